@@ -1,0 +1,205 @@
+"""BitFlipping: flip bits one at a time until they equal the goal bits. The task HER was introduced with.
+
+Source: Andrychowicz et al. 2017, Hindsight Experience Replay, section 3.1, https://arxiv.org/abs/1707.01495
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import numpy as np
+from gymnasium import spaces
+
+from her_envs.task import ONE, Array, GoalTask, State, require_choice, require_positive
+
+if TYPE_CHECKING:
+    from her_envs.canvas import Canvas
+
+GoalChoice = Literal["random", "ones"]
+ObservationForm = Literal["bits", "integer", "image"]
+
+MAX_INTEGER_BITS = 62
+"""Discrete spaces count in int64."""
+
+MIN_IMAGE_SIDE = 36
+"""Pixels; the smallest image that the convolutions of Mnih et al. 2015 take."""
+
+
+class BitFlipping(GoalTask):
+    """Turn ``n_bits`` random bits into the goal bits.
+
+    State: the bits. How the agent sees them, and the goals alike, is the ``observation``.
+    Action: Discrete(n_bits), the bit to flip; with ``continuous`` Box(-1, 1, (n_bits,)), where each
+    component above 0 flips its bit.
+    Start and goal: independent and uniform over all bit strings, or all ones as the goal.
+    Success: all bits equal the goal's.
+    Episode: ends on success, else after ``n_bits`` steps (HER paper, appendix A).
+
+    Args:
+        n_bits: Number of bits.
+        goal: ``"random"`` as in the paper, or ``"ones"`` as in Stable-Baselines3's BitFlippingEnv.
+        observation: ``"bits"``: MultiBinary(n_bits). ``"integer"``: Discrete(2**n_bits), bit i counts 2**i.
+            ``"image"``: a square uint8 Box with the bits as a grid of bright and dark squares.
+        continuous: Whether actions are continuous.
+        channel_first: Whether an image is (1, H, W) or (H, W, 1).
+    """
+
+    terminate_on_success = True
+
+    def __init__(
+        self,
+        *,
+        n_bits: int = 10,
+        goal: GoalChoice = "random",
+        observation: ObservationForm = "bits",
+        continuous: bool = False,
+        channel_first: bool = True,
+    ) -> None:
+        self.n_bits = self.max_steps = require_positive("n_bits", n_bits)
+        require_choice("goal", goal, get_args(GoalChoice))
+        require_choice("observation", observation, get_args(ObservationForm))
+        self._random_goal = goal == "random"
+        self._form = _make_form(observation, self.n_bits, channel_first)
+        self.observation_space = spaces.Dict(
+            dict.fromkeys(("observation", "achieved_goal", "desired_goal"), self._form.space)
+        )
+        self.action_space = (
+            spaces.Box(-1.0, 1.0, (n_bits,), np.float32) if continuous else spaces.Discrete(n_bits)
+        )
+        self._flips = _flip_positive if continuous else np.eye(self.n_bits, dtype=np.int8).__getitem__
+
+    def reset(self, num_envs: int, rng: np.random.Generator) -> State:
+        """Draw bits and goals."""
+        shape = (num_envs, self.n_bits)
+        bits = rng.integers(2, size=shape, dtype=np.int8)
+        goal = rng.integers(2, size=shape, dtype=np.int8) if self._random_goal else np.ones(shape, np.int8)
+        return {"bits": bits, "goal": goal}
+
+    def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
+        """Flip the bits that the actions name."""
+        return {"bits": state["bits"] ^ self._flips(action), "goal": state["goal"]}
+
+    def observe(self, state: State) -> dict[str, Array]:
+        """Show the bits twice, as observation and as achieved goal."""
+        bits = self._form.encode(state["bits"])
+        return {
+            "observation": bits,
+            "achieved_goal": bits.copy(),
+            "desired_goal": self._form.encode(state["goal"]),
+        }
+
+    def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
+        """Whether all bits are equal."""
+        return self._form.equal(achieved_goal, desired_goal)
+
+    def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
+        """Number of bits that differ."""
+        return self._form.hamming(achieved_goal, desired_goal)
+
+    def draw(self, canvas: Canvas, state: State, index: int) -> None:
+        """Draw the bits beside the goal's, and mark the bits that still differ."""
+        bits, goal = state["bits"][index], state["goal"][index]
+        differ = bits != goal
+        canvas.bits(bits, (0.02, 0.09, 0.48, 0.9), marked=differ)
+        canvas.bits(goal, (0.52, 0.09, 0.98, 0.9))
+        canvas.text("state", (0.25, 0.95))
+        canvas.text("goal", (0.75, 0.95))
+        canvas.text("reached" if not differ.any() else f"{differ.sum()} to flip", (0.5, 0.045), size=0.05)
+
+
+def _flip_positive(action: Array) -> Array:
+    return (action > 0).astype(np.int8)
+
+
+class _Form(Protocol):
+    """How bits appear to the agent: their space, their encoding, and their comparison in it."""
+
+    @property
+    def space(self) -> spaces.Space[Any]:
+        """Space of the encoded bits of one environment."""
+
+    def encode(self, bits: np.ndarray) -> np.ndarray:
+        """Encode (N, n_bits) int8 in new memory."""
+
+    def equal(self, a: Array, b: Array) -> Array:
+        """Whether all bits are equal, per leading axes."""
+
+    def hamming(self, a: Array, b: Array) -> Array:
+        """Number of bits that differ, float32, per leading axes."""
+
+
+def _make_form(observation: ObservationForm, n_bits: int, channel_first: bool) -> _Form:
+    if observation == "bits":
+        return _Bits(n_bits)
+    if observation == "integer":
+        return _Integer(n_bits)
+    return _Image(n_bits, channel_first)
+
+
+class _Bits:
+    def __init__(self, n_bits: int) -> None:
+        self.space = spaces.MultiBinary(n_bits)
+
+    def encode(self, bits: np.ndarray) -> np.ndarray:
+        return bits.copy()
+
+    def equal(self, a: Array, b: Array) -> Array:
+        return (a == b).all(-1)
+
+    def hamming(self, a: Array, b: Array) -> Array:
+        return ((a != b) * ONE).sum(-1)
+
+
+class _Integer:
+    def __init__(self, n_bits: int) -> None:
+        if n_bits > MAX_INTEGER_BITS:
+            raise ValueError(
+                f'observation="integer" holds at most {MAX_INTEGER_BITS} bits, got n_bits={n_bits}; '
+                'use observation="bits"'
+            )
+        self.space = spaces.Discrete(2**n_bits)
+        self._weights = 2 ** np.arange(n_bits, dtype=np.int64)
+
+    def encode(self, bits: np.ndarray) -> np.ndarray:
+        return bits @ self._weights
+
+    def equal(self, a: Array, b: Array) -> Array:
+        return a == b
+
+    def hamming(self, a: Array, b: Array) -> Array:
+        differ = a ^ b
+        return reduce(operator.add, ((differ & weight != 0) * ONE for weight in self._weights.tolist()))
+
+
+class _Image:
+    def __init__(self, n_bits: int, channel_first: bool) -> None:
+        cells = math.isqrt(n_bits - 1) + 1  # along each side
+        pixels = max(4, math.ceil(MIN_IMAGE_SIDE / cells))  # along each side of a cell
+        side = cells * pixels
+        self.space = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
+        self._levels = np.array([80, 255], np.uint8)
+        # Which bit a pixel shows; the number n_bits stands for the black around the squares.
+        row, column = np.indices((side, side)) // pixels
+        bit = np.minimum(row * cells + column, n_bits)
+        gap = (np.indices((side, side)) % pixels == 0).any(axis=0)
+        self._bit_of_pixel = np.where(gap, n_bits, bit).reshape(self.space.shape)
+        # One pixel in the middle of each cell tells its bit.
+        middle = slice(pixels // 2, None, pixels)
+        self._middles = (0, middle, middle) if channel_first else (middle, middle, 0)
+
+    def encode(self, bits: np.ndarray) -> np.ndarray:
+        black = np.zeros((len(bits), 1), np.uint8)
+        return np.concatenate([self._levels[bits], black], axis=1).take(self._bit_of_pixel, axis=1)
+
+    def _differ(self, a: Array, b: Array) -> Array:
+        middles = (..., *self._middles)
+        return a[middles] != b[middles]
+
+    def equal(self, a: Array, b: Array) -> Array:
+        return ~self._differ(a, b).any(-1).any(-1)
+
+    def hamming(self, a: Array, b: Array) -> Array:
+        return (self._differ(a, b) * ONE).sum(-1).sum(-1)

@@ -1,0 +1,199 @@
+"""Drawing with pygame: the only file that knows it.
+
+A `Canvas` has coordinates that do not depend on its size: (0, 0) is the lower left corner, (1, 1) the upper
+right. Pictures need no display, and nothing here calls ``pygame.quit()``, which would take the windows of
+other environments with it.
+
+Colours are those of Okabe and Ito, told apart by colour-blind people: https://jfly.uni-koeln.de/color/
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.error import DependencyNotInstalled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
+    from her_envs.task import GoalTask, State
+
+Point = Any
+"""Two numbers, x and y."""
+
+BACKGROUND = (250, 250, 248)
+INK = (40, 40, 40)
+FAINT = (205, 205, 200)
+AGENT = (0, 114, 178)
+GOAL = (213, 94, 0)
+REACHED = (0, 158, 115)
+MARKED = (230, 159, 0)
+
+
+def require_pygame() -> ModuleType:
+    """Import and return pygame.
+
+    Raises:
+        gymnasium.error.DependencyNotInstalled: pygame is missing.
+    """
+    try:
+        return importlib.import_module("pygame")
+    except ImportError as error:
+        raise DependencyNotInstalled(
+            'rendering needs pygame, which is not installed; run: pip install "her-toolkit[render]"'
+        ) from error
+
+
+def draw_frame(task: GoalTask, state: State, index: int, size: int) -> np.ndarray:
+    """Draw one environment of ``state``: (size, size, 3) uint8."""
+    canvas = Canvas(size)
+    task.draw(canvas, state, index)
+    return canvas.pixels()
+
+
+class Canvas:
+    """A square picture.
+
+    Args:
+        size: Side [pixels].
+    """
+
+    def __init__(self, size: int) -> None:
+        self._pygame = require_pygame()
+        self._size = size
+        self._surface = self._pygame.Surface((size, size))
+        self._surface.fill(BACKGROUND)
+
+    def pixels(self) -> np.ndarray:
+        """Return the picture, (size, size, 3) uint8, row 0 at the top."""
+        return np.ascontiguousarray(self._pygame.surfarray.array3d(self._surface).swapaxes(0, 1))
+
+    def frame(self) -> None:
+        """Draw the border of the unit square, which fills the canvas but for a margin."""
+        left, top = self._inside((0, 1))
+        right, bottom = self._inside((1, 0))
+        rectangle = self._pygame.Rect(left, top, right - left + 1, bottom - top + 1)
+        self._pygame.draw.rect(self._surface, INK, rectangle, self._width(0.006))
+
+    def agent(self, position: Point, reached: bool) -> None:
+        """Draw the agent as a disc, in another colour once the goal is reached."""
+        centre = self._inside(position)
+        self._pygame.draw.circle(self._surface, REACHED if reached else AGENT, centre, self._width(0.018))
+
+    def goal(self, position: Point, radius: float) -> None:
+        """Draw the goal as a cross in a ring of its success radius."""
+        x, y = self._inside(position)
+        draw, arm = self._pygame.draw, self._width(0.014)
+        pixels = max(2, round(radius * self._size * (1 - 2 * _MARGIN)))
+        draw.circle(self._surface, GOAL, (x, y), pixels, self._width(0.007))
+        draw.line(self._surface, GOAL, (x - arm, y), (x + arm, y), self._width(0.007))
+        draw.line(self._surface, GOAL, (x, y - arm), (x, y + arm), self._width(0.007))
+
+    def bits(
+        self, bits: np.ndarray, box: tuple[float, float, float, float], marked: Iterable[bool] = ()
+    ) -> None:
+        """Draw bits as a grid of labelled squares, in reading order.
+
+        Args:
+            bits: (n,) zeros and ones.
+            box: Left, bottom, right and top of the grid.
+            marked: (n,) which squares get a thick border.
+        """
+        left, top = self._pixel((box[0], box[3]))
+        right, bottom = self._pixel((box[2], box[1]))
+        columns, cell = _grid(len(bits), right - left, bottom - top)
+        left += (right - left - columns * cell) // 2
+        font, marks = self._font(0.62 * cell), list(marked)
+        for i, bit in enumerate(bits):
+            x, y = left + i % columns * cell, top + i // columns * cell
+            square = self._pygame.Rect(x, y, cell, cell).inflate(-cell // 10 - 1, -cell // 10 - 1)
+            self._pygame.draw.rect(self._surface, AGENT if bit else FAINT, square)
+            if marks and marks[i]:
+                self._pygame.draw.rect(self._surface, MARKED, square, max(2, cell // 9))
+            label = font.render(str(int(bit)), True, BACKGROUND if bit else INK)
+            self._surface.blit(label, label.get_rect(center=square.center))
+
+    def bar(self, share: float, mark: float) -> None:
+        """Draw a bar filled to ``share``, with a line at ``mark``, both in [0, 1]."""
+        left, top = self._pixel((0.1, 0.45))
+        right, bottom = self._pixel((0.9, 0.3))
+        draw, height = self._pygame.draw, bottom - top
+        filled, x = (round(min(float(part), 1.0) * (right - left)) for part in (share, mark))
+        draw.rect(self._surface, FAINT, (left, top, right - left, height))
+        draw.rect(self._surface, AGENT, (left, top, filled, height))
+        x += left
+        draw.line(self._surface, GOAL, (x, top - height // 4), (x, bottom + height // 4), self._width(0.01))
+
+    def text(self, text: str, centre: Point, size: float = 0.06) -> None:
+        """Write a line of text, ``size`` high, around ``centre``."""
+        label = self._font(size * self._size).render(text, True, INK)
+        self._surface.blit(label, label.get_rect(center=self._pixel(centre)))
+
+    def _font(self, pixels: float) -> Any:
+        self._pygame.font.init()
+        return self._pygame.font.Font(None, max(8, round(1.3 * pixels)))
+
+    def _width(self, share: float) -> int:
+        return max(1, round(share * self._size))
+
+    def _pixel(self, point: Point) -> tuple[int, int]:
+        x, y = (float(c) * (self._size - 1) for c in point)
+        return round(x), round(self._size - 1 - y)
+
+    def _inside(self, point: Point) -> tuple[int, int]:
+        return self._pixel([_MARGIN + (1 - 2 * _MARGIN) * float(c) for c in point])
+
+
+_MARGIN = 0.05
+"""Around `Canvas.frame`, so that an agent at the wall is seen whole."""
+
+
+def _grid(count: int, width: int, height: int) -> tuple[int, int]:
+    """Return the number of columns that gives the largest square cells, and the cells' side [pixels]."""
+
+    def side(columns: int) -> int:
+        return min(width // columns, height // -(-count // columns))
+
+    columns = max(range(1, count + 1), key=side)
+    return columns, max(1, side(columns))
+
+
+class Window:
+    """The window of `human` mode. pygame has one, which all environments of a process share.
+
+    Args:
+        caption: Title of the window.
+        fps: Frames shown a second; `show` waits for the time to come.
+    """
+
+    _open: int = 0
+
+    def __init__(self, caption: str, fps: int) -> None:
+        self._pygame = require_pygame()
+        self._pygame.display.init()
+        self._clock = self._pygame.time.Clock()
+        self._caption = caption
+        self._fps = fps
+        Window._open += 1
+
+    def show(self, frame: np.ndarray) -> None:
+        """Show a picture, (H, W, 3) uint8."""
+        display = self._pygame.display
+        surface = self._pygame.surfarray.make_surface(frame.swapaxes(0, 1))
+        screen = display.get_surface()
+        if screen is None or screen.get_size() != surface.get_size():
+            screen = display.set_mode(surface.get_size())
+        display.set_caption(self._caption)
+        screen.blit(surface, (0, 0))
+        self._pygame.event.pump()
+        display.flip()
+        self._clock.tick(self._fps)
+
+    def close(self) -> None:
+        """Close the window, unless another environment still shows in it."""
+        Window._open -= 1
+        if Window._open == 0:
+            self._pygame.display.quit()

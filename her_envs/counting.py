@@ -1,0 +1,81 @@
+"""Counting: a diagnostic task whose achieved goal is the time step; relabeling answers become arithmetic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from gymnasium import spaces
+
+from her_envs.task import Array, GoalTask, State, require_positive
+
+if TYPE_CHECKING:
+    from her_envs.canvas import Canvas
+
+EPISODES = 2**24
+"""Episode numbers are drawn from ``range(EPISODES)``: all whole numbers that float32 holds exactly."""
+
+_ONE_STEP = np.array([0, 1], np.float32)
+
+
+class Counting(GoalTask):
+    """Each state says which episode and which step it is; the actions change nothing.
+
+    State: float32 (2,), the episode's random number and the step, which are also the achieved goal.
+    Action: Discrete(2), without effect.
+    Start and goal: step 0 of an episode with a random number; the goal is the same episode at a step drawn
+    uniformly from 1..``length``.
+    Success: episode and step are those of the goal, which happens at exactly one step.
+    Episode: ends on success, so its length is uniform over 1..``length``. With
+    ``terminate_on_success=False`` every episode has ``length`` steps.
+    Idea: the counting environment of seals (HumanCompatibleAI), with goals.
+
+    Args:
+        length: The most steps of an episode.
+    """
+
+    terminate_on_success = True
+
+    def __init__(self, *, length: int = 10) -> None:
+        self.max_steps = require_positive("length", length)
+        count = spaces.Box(0, EPISODES, (2,), np.float32)
+        self.observation_space = spaces.Dict({
+            "observation": count,
+            "achieved_goal": count,
+            "desired_goal": count,
+        })
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, num_envs: int, rng: np.random.Generator) -> State:
+        """Start new episodes at step 0, with goals among the steps to come."""
+        count, goal = np.zeros((2, num_envs, 2), np.float32)
+        count[:, 0] = goal[:, 0] = rng.integers(EPISODES, size=num_envs)
+        goal[:, 1] = rng.integers(1, self.max_steps + 1, size=num_envs)
+        return {"count": count, "goal": goal}
+
+    def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
+        """Count one further."""
+        return {"count": state["count"] + _ONE_STEP, "goal": state["goal"]}
+
+    def observe(self, state: State) -> dict[str, Array]:
+        """Show the count twice, as observation and as achieved goal."""
+        return {
+            "observation": state["count"].copy(),
+            "achieved_goal": state["count"].copy(),
+            "desired_goal": state["goal"].copy(),
+        }
+
+    def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
+        """Whether episode and step are the same."""
+        return (achieved_goal == desired_goal).all(-1)
+
+    def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
+        """Steps apart, plus the difference of the episodes' numbers."""
+        return abs(achieved_goal - desired_goal).sum(-1)
+
+    def draw(self, canvas: Canvas, state: State, index: int) -> None:
+        """Write both counts and fill a bar."""
+        (episode, step), goal = state["count"][index], state["goal"][index, 1]
+        canvas.text(f"episode {episode:.0f}", (0.5, 0.8))
+        canvas.text(f"step {step:.0f}, goal {goal:.0f}", (0.5, 0.65), size=0.08)
+        canvas.bar(step / self.max_steps, goal / self.max_steps)

@@ -1,0 +1,92 @@
+"""PointReach: move a point in the unit square to a goal point. The smallest continuous goal task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from gymnasium import spaces
+
+from her_envs.task import Array, GoalTask, State
+
+if TYPE_CHECKING:
+    from her_envs.canvas import Canvas
+
+
+class PointReach(GoalTask):
+    """A point without velocity in the unit square.
+
+    State: the position, float32 (2,) in [0, 1].
+    Action: Box(-1, 1, (2,)); the point moves by ``step_size`` times the action and stops at the walls.
+    Start and goal: independent and uniform over the square.
+    Success: the Euclidean distance is at most ``success_radius``.
+    Episode: 50 steps; success does not end it.
+    Idea: the Reach task of Plappert et al. 2018 (arXiv 1802.09464) without the arm.
+
+    Args:
+        success_radius: Distance [side lengths of the square] within which the goal counts as reached.
+        step_size: Largest move along each axis in one step [side lengths of the square].
+    """
+
+    max_steps = 50
+    terminate_on_success = False
+
+    def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
+        # The upper bound keeps a start away from any goal possible: a corner is at least 0.7 away.
+        if not 0 < success_radius <= 0.5:
+            raise ValueError(f"success_radius must lie in (0, 0.5], got {success_radius!r}")
+        if not 0 < step_size <= 1:
+            raise ValueError(f"step_size must lie in (0, 1], got {step_size!r}")
+        self.success_radius = float(success_radius)
+        self._squared_radius = np.float32(success_radius) ** 2
+        self._step_size = np.float32(step_size)
+        square = spaces.Box(0.0, 1.0, (2,), np.float32)
+        self.observation_space = spaces.Dict({
+            "observation": square,
+            "achieved_goal": square,
+            "desired_goal": square,
+        })
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, num_envs: int, rng: np.random.Generator) -> State:
+        """Draw starts and goals uniformly from the square."""
+        return {
+            "position": rng.random((num_envs, 2), dtype=np.float32),
+            "goal": rng.random((num_envs, 2), dtype=np.float32),
+        }
+
+    def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
+        """Move each point; the walls hold it inside the square."""
+        position = (state["position"] + self._step_size * action).clip(0, 1)
+        return {"position": position, "goal": state["goal"]}
+
+    def observe(self, state: State) -> dict[str, Array]:
+        """Show the position twice, as observation and as achieved goal."""
+        return {
+            "observation": state["position"].copy(),
+            "achieved_goal": state["position"].copy(),
+            "desired_goal": state["goal"].copy(),
+        }
+
+    def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
+        """Whether the points are within ``success_radius`` of each other.
+
+        Compares squares: a square root may round differently in NumPy and torch and move the threshold.
+        """
+        return _squared_distance(achieved_goal, desired_goal) <= self._squared_radius
+
+    def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
+        """Euclidean distance [side lengths of the square]."""
+        # The added axis makes one goal take the same code path as a batch, to the last bit.
+        return (_squared_distance(achieved_goal, desired_goal)[None] ** np.float32(0.5))[0]
+
+    def draw(self, canvas: Canvas, state: State, index: int) -> None:
+        """Draw the square, the goal with its success radius, and the point."""
+        goal, position = state["goal"][index], state["position"][index]
+        canvas.frame()
+        canvas.goal(goal, self.success_radius)
+        canvas.agent(position, reached=bool(self.success(position, goal)))
+
+
+def _squared_distance(achieved_goal: Array, desired_goal: Array) -> Array:
+    return ((achieved_goal - desired_goal) ** 2).sum(-1)

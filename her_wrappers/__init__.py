@@ -1,0 +1,1 @@
+"""Hindsight Experience Replay for any Gymnasium goal environment: check, record, relabel."""

@@ -1,0 +1,264 @@
+"""TaskEnv: what Gymnasium and the user expect of every bundled environment."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from stable_baselines3.common.env_checker import check_env as sb3_check_env
+
+from her_envs import BitFlipping, Counting, PointReach, TaskEnv
+from her_envs.registration import ENTRY_POINTS
+from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids, make
+
+
+@pytest.mark.parametrize("render_mode", [None, "rgb_array", "human"])
+@pytest.mark.parametrize("reward_type", ["sparse", "dense"])
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_gymnasium_checks_every_environment_without_a_warning(
+    env_id, options, reward_type, render_mode, monkeypatch
+):
+    monkeypatch.setitem(TaskEnv.metadata, "render_fps", 1000)
+    env = make(env_id, reward_type=reward_type, render_mode=render_mode, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env, skip_render_check=render_mode is None)
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
+def test_stable_baselines3_checks_every_environment(env_id):
+    with warnings.catch_warnings():
+        # SB3 has opinions on scaling and on image sizes, not on correctness
+        warnings.simplefilter("ignore")
+        sb3_check_env(make(env_id))
+
+
+def rollout(env, seed, steps=60):
+    env.action_space.seed(seed)
+    history = [env.reset(seed=seed)]
+    for _ in range(steps):
+        history.append(env.step(env.action_space.sample()))
+        if history[-1][2] or history[-1][3]:
+            history.append(env.reset())
+    return history
+
+
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_a_seed_fixes_everything_that_follows(env_id, options):
+    assert data_equivalence(
+        rollout(make(env_id, **options), 5), rollout(make(env_id, **options), 5), exact=True
+    )
+
+
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_observations_share_no_memory_with_each_other_or_the_state(env_id, options):
+    env = make(env_id, **options)
+    env.action_space.seed(0)
+    observations = [env.reset(seed=0)[0]]
+    for _ in range(2):
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        observations.append(observation)
+        if terminated or truncated:
+            break
+    arrays = [value for observation in observations for value in observation.values()]
+    arrays += [rows[0] for rows in env._state.values()]
+    for i, first in enumerate(arrays):
+        for second in arrays[:i]:
+            assert not np.shares_memory(first, second)
+
+
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_no_episode_starts_at_its_goal(env_id, options):
+    env = make(env_id, **options)
+    assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(200))
+
+
+def test_copies_and_pickles_go_on_alike():
+    env = make(BIT_FLIPPING)
+    env.reset(seed=0)
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert data_equivalence(twin.step(3), copy.deepcopy(env).step(3), exact=True)
+
+
+def test_an_environment_that_shows_a_window_can_be_copied():
+    env = make(BIT_FLIPPING, render_mode="human")
+    env.reset(seed=0)
+    twin = copy.deepcopy(env)
+    twin.step(0)
+    twin.close()
+    env.close()
+
+
+def test_a_time_limit_truncates_and_a_success_terminates():
+    env = TaskEnv(BitFlipping(n_bits=4))
+    env.reset(seed=0, options={"goal": [1, 1, 1, 1], "state": [0, 0, 0, 0]})
+    assert [env.step(bit)[2:4] for bit in (0, 0, 0, 0)] == [(False, False)] * 3 + [(False, True)]
+    env.reset(options={"goal": [1, 1, 1, 1], "state": [0, 0, 0, 0]})
+    assert [env.step(bit)[2:4] for bit in (0, 1, 2, 3)] == [(False, False)] * 3 + [(True, False)]
+
+
+def test_max_steps_and_terminate_on_success_overrule_the_task():
+    env = TaskEnv(BitFlipping(n_bits=4), max_steps=2, terminate_on_success=False)
+    env.reset(options={"goal": [0, 0, 0, 0], "state": [0, 0, 0, 1]})
+    observation, reward, terminated, truncated, info = env.step(3)
+    assert (reward, terminated, truncated, info) == (0.0, False, False, {"is_success": True})
+    assert not env.compute_terminated(observation["achieved_goal"], observation["desired_goal"], {})
+    assert env.step(3)[3]
+
+
+def test_time_limits_are_the_environments_own():
+    """With a limit in the spec, gym.make and gym.make_vec would have different horizons."""
+    assert all(gym.spec(env_id).max_episode_steps is None for env_id in ENTRY_POINTS)
+
+
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
+def test_specs_survive_json_and_make_the_same_environment(env_id):
+    spec = gym.make(env_id, max_steps=3).spec
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(spec.to_json()))
+    assert again.unwrapped.max_steps == 3
+
+
+def test_ids_are_found_by_module_name_and_registering_twice_is_harmless():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gym.make("her_envs:her_envs/PointReach-v0")
+        gym.register_envs(__import__("her_envs"))
+        __import__("her_envs").register_envs()
+
+
+def test_a_goal_alone_or_a_state_alone_is_kept_and_the_rest_is_drawn():
+    env = TaskEnv(BitFlipping(n_bits=2, goal="random"))
+    for seed in range(50):
+        observation, _ = env.reset(seed=seed, options={"goal": [1, 0]})
+        assert observation["desired_goal"].tolist() == [1, 0] != observation["achieved_goal"].tolist()
+        observation, _ = env.reset(seed=seed, options={"state": [1, 0]})
+        assert observation["achieved_goal"].tolist() == [1, 0] != observation["desired_goal"].tolist()
+
+
+def test_a_start_asked_for_is_given_even_if_it_is_solved():
+    env = TaskEnv(PointReach())
+    observation, info = env.reset(options={"goal": [0.5, 0.5], "state": {"position": (0.5, 0.5)}})
+    assert info == {"is_success": True}
+    np.testing.assert_array_equal(observation["observation"], np.float32([0.5, 0.5]))
+
+
+def test_options_are_copied():
+    env, goal = TaskEnv(PointReach()), np.float32([0.2, 0.2])
+    env.reset(options={"goal": goal})
+    goal[:] = 0.9
+    assert env.step(np.zeros(2))[0]["desired_goal"].tolist() == np.float32([0.2, 0.2]).tolist()
+
+
+def test_continuous_actions_are_clipped():
+    env = TaskEnv(PointReach(step_size=0.1))
+    env.reset(options={"goal": [1, 1], "state": [0.5, 0.5]})
+    np.testing.assert_allclose(env.step([np.inf, -7])[0]["observation"], [0.6, 0.4], atol=1e-7)
+
+
+def test_actions_are_left_as_they_were():
+    env, action = TaskEnv(PointReach()), np.array([3.0, -3.0])
+    env.reset(seed=0)
+    env.step(action)
+    assert action.tolist() == [3.0, -3.0]
+
+
+BAD_ACTIONS = [
+    (PointReach(), [0.0, 0.0, 0.0], "action must have shape (2,), got (3,)"),
+    (PointReach(), 0.5, "action must have shape (2,), got ()"),
+    (PointReach(), [0.0, np.nan], "action must not hold NaN, got [ 0. nan]"),
+    (PointReach(), ["a", "b"], "action must hold numbers, got dtype <U1"),
+    (BitFlipping(n_bits=3), 3, "action must lie in 0..2, got 3"),
+    (BitFlipping(n_bits=3), -1, "action must lie in 0..2, got -1"),
+    (BitFlipping(n_bits=3), 1.0, "action must be a whole number, got dtype float64; cast it with int()"),
+    (BitFlipping(n_bits=3), np.nan, "action must be a whole number, got dtype float64; cast it with int()"),
+    (BitFlipping(n_bits=3), True, "action must be a whole number, got dtype bool; cast it with int()"),
+    (BitFlipping(n_bits=3), [1], "action must have shape (), got (1,)"),
+    (BitFlipping(n_bits=2, continuous=True), [np.nan, 0.0], "action must not hold NaN, got [nan  0.]"),
+]
+
+
+@pytest.mark.parametrize(("task", "action", "message"), BAD_ACTIONS)
+def test_a_bad_action_is_refused_and_the_episode_goes_on(task, action, message):
+    env = TaskEnv(task)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        env.step(action)
+    assert env._elapsed == 0
+    after, *_ = env.step(env.action_space.sample())
+    assert env.observation_space.contains(after)
+
+
+def test_step_and_render_need_a_reset_before():
+    env = TaskEnv(BitFlipping(n_bits=1), render_mode="rgb_array")
+    with pytest.raises(ResetNeeded, match="no episode has begun; call reset"):
+        env.step(0)
+    with pytest.raises(ResetNeeded, match="no episode has begun; call reset"):
+        env.render()
+    env.reset(seed=0)
+    env.step(0)
+    with pytest.raises(ResetNeeded, match="the episode has ended; call reset"):
+        env.step(0)
+
+
+BAD_OPTIONS = [
+    (lambda: BitFlipping(n_bits=0), "n_bits must be a whole number >= 1, got 0"),
+    (lambda: BitFlipping(n_bits=2.5), "n_bits must be a whole number >= 1, got 2.5"),
+    (lambda: BitFlipping(n_bits=True), "n_bits must be a whole number >= 1, got True"),
+    (lambda: BitFlipping(goal="zeros"), "unknown goal 'zeros'; choose from 'random', 'ones'"),
+    (
+        lambda: BitFlipping(observation="pixels"),
+        "unknown observation 'pixels'; choose from 'bits', 'integer', 'image'",
+    ),
+    (
+        lambda: BitFlipping(n_bits=63, observation="integer"),
+        'observation="integer" holds at most 62 bits, got n_bits=63; use observation="bits"',
+    ),
+    (lambda: PointReach(success_radius=0), "success_radius must lie in (0, 0.5], got 0"),
+    (lambda: PointReach(step_size=-1), "step_size must lie in (0, 1], got -1"),
+    (lambda: Counting(length=0), "length must be a whole number >= 1, got 0"),
+    (lambda: TaskEnv(Counting(), max_steps=0), "max_steps must be a whole number >= 1, got 0"),
+    (
+        lambda: TaskEnv(Counting(), reward_type="shaped"),
+        "unknown reward_type 'shaped'; choose from 'sparse', 'dense'",
+    ),
+    (
+        lambda: TaskEnv(Counting(), render_mode="ascii"),
+        "unknown render_mode 'ascii'; choose from 'human', 'rgb_array'",
+    ),
+    (lambda: TaskEnv(Counting(), render_size=0), "render_size must be a whole number >= 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("make_it", "message"), BAD_OPTIONS)
+def test_a_bad_option_is_refused_at_once(make_it, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make_it()
+
+
+BAD_RESETS = [
+    ({"gaol": [1, 1]}, "unknown reset option 'gaol'; choose from 'goal', 'state'"),
+    ({"goal": [1, 1, 1]}, "reset option 'goal' must have shape (2,), got (3,)"),
+    ({"goal": [0.5, 1]}, "reset option 'goal' must hold int8 numbers, got [0.5, 1]"),
+    ({"goal": [7, 1]}, "reset options lie outside the observation space: got {'goal': [7, 1]}"),
+    ({"state": {"bit": [1, 1]}}, "reset option 'state' has an unknown part 'bit'; it has ['bits']"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_RESETS)
+def test_bad_reset_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        TaskEnv(BitFlipping(n_bits=2)).reset(options=options)
+
+
+def test_a_start_that_leaves_no_unsolved_goal_is_refused():
+    env = TaskEnv(BitFlipping(n_bits=2, goal="ones"))
+    with pytest.raises(ValueError, match="every one of 1000 starts drawn was solved already; give another"):
+        env.reset(options={"state": [1, 1]})

@@ -1,0 +1,120 @@
+"""What every bundled task owes to relabeling: rewards of any batch, in NumPy and torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.her_envs.bundled import VARIANTS, ids, make
+
+REWARD_TYPES = ("sparse", "dense")
+
+
+def relabeled_pairs(env, count, seed=0):
+    """Goals achieved in real episodes, paired so that some are equal, some near and some far."""
+    rng = np.random.default_rng(seed)
+    achieved = []
+    env.action_space.seed(seed)
+    observation, _ = env.reset(seed=seed)
+    while len(achieved) < 50:
+        achieved.append(observation["achieved_goal"])
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            achieved.append(observation["achieved_goal"])
+            observation, _ = env.reset()
+    first = rng.integers(len(achieved), size=count)
+    second = np.minimum(first + rng.integers(3, size=count), len(achieved) - 1)
+    # np.array of an empty list would forget shape and dtype
+    pool = np.array(achieved)
+    return pool[first], pool[second]
+
+
+@pytest.mark.parametrize("reward_type", REWARD_TYPES)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 200])
+def test_a_batch_of_rewards_equals_the_rewards_one_by_one(env_id, options, reward_type, count):
+    env = make(env_id, reward_type=reward_type, **options)
+    achieved, desired = relabeled_pairs(env, count)
+
+    batch = env.compute_reward(achieved, desired, {})
+    terminated = env.compute_terminated(achieved, desired, {})
+    singles = [env.compute_reward(a, d, {}) for a, d in zip(achieved, desired, strict=True)]
+    singly_terminated = [env.compute_terminated(a, d, {}) for a, d in zip(achieved, desired, strict=True)]
+
+    assert batch.shape == terminated.shape == (count,)
+    assert batch.dtype == np.float32
+    assert terminated.dtype == bool
+    assert all(np.shape(single) == () and single.dtype == np.float32 for single in singles)
+    np.testing.assert_array_equal(batch, singles)
+    np.testing.assert_array_equal(terminated, np.array(singly_terminated, bool))
+    if count == 200:
+        assert len(np.unique(batch)) > 1, "the pairs must tell reached from missed goals"
+
+
+@pytest.mark.parametrize("reward_type", REWARD_TYPES)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_any_number_of_leading_axes_gives_the_same_rewards(env_id, options, reward_type):
+    env = make(env_id, reward_type=reward_type, **options)
+    achieved, desired = relabeled_pairs(env, 12)
+    flat = env.compute_reward(achieved, desired, {})
+
+    shaped = env.compute_reward(
+        achieved.reshape(3, 4, *achieved.shape[1:]), desired.reshape(3, 4, *desired.shape[1:]), {}
+    )
+
+    np.testing.assert_array_equal(shaped, flat.reshape(3, 4))
+
+
+@pytest.mark.parametrize("reward_type", REWARD_TYPES)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 200])
+def test_torch_tensors_get_the_rewards_of_their_arrays(env_id, options, reward_type, count):
+    env = make(env_id, reward_type=reward_type, **options)
+    arrays = relabeled_pairs(env, count)
+    tensors = [torch.from_numpy(array) for array in arrays]
+
+    rewards = env.compute_reward(*tensors, {})
+    terminated = env.compute_terminated(*tensors, {})
+
+    assert isinstance(rewards, torch.Tensor)
+    assert rewards.dtype == torch.float32
+    assert terminated.dtype == torch.bool
+    # torch rounds a square root differently, so dense rewards may differ in the last place
+    np.testing.assert_allclose(rewards.numpy(), env.compute_reward(*arrays, {}), rtol=3e-7)
+    np.testing.assert_array_equal(terminated.numpy(), env.compute_terminated(*arrays, {}))
+    if count:
+        one = env.compute_reward(tensors[0][0], tensors[1][0], {})
+        assert one.shape == ()
+        np.testing.assert_allclose(one, rewards[0], rtol=3e-7)
+
+
+@pytest.mark.parametrize("reward_type", REWARD_TYPES)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_a_goal_reached_exactly_earns_zero_and_never_minus_zero(env_id, options, reward_type):
+    env = make(env_id, reward_type=reward_type, **options)
+    goals, _ = relabeled_pairs(env, 20)
+
+    rewards = env.compute_reward(goals, goals, {})
+
+    np.testing.assert_array_equal(rewards, 0)
+    assert not np.signbit(rewards).any()
+
+
+@pytest.mark.parametrize("reward_type", REWARD_TYPES)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_each_step_agrees_with_the_reward_success_and_termination_functions(env_id, options, reward_type):
+    env = make(env_id, reward_type=reward_type, **options)
+    env.action_space.seed(1)
+    env.reset(seed=1)
+    for _ in range(300):
+        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        goals = observation["achieved_goal"], observation["desired_goal"]
+        assert type(reward) is float
+        assert reward == env.compute_reward(*goals, info)
+        assert type(terminated) is type(truncated) is type(info["is_success"]) is bool
+        assert terminated == env.compute_terminated(*goals, info)
+        assert info["is_success"] == env.task.success(*goals)
+        if terminated or truncated:
+            _, info = env.reset()
+            assert info == {"is_success": False}

@@ -1,0 +1,119 @@
+"""The rules of each bundled task."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from her_envs import BitFlipping, Counting, PointReach, TaskEnv
+
+
+def encode(task, bits):
+    """How ``task`` shows (N, n_bits) bits."""
+    return task.observe({"bits": bits, "goal": bits})["achieved_goal"]
+
+
+@given(
+    st.sampled_from(["bits", "integer", "image"]), st.integers(1, 60), st.booleans(), st.integers(0, 2**32)
+)
+def test_every_form_of_the_bits_has_the_success_and_distance_of_the_bits(form, n_bits, first, seed):
+    task = BitFlipping(n_bits=n_bits, observation=form, channel_first=first)
+    a, b = np.random.default_rng(seed).integers(2, size=(2, 9, n_bits), dtype=np.int8)
+    b[0] = a[0]
+    shown_a, shown_b = encode(task, a), encode(task, b)
+
+    np.testing.assert_array_equal(task.distance(shown_a, shown_b), (a != b).sum(-1))
+    np.testing.assert_array_equal(task.success(shown_a, shown_b), (a == b).all(-1))
+    assert task.observation_space["achieved_goal"].contains(shown_a[0])
+
+
+def test_integers_count_bit_i_as_two_to_the_i():
+    assert encode(
+        BitFlipping(n_bits=4, observation="integer"), np.array([[1, 0, 0, 0], [0, 1, 0, 1]])
+    ).tolist() == [1, 10]
+
+
+@pytest.mark.parametrize("n_bits", [1, 2, 10, 50])
+def test_images_show_each_bit_as_a_square_of_its_own(n_bits):
+    task = BitFlipping(n_bits=n_bits, observation="image")
+    zeros = np.zeros((1, n_bits), np.int8)
+    changed = np.zeros_like(encode(task, zeros)[0], int)
+    for bit in range(n_bits):
+        one = zeros.copy()
+        one[0, bit] = 1
+        changed += encode(task, one)[0] != encode(task, zeros)[0]
+    assert changed.max() == 1, "no pixel shows two bits"
+    assert changed.shape[-1] >= 36
+    assert set(np.unique(encode(task, zeros))) <= {0, 80}
+
+
+def test_a_discrete_action_flips_its_bit_and_a_continuous_one_the_positive_components():
+    state = {"bits": np.zeros((2, 3), np.int8), "goal": np.ones((2, 3), np.int8)}
+    rng = np.random.default_rng(0)
+    flipped = BitFlipping(n_bits=3).step(state, np.array([0, 2]), rng)["bits"]
+    assert flipped.tolist() == [[1, 0, 0], [0, 0, 1]]
+    actions = np.float32([[0.1, 0.0, -1.0], [1.0, -0.5, 0.5]])
+    flipped = BitFlipping(n_bits=3, continuous=True).step(state, actions, rng)["bits"]
+    assert flipped.tolist() == [[1, 0, 0], [1, 0, 1]]
+    assert state["bits"].tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_starts_and_goals_are_uniform_over_the_bit_strings():
+    env = TaskEnv(BitFlipping(n_bits=2, observation="integer"))
+    env.reset(seed=0)
+    counts = np.zeros((4, 4))
+    for _ in range(6000):
+        observation, _ = env.reset()
+        counts[observation["achieved_goal"], observation["desired_goal"]] += 1
+    assert np.diag(counts).sum() == 0
+    assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
+
+
+def test_ones_is_the_only_goal_when_asked_for():
+    env = TaskEnv(BitFlipping(n_bits=3, goal="ones"))
+    assert all(env.reset(seed=seed)[0]["desired_goal"].all() for seed in range(20))
+
+
+def test_the_point_stops_at_the_walls():
+    env = TaskEnv(PointReach(step_size=0.3), max_steps=100)
+    env.reset(seed=0, options={"goal": [0, 0], "state": [0.9, 0.5]})
+    positions = np.array([env.step([1.0, -1.0])[0]["observation"] for _ in range(5)])
+    assert positions[-1].tolist() == [1.0, 0.0]
+    assert ((positions >= 0) & (positions <= 1)).all()
+
+
+@given(st.floats(0.01, 0.5), st.integers(0, 2**32))
+def test_the_success_radius_belongs_to_the_goal(radius, seed):
+    task = PointReach(success_radius=radius)
+    a, b = np.random.default_rng(seed).random((2, 500, 2), dtype=np.float32)
+    exact = np.hypot(*(a.astype(float) - b).T)
+    clear = abs(exact - radius) > 1e-6
+    np.testing.assert_array_equal(task.success(a, b)[clear], exact[clear] <= radius)
+
+
+def test_counting_says_episode_and_step_and_ends_at_its_goal():
+    env = TaskEnv(Counting(length=6))
+    lengths = []
+    for seed in range(300):
+        first, _ = env.reset(seed=seed)
+        for step in range(1, 7):
+            observation, reward, terminated, truncated, _ = env.step(0)
+            assert observation["achieved_goal"].tolist() == [first["observation"][0], step]
+            assert (reward == 0) == terminated == (step == observation["desired_goal"][1])
+            if terminated:
+                break
+        assert not truncated
+        lengths.append(step)
+    assert stats.chisquare(np.bincount(lengths, minlength=7)[1:]).pvalue > 1e-4
+
+
+def test_the_bundled_ids_are_the_tasks_they_name():
+    assert gym.make("her_envs/BitFlippingContinuous-v0", n_bits=4).action_space == gym.spaces.Box(-1, 1, (4,))
+    image = gym.make("her_envs/BitFlippingImage-v0").observation_space["observation"]
+    assert (image.shape, image.dtype) == ((1, 36, 36), np.uint8)
+    assert gym.make("her_envs/BitFlipping-v0").unwrapped.max_steps == 10
+    assert not gym.make("her_envs/PointReach-v0").unwrapped.terminate_on_success

@@ -1,0 +1,65 @@
+"""Which file may import which, and what importing the packages costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Each part may import itself and what stands below it; a part is named by the folder or file.
+BELOW = {
+    "her_envs": set(),
+    "her_wrappers.trees": set(),
+    "her_wrappers.goal_interface": {"her_wrappers.trees"},
+    "her_wrappers.recording": {"her_wrappers.trees", "her_wrappers.goal_interface"},
+    "her_wrappers.replay": {"her_wrappers.trees", "her_wrappers.goal_interface", "her_wrappers.recording"},
+}
+
+
+def part_of(module: str) -> str | None:
+    """The part of ours that a module belongs to."""
+    if module.split(".", maxsplit=1)[0] == "her_envs":
+        return "her_envs"
+    return ".".join(module.split(".")[:2]) if module.split(".", maxsplit=1)[0] == "her_wrappers" else None
+
+
+def imported_modules(path: Path) -> set[str]:
+    """All modules that a file imports, inside functions and for type checking too."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            modules.add(str(node.module))
+    return modules
+
+
+FILES = sorted([*ROOT.glob("her_envs/**/*.py"), *ROOT.glob("her_wrappers/**/*.py")])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_one_way(path):
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    if module in {"her_wrappers", "her_wrappers.cli"}:  # these two see everything
+        return
+    part = part_of(module)
+    allowed = BELOW[part] | {part}
+    assert {part_of(name) for name in imported_modules(path)} - {None} <= allowed
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_canvas_knows_pygame(path):
+    if path.name != "canvas.py":
+        assert "pygame" not in imported_modules(path)
+
+
+@pytest.mark.parametrize("package", ["her_envs", "her_wrappers"])
+def test_importing_a_package_imports_neither_torch_nor_pygame(package):
+    code = f"import sys, {package}; sys.exit(bool({{'torch', 'pygame'}} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
