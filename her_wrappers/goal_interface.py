@@ -1,0 +1,237 @@
+"""GoalInterface: what an environment offers to relabeling. All other parts stand on it.
+
+Finding ``compute_reward`` is harder than it looks: Gymnasium's wrappers do not forward attributes since 1.0,
+``env.unwrapped`` skips a wrapper that overrides it, and vector wrappers forward nothing at all. The search is
+done here, once.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
+
+from her_wrappers.trees import map_tree
+
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+
+AnyEnv: TypeAlias = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+
+GoalFunction: TypeAlias = Callable[[Any, Any, Any], Any]
+"""``(achieved_goal, desired_goal, info)`` of a batch -> (B,) rewards or bools. Called by position, since
+gymnasium-robotics names the second parameter ``goal``."""
+
+
+@dataclass(frozen=True)
+class GoalInterface:
+    """The goal interface of one environment, single or vectorised.
+
+    Attributes:
+        observation_space: Dict of the three goal keys, of one environment.
+        action_space: Actions of one environment.
+        compute_reward: Rewards of a batch of goals.
+        compute_terminated: Terminations of a batch of goals, or None where the environment has no such
+            function.
+        terminated_row_by_row: Whether the environment's ``compute_terminated`` knows single goals only, so
+            that a batch costs as many calls as it has rows.
+    """
+
+    observation_space: spaces.Dict
+    action_space: spaces.Space[Any]
+    compute_reward: GoalFunction
+    compute_terminated: GoalFunction | None = None
+    terminated_row_by_row: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        env: AnyEnv,
+        *,
+        compute_reward: GoalFunction | None = None,
+        compute_terminated: GoalFunction | None = None,
+    ) -> GoalInterface:
+        """Read the goal interface of an environment.
+
+        Args:
+            env: A goal environment, with any wrappers around it, or a vector environment of such.
+            compute_reward: Used instead of the environment's own.
+            compute_terminated: Used instead of the environment's own.
+
+        Raises:
+            TypeError: ``env`` is no environment, or a function is not callable.
+            ValueError: The observation space is not a Dict of the three goal keys with goals alike, the
+                environment has no ``compute_reward``, or ``compute_terminated`` answers in a wrong shape.
+
+        Example:
+            >>> import gymnasium as gym, her_envs
+            >>> interface = GoalInterface.of(gym.make("her_envs/PointReach-v0"))
+            >>> interface.compute_reward(np.zeros((2, 2)), np.array([[0, 0], [1, 1]]), [{}, {}])
+            array([ 0., -1.], dtype=float32)
+        """
+        observation_space, action_space = goal_spaces(env)
+        compute_reward = compute_reward or _find(env, "compute_reward")
+        if compute_reward is None:
+            raise ValueError(
+                f"{_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
+                "define it on the environment or pass compute_reward="
+            )
+        terminated, row_by_row = batched_terminated(
+            compute_terminated or _find(env, "compute_terminated"), observation_space["achieved_goal"]
+        )
+        return cls(
+            observation_space,
+            action_space,
+            _require_callable("compute_reward", compute_reward),
+            terminated,
+            row_by_row,
+        )
+
+
+def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
+    """Return the observation and action space of one environment.
+
+    Raises:
+        TypeError: ``env`` is no environment.
+        ValueError: The observation space is not that of a goal environment.
+    """
+    if isinstance(env, gym.vector.VectorEnv):
+        observation_space, action_space = env.single_observation_space, env.single_action_space
+    elif isinstance(env, gym.Env):
+        observation_space, action_space = env.observation_space, env.action_space
+    else:
+        raise TypeError(f"expected a gymnasium Env or VectorEnv, got {type(env).__name__}")
+    return require_goal_space(observation_space), action_space
+
+
+def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
+    """Return ``space`` if it is that of a goal environment.
+
+    Raises:
+        ValueError: It is not a Dict, a goal key is missing, or the goals differ in shape or dtype.
+    """
+    if not isinstance(space, spaces.Dict):
+        raise ValueError(  # noqa: TRY004 - what is wrong is the environment, not the argument's type
+            f"observation space must be a Dict with the keys {', '.join(GOAL_KEYS)}, got {space}; "
+            "return such dicts from reset() and step()"
+        )
+    missing = [key for key in GOAL_KEYS if key not in space.keys()]  # noqa: SIM118 - Dict has no `in`
+    if missing:
+        raise ValueError(
+            f"observation space has no key {missing[0]!r}, only {', '.join(map(repr, space))}; "
+            "add it to the space and to what reset() and step() return"
+        )
+    achieved, desired = space["achieved_goal"], space["desired_goal"]
+    if (achieved.shape, achieved.dtype) != (desired.shape, desired.dtype):
+        raise ValueError(
+            f"achieved_goal and desired_goal must have one shape and dtype, got {achieved} and {desired}; "
+            "use the same space for both"
+        )
+    return space
+
+
+def batched_terminated(
+    function: GoalFunction | None, goal_space: spaces.Space[Any]
+) -> tuple[GoalFunction | None, bool]:
+    """Make ``compute_terminated`` answer for every row of a batch.
+
+    It is probed with 2 and 3 goals: gymnasium-robotics' Fetch returns one False and its PointMaze one wrong
+    bool for any batch, and functions written with ``if`` raise.
+
+    Args:
+        function: ``compute_terminated`` of an environment or of the user's own, or None.
+        goal_space: Space of one goal.
+
+    Returns:
+        The function for batches, None where it is absent or raises NotImplementedError, and whether it
+        calls ``function`` row by row.
+
+    Raises:
+        TypeError: ``function`` is not callable.
+        ValueError: A batch of N goals gets neither one answer nor N.
+    """
+    if function is None:
+        return None, False
+    _require_callable("compute_terminated", function)
+    for count in (2, 3):
+        goals = batch_space(goal_space, count)
+        goals.seed(count)
+        try:
+            shape = np.shape(function(goals.sample(), goals.sample(), [{} for _ in range(count)]))
+        except NotImplementedError:
+            return None, False
+        except Exception:
+            shape = ()
+        if shape == ():
+            return _row_by_row(function), True
+        if shape != (count,):
+            raise ValueError(
+                f"compute_terminated must return shape ({count},) for {count} goals, got {shape}; "
+                "reduce over the goal's own axes only"
+            )
+    return function, False
+
+
+def _row_by_row(function: GoalFunction) -> GoalFunction:
+    def batched(achieved_goal: Any, desired_goal: Any, info: Any) -> np.ndarray:
+        return np.array(
+            [
+                bool(function(_row(achieved_goal, i), _row(desired_goal, i), row_info))
+                for i, row_info in enumerate(info)
+            ],
+            dtype=bool,
+        )
+
+    return batched
+
+
+def _row(goals: Any, i: int) -> Any:
+    return map_tree(lambda rows: rows[i], goals)
+
+
+def _require_callable(name: str, function: Any) -> GoalFunction:
+    if not callable(function):
+        raise TypeError(f"{name} must be a function of (achieved_goal, desired_goal, info), got {function!r}")
+    return function  # type: ignore[no-any-return] # its signature shows when it is called
+
+
+def _find(env: AnyEnv, name: str) -> Any:
+    """Find an environment's function, or None. The outermost layer that has it wins."""
+    if isinstance(env, gym.Env):
+        return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+    layer: Any = env
+    while isinstance(layer, gym.vector.VectorWrapper) and not hasattr(layer, name):
+        layer = layer.env
+    return getattr(layer, name) if hasattr(layer, name) else _find_in_sub_environments(layer, name)
+
+
+def _find_in_sub_environments(vector_env: Any, name: str) -> Any:
+    if isinstance(vector_env, gym.vector.SyncVectorEnv):
+        return _find(vector_env.envs[0], name)
+    local = _local_copy(vector_env)
+    if local is not None:
+        return _find(local, name)
+    if hasattr(vector_env, "call") and all(vector_env.call("has_wrapper_attr", name)):
+        return lambda *goals_and_info: vector_env.call(name, *goals_and_info)[0]
+    return None
+
+
+def _local_copy(env: gym.vector.VectorEnv[Any, Any, Any]) -> gym.Env[Any, Any] | None:
+    """Make one environment like those behind ``env``: asking a worker process would cost far more."""
+    if env.spec is None:
+        return None
+    spec = copy.deepcopy(env.spec)
+    spec.kwargs.pop("render_mode", None)
+    try:
+        return gym.make(spec, disable_env_checker=True)
+    except Exception:
+        return None
+
+
+def _name(env: AnyEnv) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

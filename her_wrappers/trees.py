@@ -1,0 +1,72 @@
+"""Trees: elements of a Gymnasium space as nested dicts and tuples with arrays at the leaves.
+
+A path leads to a leaf: the keys of the dicts and the positions in the tuples on the way, () for a space that
+is itself a leaf. Reading a space once into its paths spares every later step the recursion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gymnasium import spaces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+Path: TypeAlias = tuple[str | int, ...]
+Tree: TypeAlias = Any
+"""An array, or a dict or tuple of trees."""
+
+
+def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
+    """Return the spaces at the leaves of a Dict or Tuple, or the space itself.
+
+    Raises:
+        TypeError: A leaf's elements are not arrays of one shape: Text, Sequence, Graph, OneOf.
+    """
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        items = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        return {
+            leaf_path: leaf
+            for key, part in items
+            for leaf_path, leaf in leaf_spaces(part, (*path, key)).items()
+        }
+    if space.shape is None or space.dtype is None:
+        where = f" at {path_name(path)}" if path else ""
+        raise TypeError(
+            f"expected a space whose elements are arrays of one shape, got {space}{where}; "
+            "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
+        )
+    return {path: space}
+
+
+def path_name(path: Path) -> str:
+    """Return a path as it stands in messages and field names, such as ``observation/camera``."""
+    return "/".join(map(str, path))
+
+
+def leaf_at(tree: Tree, path: Path) -> Any:
+    """Return the leaf that ``path`` leads to."""
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def build_tree(space: spaces.Space[Any], leaves: Mapping[Path, Any], path: Path = ()) -> Tree:
+    """Return the tree of ``space``'s structure that has the given leaves."""
+    if isinstance(space, spaces.Dict):
+        return {key: build_tree(part, leaves, (*path, key)) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(build_tree(part, leaves, (*path, i)) for i, part in enumerate(space))
+    return leaves[path]
+
+
+def map_tree(function: Callable[[np.ndarray], Any], tree: Tree) -> Tree:
+    """Return the tree with ``function`` applied to each leaf."""
+    if isinstance(tree, dict):
+        return {key: map_tree(function, part) for key, part in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(map_tree(function, part) for part in tree)
+    return function(tree)

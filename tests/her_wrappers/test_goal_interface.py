@@ -1,0 +1,216 @@
+"""GoalInterface: what is found, through which layers, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+import her_envs
+from her_envs import BitFlipping, PointReach, TaskEnv
+from her_wrappers.goal_interface import GoalInterface, batched_terminated, goal_spaces, require_goal_space
+
+NEAR, FAR = np.float32([[0, 0], [0.5, 0.5]]), np.float32([[0, 0], [1, 1]])
+"""Of these two pairs of points the first is one goal, the second is not."""
+
+
+class DoubledReward(gym.Wrapper):
+    """A wrapper that overrides the reward function, as some do for other scales."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return 2 * self.env.get_wrapper_attr("compute_reward")(achieved_goal, desired_goal, info)
+
+
+class NoRewardFunction(gym.Env):
+    """A goal environment but for the reward function."""
+
+    observation_space = PointReach().observation_space
+    action_space = PointReach().action_space
+
+
+def make_reach():
+    return gym.make("her_envs/PointReach-v0")
+
+
+def rewards(env, **functions):
+    return GoalInterface.of(env, **functions).compute_reward(NEAR, FAR, [{}, {}]).tolist()
+
+
+def test_functions_are_found_through_wrappers_that_do_not_forward_them():
+    env = gym.wrappers.RecordEpisodeStatistics(gym.wrappers.TimeLimit(make_reach(), 5))
+    with pytest.raises(AttributeError):
+        _ = env.compute_reward
+    assert rewards(env) == [0, -1]
+
+
+def test_a_wrapper_that_overrides_the_reward_function_wins():
+    assert rewards(gym.wrappers.TimeLimit(DoubledReward(make_reach()), 5)) == [0, -2]
+
+
+def test_the_users_own_functions_win_over_all():
+    interface = GoalInterface.of(
+        DoubledReward(make_reach()),
+        compute_reward=lambda achieved, desired, info: np.arange(len(achieved)),
+        compute_terminated=lambda achieved, desired, info: np.ones(len(achieved), bool),
+    )
+    assert interface.compute_reward(NEAR, FAR, [{}, {}]).tolist() == [0, 1]
+    assert interface.compute_terminated(NEAR, FAR, [{}, {}]).tolist() == [True, True]
+
+
+def test_a_sync_vector_environment_lends_its_first_environments_functions():
+    vector = SyncVectorEnv([lambda: DoubledReward(make_reach()), make_reach])
+    assert rewards(gym.wrappers.vector.RecordEpisodeStatistics(vector)) == [0, -2]
+
+
+@pytest.mark.parametrize("with_spec", [True, False], ids=["local-copy", "workers"])
+def test_an_async_vector_environment_is_asked_through_a_local_copy_or_its_workers(with_spec):
+    if with_spec:
+        vector = gym.make_vec("her_envs/BitFlipping-v0", num_envs=2, vectorization_mode="async", n_bits=2)
+    else:
+        vector = AsyncVectorEnv([lambda: TaskEnv(BitFlipping(n_bits=2))] * 2)
+        assert vector.spec is None
+    interface = GoalInterface.of(gym.wrappers.vector.RecordEpisodeStatistics(vector))
+    goals = np.int8([[0, 0], [0, 1]]), np.int8([[0, 0], [1, 1]])
+    assert interface.compute_reward(*goals, [{}, {}]).tolist() == [0, -1]
+    assert interface.compute_terminated(*goals, [{}, {}]).tolist() == [True, False]
+    assert interface.observation_space == TaskEnv(BitFlipping(n_bits=2)).observation_space
+    assert vector.reset()[0]["achieved_goal"].shape == (2, 2), "the workers must have survived"
+    vector.close()
+
+
+def test_a_vector_environments_own_method_is_used():
+    class Native(SyncVectorEnv):
+        def compute_reward(self, achieved_goal, desired_goal, info):
+            return np.full(len(achieved_goal), 7)
+
+    assert rewards(gym.wrappers.vector.RecordEpisodeStatistics(Native([make_reach]))) == [7, 7]
+
+
+GOALS = spaces.Box(-1, 1, (3,))
+
+
+def close(achieved, desired):
+    return np.linalg.norm(achieved - desired, axis=-1) < 0.5
+
+
+def raises_on_batches(achieved, desired, info):
+    if np.linalg.norm(achieved - desired, axis=-1) < 0.5:  # ambiguous for more than one row
+        return True
+    return False
+
+
+def not_implemented(achieved, desired, info):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("function", "row_by_row"),
+    [
+        (lambda achieved, desired, info: close(achieved, desired), False),
+        # gymnasium-robotics' PointMaze: one bool for any batch, from all rows together
+        (lambda achieved, desired, info: bool(np.linalg.norm(achieved - desired) < 0.5), True),
+        (raises_on_batches, True),
+    ],
+    ids=["rowwise", "scalar", "raises"],
+)
+def test_terminations_are_right_for_every_row_however_the_function_is_written(function, row_by_row):
+    batched, found = batched_terminated(function, GOALS)
+    achieved, desired = np.random.default_rng(0).uniform(-1, 1, (2, 100, 3))
+    desired[::2] = achieved[::2]
+    result = batched(achieved, desired, [{}] * 100)
+    assert found == row_by_row
+    assert result.dtype == bool
+    np.testing.assert_array_equal(result, close(achieved, desired))
+
+
+def test_the_info_of_each_row_reaches_a_scalar_termination_function():
+    batched, _ = batched_terminated(lambda achieved, desired, info: bool(info.get("crashed")), GOALS)
+    infos = [{"crashed": i == 2} for i in range(4)]
+    assert batched(np.zeros((4, 3)), np.zeros((4, 3)), infos).tolist() == [False, False, True, False]
+
+
+def test_a_termination_function_that_is_not_implemented_counts_as_absent():
+    assert batched_terminated(not_implemented, GOALS) == (None, False)
+    assert batched_terminated(None, GOALS) == (None, False)
+
+
+def goal_space(**changes):
+    parts = {"observation": GOALS, "achieved_goal": GOALS, "desired_goal": GOALS} | changes
+    return spaces.Dict({key: space for key, space in parts.items() if space is not None})
+
+
+class WrongShape(TaskEnv):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return super().compute_terminated(achieved_goal, desired_goal, info)[..., None]
+
+
+BAD = [
+    (
+        lambda: GoalInterface.of("FetchReach-v4"),
+        TypeError,
+        "expected a gymnasium Env or VectorEnv, got str",
+    ),
+    (
+        lambda: GoalInterface.of(gym.make("CartPole-v1")),
+        ValueError,
+        "observation space must be a Dict with the keys observation, achieved_goal, desired_goal, "
+        f"got {gym.make('CartPole-v1').observation_space}; return such dicts from reset() and step()",
+    ),
+    (
+        lambda: require_goal_space(goal_space(achieved_goal=None)),
+        ValueError,
+        "observation space has no key 'achieved_goal', only 'desired_goal', 'observation'; "
+        "add it to the space and to what reset() and step() return",
+    ),
+    (
+        lambda: require_goal_space(goal_space(desired_goal=spaces.Box(-1, 1, (2,)))),
+        ValueError,
+        f"achieved_goal and desired_goal must have one shape and dtype, got {GOALS} and "
+        f"{spaces.Box(-1, 1, (2,))}; use the same space for both",
+    ),
+    (
+        lambda: GoalInterface.of(NoRewardFunction()),
+        ValueError,
+        "NoRewardFunction has no compute_reward(achieved_goal, desired_goal, info); "
+        "define it on the environment or pass compute_reward=",
+    ),
+    (
+        lambda: GoalInterface.of(make_reach(), compute_reward=1.0),
+        TypeError,
+        "compute_reward must be a function of (achieved_goal, desired_goal, info), got 1.0",
+    ),
+    (
+        lambda: GoalInterface.of(make_reach(), compute_terminated="success"),
+        TypeError,
+        "compute_terminated must be a function of (achieved_goal, desired_goal, info), got 'success'",
+    ),
+    (
+        lambda: GoalInterface.of(WrongShape(PointReach())),
+        ValueError,
+        "compute_terminated must return shape (2,) for 2 goals, got (2, 1); "
+        "reduce over the goal's own axes only",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make_it", "error", "message"), BAD)
+def test_what_is_no_goal_interface_is_refused_with_a_fix(make_it, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        make_it()
+
+
+def test_an_async_environment_without_a_reward_function_is_refused_and_survives():
+    vector = AsyncVectorEnv([NoRewardFunction])
+    with pytest.raises(ValueError, match="has no compute_reward"):
+        GoalInterface.of(vector)
+    assert goal_spaces(vector)[0] == NoRewardFunction.observation_space
+    vector.close()
+
+
+def test_bundled_environments_answer_for_batches():
+    for env_id in her_envs.registration.ENTRY_POINTS:
+        assert not GoalInterface.of(gym.make(env_id)).terminated_row_by_row
