@@ -10,7 +10,16 @@ from her_envs.env import TaskEnv
 from her_envs.point_reach import PointReach
 from her_envs.registration import register_envs
 from her_envs.task import GoalTask
+from her_envs.vector_env import TaskVectorEnv
 
-__all__ = ["BitFlipping", "Counting", "GoalTask", "PointReach", "TaskEnv", "register_envs"]
+__all__ = [
+    "BitFlipping",
+    "Counting",
+    "GoalTask",
+    "PointReach",
+    "TaskEnv",
+    "TaskVectorEnv",
+    "register_envs",
+]
 
 register_envs()

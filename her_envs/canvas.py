@@ -16,13 +16,10 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import ModuleType
 
-    from her_envs.task import GoalTask, State
-
-Point = Any
-"""Two numbers, x and y."""
+    from her_envs.task import Point
 
 BACKGROUND = (250, 250, 248)
 INK = (40, 40, 40)
@@ -30,6 +27,7 @@ FAINT = (205, 205, 200)
 AGENT = (0, 114, 178)
 GOAL = (213, 94, 0)
 REACHED = (0, 158, 115)
+OBJECT = (204, 121, 167)
 MARKED = (230, 159, 0)
 
 
@@ -45,13 +43,6 @@ def require_pygame() -> ModuleType:
         raise DependencyNotInstalled(
             'rendering needs pygame, which is not installed; run: pip install "her-toolkit[render]"'
         ) from error
-
-
-def draw_frame(task: GoalTask, state: State, index: int, size: int) -> np.ndarray:
-    """Draw one environment of ``state``: (size, size, 3) uint8."""
-    canvas = Canvas(size)
-    task.draw(canvas, state, index)
-    return canvas.pixels()
 
 
 class Canvas:
@@ -82,6 +73,20 @@ class Canvas:
         """Draw the agent as a disc, in another colour once the goal is reached."""
         centre = self._inside(position)
         self._pygame.draw.circle(self._surface, REACHED if reached else AGENT, centre, self._width(0.018))
+
+    def trail(self, path: Sequence[Point], colour: tuple[int, int, int] = AGENT) -> None:
+        """Draw the way of the agent or of an object, in a lighter tint of its colour.
+
+        Args:
+            path: Places passed, the first one first.
+            colour: Colour of what went this way.
+        """
+        tint = tuple((part + 2 * paper) // 3 for part, paper in zip(colour, BACKGROUND, strict=True))
+        pixels = [self._inside(place) for place in path]
+        if len(pixels) > 1:
+            self._pygame.draw.lines(self._surface, tint, False, pixels, self._width(0.006))
+        for pixel in pixels:
+            self._pygame.draw.circle(self._surface, tint, pixel, self._width(0.006))
 
     def goal(self, position: Point, radius: float) -> None:
         """Draw the goal as a cross in a ring of its success radius."""
@@ -162,35 +167,34 @@ def _grid(count: int, width: int, height: int) -> tuple[int, int]:
 
 
 class Window:
-    """The window of `human` mode. pygame has one, which all environments of a process share.
-
-    Args:
-        caption: Title of the window.
-        fps: Frames shown a second; `show` waits for the time to come.
-    """
+    """The window of `human` mode. pygame has one, which all environments of a process share."""
 
     _open: int = 0
 
-    def __init__(self, caption: str, fps: int) -> None:
+    def __init__(self) -> None:
         self._pygame = require_pygame()
         self._pygame.display.init()
         self._clock = self._pygame.time.Clock()
-        self._caption = caption
-        self._fps = fps
         Window._open += 1
 
-    def show(self, frame: np.ndarray) -> None:
-        """Show a picture, (H, W, 3) uint8."""
+    def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
+        """Show a picture.
+
+        Args:
+            picture: (H, W, 3) uint8.
+            caption: Title of the window.
+            fps: Pictures shown a second; the call waits for the time to come.
+        """
         display = self._pygame.display
-        surface = self._pygame.surfarray.make_surface(frame.swapaxes(0, 1))
+        surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))
         screen = display.get_surface()
         if screen is None or screen.get_size() != surface.get_size():
             screen = display.set_mode(surface.get_size())
-        display.set_caption(self._caption)
+        display.set_caption(caption)
         screen.blit(surface, (0, 0))
         self._pygame.event.pump()
         display.flip()
-        self._clock.tick(self._fps)
+        self._clock.tick(fps)
 
     def close(self) -> None:
         """Close the window, unless another environment still shows in it."""
