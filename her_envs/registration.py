@@ -17,6 +17,8 @@ import gymnasium as gym
 from her_envs.bit_flipping import BitFlipping
 from her_envs.counting import Counting
 from her_envs.env import TaskEnv
+from her_envs.point_maze import PointMaze
+from her_envs.point_push import PointPush
 from her_envs.point_reach import PointReach
 from her_envs.task import GoalTask
 from her_envs.vector_env import TaskVectorEnv
@@ -40,6 +42,8 @@ def _entry_points(task: type[GoalTask]) -> tuple[Callable[..., TaskEnv], Callabl
 
 bit_flipping, bit_flipping_vector = _entry_points(BitFlipping)
 counting, counting_vector = _entry_points(Counting)
+point_maze, point_maze_vector = _entry_points(PointMaze)
+point_push, point_push_vector = _entry_points(PointPush)
 point_reach, point_reach_vector = _entry_points(PointReach)
 
 # Entry points are strings and options plain data, so a spec can be written to JSON.
@@ -48,6 +52,8 @@ ENTRY_POINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "her_envs/BitFlippingContinuous-v0": ("bit_flipping", {"continuous": True}),
     "her_envs/BitFlippingImage-v0": ("bit_flipping", {"observation": "image"}),
     "her_envs/PointReach-v0": ("point_reach", {}),
+    "her_envs/PointMaze-v0": ("point_maze", {}),
+    "her_envs/PointPush-v0": ("point_push", {}),
     "her_envs/Counting-v0": ("counting", {}),
 }
 

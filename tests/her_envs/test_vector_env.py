@@ -16,13 +16,15 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_envs import BitFlipping, Counting, PointReach, TaskEnv, TaskVectorEnv
+from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
 from her_envs.starts import draw_starts
 from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids
 
 MODES = list(AutoresetMode)
 TASKS = [
+    PointMaze(layout=["..#", "..."], success_radius=0.5, step_size=1.5),
+    PointPush(success_radius=0.2),
     BitFlipping(n_bits=3),
     BitFlipping(n_bits=2, continuous=True),
     BitFlipping(n_bits=3, observation="integer"),
