@@ -75,7 +75,8 @@ class BitFlipping(GoalTask):
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Draw bits and goals."""
-        bits, goal = rng.integers(2, size=(2, num_envs, self.n_bits), dtype=np.int8)
+        # For a few bits, comparing floats is more than twice as fast as drawing integers.
+        bits, goal = (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5).view(np.int8)
         return {"bits": bits, "goal": goal if self._random_goal else np.ones_like(goal)}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
