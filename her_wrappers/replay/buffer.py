@@ -93,7 +93,8 @@ class HindsightReplayBuffer:
         termination: TerminationMode | GoalFunction | None = None,
         seed: int | None = None,
     ) -> None:
-        goal_space = require_goal_space(observation_space)
+        goal_space = self.observation_space = require_goal_space(observation_space)
+        self.action_space = action_space
         self.buffer_size = _require_count("buffer_size", buffer_size, at_least=1)
         self.n_sampled_goal = _require_count("n_sampled_goal", n_sampled_goal, at_least=0)
         if compute_reward is None and n_sampled_goal:
