@@ -1,1 +1,9 @@
 """Hindsight Experience Replay for any Gymnasium goal environment: check, record, relabel."""
+
+from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
+from her_wrappers.replay.batch import Batch
+from her_wrappers.replay.buffer import HindsightReplayBuffer
+
+__all__ = ["Batch", "Episode", "EpisodeRecorder", "GoalInterface", "HindsightReplayBuffer", "SinkError"]

@@ -8,6 +8,7 @@ done here, once.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -178,7 +179,17 @@ def batched_terminated(
 
 
 def _row_by_row(function: GoalFunction) -> GoalFunction:
+    warned = False
+
     def batched(achieved_goal: Any, desired_goal: Any, info: Any) -> np.ndarray:
+        nonlocal warned
+        if not warned and len(info) > 1:
+            warned = True
+            warnings.warn(
+                "compute_terminated answers for single goals only, so it is called once for each row, "
+                f"{len(info)} times for this batch; let it return one bool a row to be fast",
+                stacklevel=2,
+            )
         return np.array(
             [
                 bool(function(_row(achieved_goal, i), _row(desired_goal, i), row_info))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from gymnasium import spaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    import numpy as np
 
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
@@ -70,3 +69,32 @@ def map_tree(function: Callable[[np.ndarray], Any], tree: Tree) -> Tree:
     if isinstance(tree, tuple):
         return tuple(map_tree(function, part) for part in tree)
     return function(tree)
+
+
+def as_leaf(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return ``value`` as an array of the given shape and dtype, which may be ``value`` itself.
+
+    Args:
+        name: What ``value`` is, for the message.
+        value: Anything that NumPy takes for an array.
+        shape: Shape it must have.
+        dtype: Dtype it gets, if that loses nothing.
+
+    Raises:
+        ValueError: The shape differs, or a cast to ``dtype`` would change values.
+    """
+    array = np.asarray(value)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
+    with np.errstate(all="ignore"):  # what does not fit shows in the comparison
+        cast = array.astype(dtype)
+    if not np.array_equal(cast, array, equal_nan=True):
+        raise ValueError(
+            f"{name} must have dtype {dtype}, got {array.dtype} with values that it cannot hold; "
+            f"return {dtype} or declare {array.dtype} in the space"
+        )
+    return cast

@@ -1,0 +1,44 @@
+"""The ``her`` command. It imports everything; nothing imports it."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Hindsight Experience Replay for any Gymnasium goal environment.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "stable-baselines3")
+
+
+def _show_versions(wanted: bool) -> None:
+    if not wanted:
+        return
+    for name in REPORTED:
+        try:
+            typer.echo(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            typer.echo(f"{name} not installed")
+    typer.echo(f"python {platform.python_version()} on {platform.platform()}")
+    raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    show_versions: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_versions,
+            is_eager=True,
+            help="Show the versions that a bug report needs, and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Hindsight Experience Replay for any Gymnasium goal environment."""

@@ -1,0 +1,345 @@
+"""HindsightReplayBuffer: whole episodes in, relabeled transitions out."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.goal_interface import GoalInterface, goal_spaces, require_goal_space
+from her_wrappers.recording.staging import StagingArea
+from her_wrappers.replay.batch import Batch
+from her_wrappers.replay.goal_selection import RANDOM, STRATEGIES, require_states
+from her_wrappers.replay.rewards import batch_rewards, warn_of_other_rewards
+from her_wrappers.replay.storage import EpisodeStorage
+from her_wrappers.replay.termination import Outcomes, make_termination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gymnasium import spaces
+
+    from her_wrappers.goal_interface import AnyEnv, GoalFunction
+    from her_wrappers.recording.episode import Episode
+    from her_wrappers.replay.goal_selection import Strategy
+    from her_wrappers.replay.storage import EncodedEpisode, Steps
+    from her_wrappers.replay.termination import TerminationMode
+    from her_wrappers.trees import Tree
+
+CHECKED_EPISODES = 10
+"""So many first episodes are compared with ``compute_reward``."""
+
+
+class HindsightReplayBuffer:
+    """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
+
+    Sampling is uniform over the transitions of complete episodes, and its cost does not depend on how many
+    there are. Of every batch, a share of k / (k + 1) in expectation, for k = ``n_sampled_goal`` and any batch
+    size, has its desired goal replaced by one that was achieved, its reward recomputed for it, and its
+    termination by ``termination``. Rows are drawn before it is decided which of them are relabeled.
+
+    Any episode of up to ``buffer_size`` steps fits; whole episodes are evicted, oldest first. An episode of T
+    steps takes T + 1 records, since its last state is kept too: there is room for ``buffer_size`` * 17 / 16
+    records at first, and for more once episodes are so short on average that they need it.
+
+    The buffer may be used from several threads.
+
+    Args:
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
+        action_space: Actions of one environment.
+        buffer_size: Transitions that the buffer holds.
+        compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
+        compute_terminated: Terminations of a batch of goals, if the environment has such a function.
+        n_sampled_goal: Relabeled transitions for every original one; 0 makes it a plain replay buffer.
+        goal_selection_strategy: Where new goals come from: ``"future"``: a state of the episode after the
+            step. ``"final"``: its last. ``"episode"``: any that it reached. ``"random"``: any that any stored
+            episode reached. Or a function ``(t, length, rng) -> s`` from steps to states, all (B,) integers.
+        termination: Terminations of relabeled transitions. ``"recompute"``: what ``compute_terminated`` says,
+            and where an episode ended for another reason (a crash), that. ``"success"``: where the relabeled
+            reward is that of a reached goal, and other reasons; for rewards of two values. ``"keep"``: as
+            recorded. ``"never"``. Or a function used like ``compute_terminated``. The default is
+            ``"recompute"`` where there is a ``compute_terminated``, else ``"keep"``.
+        seed: Seeds the private generator.
+
+    Raises:
+        TypeError: A space has elements that are not arrays of one shape.
+        ValueError: An argument has a value that it cannot have, or a function is missing.
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
+        >>> env = gym.make("her_envs/PointReach-v0")
+        >>> buffer = HindsightReplayBuffer.for_env(env, buffer_size=1000, seed=0)
+        >>> env = EpisodeRecorder(env, buffer.add_episode)
+        >>> observation, info = env.reset(seed=0)
+        >>> for _ in range(50):
+        ...     observation, reward, terminated, truncated, info = env.step([0.5, 0.5])
+        >>> batch = buffer.sample(256)
+        >>> batch.observations["desired_goal"].shape, int(batch.relabeled.sum())
+        ((256, 2), 204)
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        buffer_size: int = 1_000_000,
+        compute_reward: GoalFunction | None = None,
+        compute_terminated: GoalFunction | None = None,
+        n_sampled_goal: int = 4,
+        goal_selection_strategy: str | Strategy = "future",
+        termination: TerminationMode | GoalFunction | None = None,
+        seed: int | None = None,
+    ) -> None:
+        goal_space = self.observation_space = require_goal_space(observation_space)
+        self.action_space = action_space
+        self.buffer_size = _require_count("buffer_size", buffer_size, at_least=1)
+        self.n_sampled_goal = _require_count("n_sampled_goal", n_sampled_goal, at_least=0)
+        if compute_reward is None and n_sampled_goal:
+            raise ValueError(
+                "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
+                "pass compute_reward=, or n_sampled_goal=0 for plain replay"
+            )
+        self._compute_reward = compute_reward
+        self._strategy = _find_strategy(goal_selection_strategy)
+        self._termination = make_termination(
+            termination if n_sampled_goal else "keep", compute_terminated, goal_space["achieved_goal"]
+        )
+        self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size)
+        self._staging = StagingArea(goal_space, action_space)
+        self._rng = np.random.default_rng(seed)
+        self._lock = threading.RLock()
+        self._episodes_to_check = CHECKED_EPISODES if n_sampled_goal else 0
+
+    @classmethod
+    def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
+        """Make a buffer for an environment, single or vectorised: its spaces, rewards and terminations.
+
+        Args:
+            env: A goal environment, with any wrappers around it, or a vector environment of such.
+            **options: The other arguments of the class; functions given here win over the environment's.
+
+        Raises:
+            TypeError: ``env`` is no environment.
+            ValueError: It is no goal environment, or an option has a value that it cannot have.
+        """
+        if options.get("n_sampled_goal") == 0:
+            return cls(*goal_spaces(env), **options)
+        functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
+        interface = GoalInterface.of(env, **functions)
+        return cls(
+            interface.observation_space,
+            interface.action_space,
+            compute_reward=interface.compute_reward,
+            compute_terminated=interface.compute_terminated,
+            **options,
+        )
+
+    def __len__(self) -> int:
+        """Return the number of stored transitions."""
+        return self._storage.num_steps
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of stored episodes."""
+        return self._storage.num_episodes
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether there is a complete episode to sample from."""
+        return len(self) > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated for transitions."""
+        return self._storage.nbytes
+
+    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step gives it
+        self,
+        obs: Mapping[str, Tree],
+        action: Tree,
+        reward: float,
+        next_obs: Mapping[str, Tree],
+        terminated: bool,
+        truncated: bool,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add one transition; it can be sampled once its episode has ended.
+
+        Args:
+            obs: What the agent saw; after the first step of an episode, the ``next_obs`` before.
+            action: What it did.
+            reward: What it earned.
+            next_obs: What it saw then, also where the episode ended.
+            terminated: Whether the task ended.
+            truncated: Whether the episode was cut short.
+            info: Not used.
+
+        Raises:
+            ValueError: A value lies outside its space, the reward is not finite, or ``obs`` does not follow
+                on the ``next_obs`` before; nothing is added. Or the episode that ends is refused by
+                `add_episode`; it is dropped.
+        """
+        with self._lock:
+            if not np.isfinite(reward):
+                raise ValueError(f"reward must be a finite number, got {reward}")
+            if self._staging.length(0) < 1:
+                self._staging.begin(0, obs, {})
+            else:
+                self._require_continuation(obs)
+            self._staging.act(0, action)
+            self._staging.observe(0, reward, next_obs, info or {})
+            if terminated or truncated:
+                self.add_episode(self._staging.finish(0, terminated=terminated, truncated=truncated))
+
+    def add_episode(self, episode: Episode) -> None:
+        """Add a complete episode, evicting the oldest ones as far as needed.
+
+        Args:
+            episode: An episode of the buffer's spaces; it is copied.
+
+        Raises:
+            ValueError: The episode is longer than the buffer, lies outside the spaces, or has a reward that
+                is not finite. Nothing is added or evicted.
+        """
+        with self._lock:
+            if len(episode) > self.buffer_size:
+                raise ValueError(
+                    f"an episode must fit the buffer of {self.buffer_size} transitions, got {len(episode)} "
+                    "steps; raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
+                )
+            encoded = self._storage.encode(episode)
+            if self._compute_reward is not None:
+                self._learn(encoded, self._compute_reward)
+            self._storage.append(encoded)
+
+    def sample(self, batch_size: int) -> Batch:
+        """Draw transitions uniformly with replacement, relabeled ones first.
+
+        Args:
+            batch_size: Number of transitions, B.
+
+        Raises:
+            ValueError: ``batch_size`` is below 1, no episode is complete yet, or ``compute_reward`` or
+                ``compute_terminated`` returns a wrong shape.
+        """
+        _require_count("batch_size", batch_size, at_least=1)
+        with self._lock:
+            if not self.can_sample:
+                raise ValueError(
+                    "cannot sample before an episode is complete; add until can_sample "
+                    "(only terminated or truncated episodes count)"
+                )
+            offsets = self._rng.integers(len(self), size=batch_size)
+            count = self._draw_num_relabeled(batch_size)
+            steps = self._storage.take(offsets, count)
+            if count and self._compute_reward is not None:
+                self._relabel(steps, count, self._compute_reward)
+            storage, records = self._storage, steps.records
+            return Batch(
+                observations=storage.observations(records, steps.achieved, steps.desired),
+                actions=storage.actions(records),
+                rewards=records["reward"],
+                next_observations=storage.observations(
+                    steps.next_records, steps.next_achieved, steps.next_desired
+                ),
+                terminations=records["terminated"],
+                truncations=records["truncated"],
+                relabeled=np.arange(batch_size) < count,
+                index=storage.first_index + offsets,
+            )
+
+    def clear(self) -> None:
+        """Drop everything stored, the open episode of `add` included."""
+        with self._lock:
+            self._storage.clear()
+            self._staging.forget(0)
+
+    def _draw_num_relabeled(self, batch_size: int) -> int:
+        """Draw a whole number whose expectation is the relabeled share of the batch."""
+        exact = batch_size * self.n_sampled_goal / (self.n_sampled_goal + 1)
+        return int(exact + self._rng.random())
+
+    def _relabel(self, steps: Steps, count: int, compute_reward: GoalFunction) -> None:
+        """Give the first ``count`` steps goals from hindsight, and what follows from them."""
+        storage, records = self._storage, steps.records[:count]
+        goals = self._draw_goals(steps.positions[:count], records)
+        steps.desired[:count] = steps.next_desired[:count] = goals
+        achieved, desired = storage.goal.read(steps.next_achieved[:count]), storage.goal.read(goals)
+        records["reward"] = batch_rewards(compute_reward, achieved, desired, count)
+        records["terminated"] = self._termination.ends(_outcomes(records, achieved, desired))
+
+    def _draw_goals(self, positions: np.ndarray, records: np.ndarray) -> np.ndarray:
+        if self._strategy is None:
+            return self._storage.achieved_after(self._rng.integers(len(self), size=len(positions)))
+        t = records["t"]
+        return self._storage.achieved_at(positions + (self._strategy(t, records["length"], self._rng) - t))
+
+    def _learn(self, episode: EncodedEpisode, compute_reward: GoalFunction) -> None:
+        """Compare the first episodes with ``compute_reward``, and find out why an episode ended."""
+        records = episode.records[:-1]
+        achieved, desired = (
+            self._storage.goal.read(part[1:]) for part in (episode.achieved, episode.desired)
+        )
+        if self._episodes_to_check:
+            computed = batch_rewards(compute_reward, achieved, desired, len(records))
+            warned = warn_of_other_rewards(records["reward"], computed)
+            self._episodes_to_check = 0 if warned else self._episodes_to_check - 1
+        records["other_reason"] = self._termination.learn(
+            _outcomes(records, achieved, desired),
+            lambda: batch_rewards(compute_reward, achieved, achieved, len(records)),
+        )
+
+    def _require_continuation(self, obs: Mapping[str, Tree]) -> None:
+        for key in ("achieved_goal", "desired_goal"):
+            if key in obs and not _equal(obs[key], self._staging.last(0, key)):
+                raise ValueError(
+                    f"obs does not follow on the next_obs before: {key} is {obs[key]}, was "
+                    f"{self._staging.last(0, key)}; pass terminated or truncated where an episode ends, or "
+                    "its goal is changed from outside"
+                )
+
+
+def _outcomes(records: np.ndarray, achieved: Tree, desired: Tree) -> Outcomes:
+    return Outcomes(
+        achieved_goal=achieved,
+        desired_goal=desired,
+        info=[{}] * len(records),
+        reward=records["reward"],
+        terminated=records["terminated"],
+        other_reason=records["other_reason"],
+    )
+
+
+def _find_strategy(choice: str | Strategy) -> Strategy | None:
+    """Return the in-episode strategy, or None for ``"random"``.
+
+    Raises:
+        ValueError: There is no such strategy.
+    """
+    if callable(choice):
+        return require_states(choice)
+    if choice == RANDOM:
+        return None
+    if choice not in STRATEGIES:
+        names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))
+        raise ValueError(
+            f"unknown goal_selection_strategy {choice!r}; choose from {names}, or pass a function"
+        )
+    return STRATEGIES[choice]
+
+
+def _require_count(name: str, value: object, *, at_least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
+    return int(value)
+
+
+def _equal(first: Tree, second: Tree) -> bool:
+    if isinstance(second, dict):
+        return all(_equal(first[key], second[key]) for key in second)
+    if isinstance(second, tuple):
+        return all(map(_equal, first, second))
+    return bool(np.array_equal(first, second))

@@ -1,0 +1,25 @@
+"""The ``her`` command."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from typer.testing import CliRunner
+
+from her_wrappers.cli import app
+
+
+def test_version_says_what_a_bug_report_needs():
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    for name in ("her-toolkit 0", "gymnasium 1", "numpy ", "python 3"):
+        assert name in result.output
+
+
+def test_without_arguments_it_helps():
+    assert "Usage" in CliRunner().invoke(app, []).output
+
+
+def test_the_command_is_installed():
+    (command,) = entry_points(group="console_scripts", name="her")
+    assert command.load() is app
