@@ -10,6 +10,7 @@ Colours are those of Okabe and Ito, told apart by colour-blind people: https://j
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -208,15 +209,40 @@ def _grid(count: int, width: int, height: int) -> tuple[int, int]:
     return columns, max(1, side(columns))
 
 
+@dataclass(frozen=True)
+class Keys:
+    """What the keyboard did, by pygame's names of the keys: ``"left"``, ``"3"``, ``"escape"``.
+
+    Attributes:
+        pressed: Keys that went down since the last look, in their order.
+        held: Keys that are down now.
+        closed: Whether the window was asked to close.
+    """
+
+    pressed: tuple[str, ...]
+    held: frozenset[str]
+    closed: bool
+
+
 class Window:
-    """The window of `human` mode. pygame has one, which all environments of a process share."""
+    """The window of `human` mode. pygame has one, which all environments of a process share.
+
+    Raises:
+        RuntimeError: There is no display.
+    """
 
     _open: int = 0
 
     def __init__(self) -> None:
         self._pygame = require_pygame()
-        self._pygame.display.init()
+        try:
+            self._pygame.display.init()
+        except self._pygame.error as error:
+            raise RuntimeError(
+                f'cannot open a window: {error}; render_mode="rgb_array" needs no display'
+            ) from error
         self._clock = self._pygame.time.Clock()
+        self._held: set[str] = set()
         Window._open += 1
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
@@ -237,6 +263,19 @@ class Window:
         self._pygame.event.pump()
         display.flip()
         self._clock.tick(fps)
+
+    def keys(self) -> Keys:
+        """Look at the keyboard."""
+        pygame, pressed, closed = self._pygame, [], False
+        for event in pygame.event.get((pygame.KEYDOWN, pygame.KEYUP, pygame.QUIT)):
+            if event.type == pygame.QUIT:
+                closed = True
+            elif event.type == pygame.KEYDOWN:
+                pressed.append(pygame.key.name(event.key))
+                self._held.add(pressed[-1])
+            else:
+                self._held.discard(pygame.key.name(event.key))
+        return Keys(tuple(pressed), frozenset(self._held), closed)
 
     def close(self) -> None:
         """Close the window, unless another environment still shows in it."""
