@@ -13,8 +13,10 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
@@ -198,6 +200,45 @@ def test_what_was_returned_stays_as_it_was():
         results.append(env.step(env.action_space.sample()))
         kept.append(copy.deepcopy(results[-1]))
     assert data_equivalence(results, kept, exact=True)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_starts_and_goals_are_uniform_over_the_unsolved_ones_at_every_reset(mode):
+    """Solved starts are redrawn in batches, which must not favour any start or environment."""
+    env = TaskVectorEnv(BitFlipping(n_bits=2, observation="integer"), 3000, autoreset_mode=mode, max_steps=1)
+    observations, _ = env.reset(seed=0)
+    counts = np.zeros((4, 4))
+    for _ in range(5):
+        np.add.at(counts, (observations["achieved_goal"], observations["desired_goal"]), 1)
+        observations, *_ = env.step(env.action_space.sample())
+        if mode is AutoresetMode.NEXT_STEP:
+            observations, *_ = env.step(env.action_space.sample())
+    assert np.diag(counts).sum() == 0
+    assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
+
+
+def test_a_start_that_leaves_no_unsolved_goal_is_refused():
+    env = TaskVectorEnv(BitFlipping(n_bits=2, goal="ones"), 3)
+    with pytest.raises(ValueError, match="every one of 1000 starts drawn was solved already; give another"):
+        env.reset(options={"state": [[1, 1], [0, 1], [0, 0]]})
+
+
+# Without autoreset they differ: SyncVectorEnv takes the mask out of the options, the wrapper then clears all.
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_episode_statistics_of_gymnasium_see_the_same_episodes(mode):
+    native, sync = pair(BitFlipping(n_bits=3), 4, mode, seed=1)
+    envs = [RecordEpisodeStatistics(env) for env in (native, sync)]
+    native.action_space.seed(1)
+    for env in envs:
+        env.reset()
+    finished = 0
+    for _ in range(30):
+        actions = native.action_space.sample()
+        results = [env.step(actions) for env in envs]
+        episodes = [{key: result[4].get("episode", {}).get(key) for key in "rl"} for result in results]
+        assert data_equivalence(*episodes, exact=True)
+        finished += (results[0][2] | results[0][3]).sum()
+    assert finished > 10
 
 
 def test_copies_and_pickles_go_on_alike():
