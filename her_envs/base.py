@@ -46,7 +46,7 @@ class TaskBase:
             require_choice("render_mode", render_mode, tuple(self.metadata["render_modes"]))
         self.task = task
         self.max_steps = task.max_steps if max_steps is None else require_positive("max_steps", max_steps)
-        self.terminate_on_success = (
+        self.terminate_on_success = bool(
             task.terminate_on_success if terminate_on_success is None else terminate_on_success
         )
         self.reward_type = reward_type

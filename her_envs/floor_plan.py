@@ -106,28 +106,44 @@ class FloorPlan:
         """
         # Axes first: NumPy is far faster along many points than along two coordinates.
         place, rest = points.T.astype(np.float64), moves.T.astype(np.float64)
-        cell = np.floor(place).astype(np.int64)
-        end = place + rest
+        cell, end = np.floor(place).astype(np.int64), place + rest
         leaving = (np.floor(end) != cell).any(axis=0)
         place = np.where(leaving, place, end)
         moving = np.flatnonzero(leaving)
         while moving.size:
-            edge = cell[:, moving] + (rest[:, moving] > 0)
-            shares = _shares(edge - place[:, moving], rest[:, moving])
-            axis = (shares[1] < shares[0]).astype(np.int64)
-            share = np.minimum(shares[0], shares[1])
-            crossing = share < 1
-            place[:, moving[~crossing]] += rest[:, moving[~crossing]]
-            moving, axis, share, edge = moving[crossing], axis[crossing], share[crossing], edge[:, crossing]
-            place[:, moving] += share * rest[:, moving]
-            place[axis, moving] = edge[axis, np.arange(len(moving))]
-            rest[:, moving] *= 1 - share
-            beyond = cell[:, moving]
-            beyond[axis, np.arange(len(moving))] += np.sign(rest[axis, moving]).astype(np.int64)
-            free = self._is_free(beyond)
-            cell[:, moving[free]] = beyond[:, free]
-            rest[axis[~free], moving[~free]] = 0
+            moving = self._cross_edge(place, rest, cell, moving)
         return np.ascontiguousarray(_hold(place, cell).T)
+
+    def _cross_edge(
+        self, place: np.ndarray, rest: np.ndarray, cell: np.ndarray, moving: np.ndarray
+    ) -> np.ndarray:
+        """Take points to the next edge of their cells, and over it if it is free beyond; or to their ends.
+
+        Args:
+            place: (2, N) where the points are; changed.
+            rest: (2, N) what is left of their moves; changed.
+            cell: (2, N) their cells; changed.
+            moving: (M,) the points to take on.
+
+        Returns:
+            (K,) the points that did not end in their cells.
+        """
+        edge = cell[:, moving] + (rest[:, moving] > 0)
+        shares = _shares(edge - place[:, moving], rest[:, moving])
+        share = np.minimum(shares[0], shares[1])
+        ending, crossing = moving[share >= 1], share < 1
+        place[:, ending] += rest[:, ending]
+        moving, share = moving[crossing], share[crossing]
+        axis = (shares[1] < shares[0])[crossing].astype(np.int64)
+        place[:, moving] += share * rest[:, moving]
+        place[axis, moving] = np.where(axis, edge[1, crossing], edge[0, crossing])
+        rest[:, moving] *= 1 - share
+        beyond = cell[:, moving]
+        beyond[axis, np.arange(len(moving))] += np.sign(rest[axis, moving]).astype(np.int64)
+        free = self._is_free(beyond)
+        cell[:, moving[free]] = beyond[:, free]
+        rest[axis[~free], moving[~free]] = 0
+        return moving
 
     def _is_free(self, cells: np.ndarray) -> np.ndarray:
         free: np.ndarray = self._padded[cells[1] + 1, cells[0] + 1]
@@ -152,8 +168,10 @@ def _parse(layout: Sequence[str]) -> np.ndarray:
     """Return which cells are free, (rows, columns) bool, the bottom row first.
 
     Raises:
-        ValueError: The layout is empty, ragged, or has other letters.
+        ValueError: The layout is no list of strings, empty, ragged, or has other letters.
     """
+    if not isinstance(layout, list | tuple) or not all(isinstance(row, str) for row in layout):
+        raise ValueError(f"layout must be a name or a list of strings, got {layout!r}")
     if not layout or not layout[0]:
         raise ValueError(f"layout must have at least one row and one column, got {layout!r}")
     for number, row in enumerate(layout):

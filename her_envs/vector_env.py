@@ -181,10 +181,10 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         Raises:
             gymnasium.error.ResetNeeded: There is no state to draw yet.
         """
-        if self.render_mode == "rgb_array":
-            return tuple(self._pictures(self._elapsed.tolist(), self.render_size))
-        self._show()
-        return None
+        if self.render_mode == "human":
+            self._show()
+            return None
+        return tuple(self._pictures(self._elapsed.tolist(), self.render_size)) or None
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the window, if there is one."""

@@ -137,6 +137,8 @@ def test_the_longest_way_bounds_the_way_between_any_two_cells(name):
 
 BAD_LAYOUTS = [
     ("maze", "unknown layout 'maze'; choose from 'open', 'u', 'four_rooms', 'large'"),
+    (5, "layout must be a name or a list of strings, got 5"),
+    ([["."]], "layout must be a name or a list of strings, got [['.']]"),
     ([], "layout must have at least one row and one column, got []"),
     ([""], "layout must have at least one row and one column, got ['']"),
     (["..", "..."], "layout rows must have one length, got 2 letters in row 0 and 3 in row 1"),

@@ -267,6 +267,13 @@ def test_step_and_render_need_a_reset_before():
             use()
 
 
+def test_rendering_without_a_mode_warns_and_draws_nothing():
+    env = TaskVectorEnv(PointReach(), 2)
+    env.reset(seed=0)
+    with pytest.warns(UserWarning, match="without a render mode draws nothing"):
+        assert env.render() is None
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_pictures_are_those_of_the_single_environment_trails_included(mode):
     options = {"render_mode": "rgb_array", "render_size": 64, "max_steps": 5}
