@@ -99,19 +99,22 @@ def native(env_id: str, num_envs: int, **options: Any) -> Contender:
     return vector(name, gym.make_vec(env_id, num_envs=num_envs, **options))
 
 
-CONTENDERS = [
-    single("BitFlipping single", her_envs.TaskEnv(her_envs.BitFlipping())),
-    single("SB3 BitFlippingEnv single", BitFlippingEnv(10)),
-    single("PointReach single", her_envs.TaskEnv(her_envs.PointReach())),
-    vector("SB3 BitFlippingEnv sync x64", gym.vector.SyncVectorEnv([lambda: BitFlippingEnv(10)] * 64)),
-    vector("CartPole native x4096", gym.make_vec("CartPole-v1", num_envs=4096)),
-    native(BIT_FLIPPING, 1),
-    *(native(env_id, count) for env_id in (BIT_FLIPPING, POINT_REACH) for count in SCALE),
-    native(BIT_FLIPPING, 1024, autoreset_mode="SameStep"),
-    native("her_envs/BitFlippingImage-v0", 1024),
-    native("her_envs/PointPush-v0", 4096),
-    native(POINT_MAZE, 4096),
-]
+def contenders() -> list[Contender]:
+    """Make everything that the table shows."""
+    return [
+        single("BitFlipping single", her_envs.TaskEnv(her_envs.BitFlipping())),
+        single("SB3 BitFlippingEnv single", BitFlippingEnv(10)),
+        single("PointReach single", her_envs.TaskEnv(her_envs.PointReach())),
+        vector("SB3 BitFlippingEnv sync x64", gym.vector.SyncVectorEnv([lambda: BitFlippingEnv(10)] * 64)),
+        vector("CartPole native x4096", gym.make_vec("CartPole-v1", num_envs=4096)),
+        native(BIT_FLIPPING, 1),
+        *(native(env_id, count) for env_id in (BIT_FLIPPING, POINT_REACH) for count in SCALE),
+        native(BIT_FLIPPING, 1024, autoreset_mode="SameStep"),
+        native("her_envs/BitFlippingImage-v0", 1024),
+        native("her_envs/PointPush-v0", 4096),
+        native(POINT_MAZE, 4096),
+    ]
+
 
 CLAIMS = [
     Claim("BitFlipping-v0 native x1024", "SB3 BitFlippingEnv sync x64", least=100, hoped=300),
@@ -130,12 +133,12 @@ CLAIMS = [
 ]
 
 
-def measure(turns: int, seconds: float) -> dict[str, np.ndarray]:
-    """Return the steps a second of each contender in each turn: (turns,)."""
-    speeds: dict[str, list[float]] = {contender.name: [] for contender in CONTENDERS}
-    calls = {contender.name: _calls_in(contender, seconds) for contender in CONTENDERS}
+def measure(measured: list[Contender], turns: int, seconds: float) -> dict[str, np.ndarray]:
+    """Return the steps a second of each contender in each turn, (turns,), of about ``seconds`` each."""
+    speeds: dict[str, list[float]] = {contender.name: [] for contender in measured}
+    calls = {contender.name: _calls_in(contender, seconds) for contender in measured}
     for _ in range(turns):
-        for contender in CONTENDERS:
+        for contender in measured:
             elapsed = _time(contender, calls[contender.name])
             speeds[contender.name].append(calls[contender.name] * contender.num_envs / elapsed)
     return {name: np.array(values) for name, values in speeds.items()}
@@ -154,10 +157,10 @@ def _time(contender: Contender, calls: int) -> float:
     return time.perf_counter() - start
 
 
-def speed_table(speeds: dict[str, np.ndarray]) -> Table:
+def speed_table(measured: list[Contender], speeds: dict[str, np.ndarray]) -> Table:
     """Show the median speed of each contender."""
     table = Table("environment", "steps/s", "us a call", "ns an environment step")
-    for contender in CONTENDERS:
+    for contender in measured:
         speed = float(np.median(speeds[contender.name]))
         call = 1e6 * contender.num_envs / speed
         table.add_row(contender.name, f"{speed:,.0f}", f"{call:,.1f}", f"{1e9 / speed:,.1f}")
@@ -189,8 +192,9 @@ def main() -> None:
         ", ".join(f"{name} {version(name)}" for name in ("numpy", "gymnasium", "stable-baselines3"))
     )
     console.print(f"medians of {turns} turns, about {seconds:g} s each")
-    speeds = measure(turns, seconds)
-    console.print(speed_table(speeds))
+    measured = contenders()
+    speeds = measure(measured, turns, seconds)
+    console.print(speed_table(measured, speeds))
     console.print(claim_table(speeds))
 
 

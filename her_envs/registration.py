@@ -27,13 +27,9 @@ _EnvT = TypeVar("_EnvT", TaskEnv, TaskVectorEnv)
 
 
 def _make(env: type[_EnvT], task: type[GoalTask], /, **options: Any) -> _EnvT:
-    env_options = {name: options.pop(name) for name in env_options_of(env) & options.keys()}
+    names = inspect.signature(env).parameters.keys() - {"task"}
+    env_options = {name: options.pop(name) for name in names & options.keys()}
     return env(task(**options), **env_options)
-
-
-def env_options_of(env: type[TaskEnv] | type[TaskVectorEnv]) -> set[str]:
-    """Return the options that belong to the environment rather than to its task."""
-    return inspect.signature(env).parameters.keys() - {"task"}
 
 
 def _entry_points(task: type[GoalTask]) -> tuple[Callable[..., TaskEnv], Callable[..., TaskVectorEnv]]:
