@@ -190,10 +190,12 @@ def test_a_puck_moves_only_when_it_is_touched_and_only_away_from_the_agent():
 
 
 def test_an_agent_at_rest_leaves_a_touching_puck_where_it_is():
-    env = TaskEnv(PointPush())
-    env.reset(options={"goal": [0.8, 0.8], "state": {"agent": [0.4, 0.47], "puck": [0.5, 0.5]}})
-    observation, *_ = env.step([1.0, 0.3])
-    assert not np.array_equal(observation["achieved_goal"], np.float32([0.5, 0.5])), "it was pushed"
+    env = TaskVectorEnv(PointPush(), 400)
+    angles = np.linspace(0, 2 * np.pi, 400)
+    beside = 0.5 + 0.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    env.reset(options={"goal": [0.8, 0.8], "state": {"agent": beside, "puck": [0.5, 0.5]}})
+    pushed, *_ = env.step((0.5 - beside) / 0.1)
+    assert (pushed["achieved_goal"] != 0.5).any(axis=1).all()
     for _ in range(20):
-        later, *_ = env.step([0.0, 0.0])
-        np.testing.assert_array_equal(later["achieved_goal"], observation["achieved_goal"])
+        later, *_ = env.step(np.zeros((400, 2)))
+        np.testing.assert_array_equal(later["achieved_goal"], pushed["achieved_goal"])

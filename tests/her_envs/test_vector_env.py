@@ -174,6 +174,40 @@ def scribble(tree):
             scribble(part)
 
 
+def arrays_of(tree):
+    """Every array of numbers in a tree."""
+    if isinstance(tree, np.ndarray) and tree.dtype != object:
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree
+    return [array for part in parts if part is not None for array in arrays_of(part)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("task", [PointReach(), PointPush(), BitFlipping()])
+def test_no_two_arrays_returned_share_memory(task, mode):
+    env = TaskVectorEnv(task, 3, autoreset_mode=mode, max_steps=1)
+    results = arrays_of([env.reset(seed=0), env.step(env.action_space.sample())])
+    for i, first in enumerate(results):
+        assert not any(np.shares_memory(first, second) for second in results[:i])
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_a_task_may_hand_out_arrays_that_it_keeps(mode):
+    """Environments that start anew must not write into what a task gave them."""
+    task, middle = copy.copy(PointReach(success_radius=0.1)), np.float32([0.5, 0.5])
+
+    def reset(num_envs, rng):
+        position = rng.random((num_envs, 2), dtype=np.float32)
+        return {"position": position, "goal": np.broadcast_to(middle, (num_envs, 2))}
+
+    task.reset = reset
+    env = TaskVectorEnv(task, 50, autoreset_mode=mode, max_steps=1)
+    env.reset(seed=0)
+    for _ in range(3):
+        observations, *_ = env.step(env.action_space.sample())
+        np.testing.assert_array_equal(observations["desired_goal"], np.tile(middle, (50, 1)))
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("task", TASKS)
 def test_what_is_returned_may_be_overwritten(task, mode):
