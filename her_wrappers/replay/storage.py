@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
     from her_wrappers.trees import Tree
 
+GOALS = ("achieved_goal", "desired_goal")
+
 FIRST_GOALS = 64
 """Desired goals there is room for before their ring grows."""
 
@@ -70,12 +72,11 @@ class EpisodeStorage:
     def __init__(
         self, observation_space: spaces.Dict, action_space: spaces.Space[Any], buffer_size: int
     ) -> None:
-        goal_space = observation_space["achieved_goal"]
-        seen = {key: part for key, part in observation_space.items() if not key.endswith("ed_goal")}
+        seen = {key: part for key, part in observation_space.items() if key not in GOALS}
         self._keys = list(observation_space)
         self._seen = SpaceLayout("seen", spaces.Dict(seen))
         self._action = SpaceLayout("action", action_space)
-        self.goal = SpaceLayout("goal", goal_space)
+        self.goal = SpaceLayout("goal", observation_space["achieved_goal"])
         self._record_dtype = np.dtype(
             [
                 *self._seen.fields,
@@ -132,7 +133,7 @@ class EpisodeStorage:
         achieved, desired = np.zeros((2, length + 1), self.goal.dtype())
         self._seen.write(records, episode.observations, "observations")
         self._action.write(records[:-1], episode.actions, "actions")
-        for key, goals in (("achieved_goal", achieved), ("desired_goal", desired)):
+        for key, goals in zip(GOALS, (achieved, desired), strict=True):
             if key not in episode.observations:
                 raise ValueError(f"observations/{key} is missing in the episode")
             self.goal.write(goals, episode.observations[key], f"observations/{key}")
