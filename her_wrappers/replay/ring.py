@@ -78,6 +78,10 @@ class Ring:
         live = self._live()
         column[live] = function(column[live])
 
+    def rebuild(self, name: str, function: Callable[..., np.ndarray], *others: str) -> None:
+        """Replace a column by ``function`` of it and of other columns, row by row."""
+        self._columns[name] = function(*(self._columns[column] for column in (name, *others)))
+
     def _live(self) -> np.ndarray:
         """Return the positions of all rows, oldest first."""
         return (self.start + np.arange(self.size)) % self.capacity

@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 import her_envs
-from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer, Mixture
 from tests.counting import (
     ACTIONS,
     SPACE,
@@ -75,8 +75,76 @@ def test_one_step_episodes_fill_the_buffer_to_its_size():
 
 def test_no_state_is_stored_twice():
     buffer = counting_buffer(buffer_size=10_000)
-    per_state = 2 * 2 * 8 + 8 + 4 + 3 * 4 + 3  # observation and achieved goal, action, reward, counts, flags
-    assert buffer.nbytes / 10_000 < 1.25 * per_state + 8
+    per_state = 2 * 2 * 8 + 8 + 4 + 2 * 4  # observation and achieved goal, action, reward, two counts
+    assert buffer.nbytes / 10_000 < 1.1 * per_state + 5
+
+
+def image_episode(number, length, *, apart=False):
+    """An episode of pictures that are the achieved goals, or of others that have their shape."""
+    rng = np.random.default_rng(number)
+    pictures = rng.integers(256, size=(length + 1, 1, 36, 36), dtype=np.uint8)
+    goal = np.repeat(rng.integers(256, size=(1, 1, 36, 36), dtype=np.uint8), length + 1, axis=0)
+    observations = {
+        "observation": pictures + 1 if apart else pictures,
+        "achieved_goal": pictures,
+        "desired_goal": goal,
+    }
+    return Episode(observations, np.zeros(length, np.int64), np.full(length, -1.0), False, True)
+
+
+def image_buffer(**options):
+    picture = spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), picture))
+
+    def reward(achieved, desired, info):
+        return (achieved == desired).all((1, 2, 3)) - 1.0
+
+    return HindsightReplayBuffer(
+        space, spaces.Discrete(3), compute_reward=reward, termination="keep", **options
+    )
+
+
+def test_a_picture_that_is_observation_and_achieved_goal_is_stored_once():
+    """Stable-Baselines3 keeps six pictures a transition: of three keys, and of their nexts."""
+    for apart, most in ((False, 0.2), (True, 0.36)):
+        buffer = image_buffer(buffer_size=5000, seed=0)
+        for number in range(100):
+            buffer.add_episode(image_episode(number, 50, apart=apart))
+        assert buffer.nbytes / len(buffer) < most * 6 * 36 * 36
+
+
+@pytest.mark.parametrize("first_apart", [0, 1, 3])
+def test_pictures_come_back_whenever_observation_and_goal_part_ways(first_apart):
+    buffer = image_buffer(buffer_size=100, seed=0)
+    episodes = [image_episode(number, 12, apart=number >= first_apart) for number in range(20)]
+    for number, episode in enumerate(episodes):
+        buffer.add_episode(episode)
+        batch = buffer.sample(40)
+        for i in range(40):
+            source, t = episodes[batch.episode[i] // 12], batch.index[i] % 12
+            for key in ("observation", "achieved_goal"):
+                np.testing.assert_array_equal(batch.observations[key][i], source.observations[key][t])
+                np.testing.assert_array_equal(
+                    batch.next_observations[key][i], source.observations[key][t + 1]
+                )
+            goal = batch.goal_index[i]
+            wanted = (
+                episodes[goal // 12].observations["achieved_goal"][goal % 12 + 1]
+                if batch.relabeled[i]
+                else source.observations["desired_goal"][t]
+            )
+            np.testing.assert_array_equal(batch.observations["desired_goal"][i], wanted)
+        for array in (*batch.observations.values(), *batch.next_observations.values()):
+            array[...] = number  # a batch is its own memory
+
+
+def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
+    def no_memory(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("her_wrappers.replay.storage.Ring", no_memory)
+    with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
+        counting_buffer()
 
 
 def test_clear_drops_everything():
@@ -565,8 +633,17 @@ BAD_ARGUMENTS = [
     ({"n_sampled_goal": -1}, "n_sampled_goal must be a whole number >= 0, got -1"),
     (
         {"goal_selection_strategy": "futur"},
-        "unknown goal_selection_strategy 'futur'; choose from 'future', 'final', 'episode', 'random', "
-        "or pass a function",
+        "unknown goal_selection_strategy 'futur'; choose from 'future', 'final', 'episode', 'geometric', "
+        "'random', a Mixture of them, or a function",
+    ),
+    ({"her_ratio": 1.5}, "her_ratio must lie in [0, 1], got 1.5"),
+    (
+        {"her_ratio": 0.5, "n_sampled_goal": 4},
+        "the relabeled share must be given once, got n_sampled_goal and her_ratio",
+    ),
+    (
+        {"her_ratio": 0.5, "goal_selection_strategy": Mixture({"future": 0.5, "original": 0.5})},
+        "the relabeled share must be given once, got her_ratio and Mixture with a share of 'original'",
     ),
     (
         {"termination": "always"},
@@ -590,6 +667,18 @@ BAD_ARGUMENTS = [
 def test_a_bad_argument_is_refused_at_once(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         counting_buffer(**options)
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({"future": 0.5}, "shares of a Mixture must sum to 1, got 0.5"),
+        ({"future": 1.5, "final": -0.5}, "shares of a Mixture must lie in (0, 1], got 1.5 for 'future'"),
+    ],
+)
+def test_shares_that_do_not_add_up_are_refused(shares, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Mixture(shares)
 
 
 @pytest.mark.parametrize("batch_size", [0, -3, 2.0, True, None])
