@@ -10,13 +10,14 @@ import numpy as np
 from her_wrappers.goal_interface import GoalInterface, goal_spaces, require_goal_space
 from her_wrappers.recording.staging import StagingArea
 from her_wrappers.replay.batch import Batch, Provenance
+from her_wrappers.replay.infos import InfoFormat, InfoLayout
 from her_wrappers.replay.rewards import batch_rewards, warn_of_other_rewards
 from her_wrappers.replay.shares import Shares, require_count
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import Outcomes, make_termination
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gymnasium import spaces
 
@@ -65,6 +66,9 @@ class HindsightReplayBuffer:
             reward is that of a reached goal, and other reasons; for rewards of two values. ``"keep"``: as
             recorded. ``"never"``. Or a function used like ``compute_terminated``. The default is
             ``"recompute"`` where there is a ``compute_terminated``, else ``"keep"``.
+        info_keys: Entries of the infos that ``compute_reward`` or ``compute_terminated`` need. They are as
+            recorded, under the old goal. Without any, the functions get an empty dict for each row.
+        info_format: ``"list"``: they get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
         seed: Seeds the private generator.
 
     Raises:
@@ -97,6 +101,8 @@ class HindsightReplayBuffer:
         her_ratio: float | None = None,
         goal_selection_strategy: Choice = "future",
         termination: TerminationMode | GoalFunction | None = None,
+        info_keys: Sequence[str] = (),
+        info_format: InfoFormat = "list",
         seed: int | None = None,
     ) -> None:
         goal_space = self.observation_space = require_goal_space(observation_space)
@@ -112,8 +118,9 @@ class HindsightReplayBuffer:
         self._termination = make_termination(
             termination if self._shares.relabels else "keep", compute_terminated, goal_space["achieved_goal"]
         )
-        self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size)
-        self._staging = StagingArea(goal_space, action_space)
+        self._infos = InfoLayout(info_keys, info_format)
+        self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size, self._infos)
+        self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._lock = threading.RLock()
         self._episodes_to_check = CHECKED_EPISODES if self._shares.relabels else 0
@@ -180,7 +187,7 @@ class HindsightReplayBuffer:
             next_obs: What it saw then, also where the episode ended.
             terminated: Whether the task ended.
             truncated: Whether the episode was cut short.
-            info: Not used.
+            info: Where ``info_keys`` are found.
 
         Raises:
             ValueError: A value lies outside its space, the reward is not finite, or ``obs`` does not follow
@@ -191,7 +198,7 @@ class HindsightReplayBuffer:
             if not np.isfinite(reward):
                 raise ValueError(f"reward must be a finite number, got {reward}")
             if self._staging.length(0) < 1:
-                self._staging.begin(0, obs, {})
+                self._staging.begin(0, obs, info or {})
             else:
                 self._require_continuation(obs)
             self._staging.act(0, action)
@@ -293,11 +300,12 @@ class HindsightReplayBuffer:
         achieved, desired = (
             self._storage.goal.read(part[:count]) for part in (steps.next_achieved, steps.desired)
         )
-        steps.reward[:count] = batch_rewards(compute_reward, achieved, desired, count)
+        infos = self._infos.rows(self._storage.infos_at(steps.positions[:count]), count)
+        steps.reward[:count] = batch_rewards(compute_reward, achieved, desired, infos, count)
         outcomes = Outcomes(
             achieved_goal=achieved,
             desired_goal=desired,
-            info=[{}] * count,
+            info=infos,
             reward=steps.reward[:count],
             terminated=steps.terminated[:count],
             other_reason=steps.other_reason[:count],
@@ -309,15 +317,16 @@ class HindsightReplayBuffer:
         achieved, desired = (
             self._storage.goal.read(part[1:]) for part in (episode.achieved, episode.segments)
         )
+        infos = self._infos.rows(None if episode.infos is None else episode.infos[:-1], len(episode))
         reward, terminated = episode.records["reward"][:-1], np.zeros(len(episode), np.bool_)
         terminated[-1] = episode.segments["terminated"][-1]
         if self._episodes_to_check:
-            computed = batch_rewards(compute_reward, achieved, desired, len(episode))
+            computed = batch_rewards(compute_reward, achieved, desired, infos, len(episode))
             warned = warn_of_other_rewards(reward, computed)
             self._episodes_to_check = 0 if warned else self._episodes_to_check - 1
         other_reason = self._termination.learn(
-            Outcomes(achieved, desired, [{}] * len(episode), reward, terminated, np.zeros_like(terminated)),
-            lambda: batch_rewards(compute_reward, achieved, achieved, len(episode)),
+            Outcomes(achieved, desired, infos, reward, terminated, np.zeros_like(terminated)),
+            lambda: batch_rewards(compute_reward, achieved, achieved, infos, len(episode)),
         )
         episode.segments["other_reason"] = other_reason[-1]
 

@@ -34,6 +34,10 @@ class Ring:
         """Bytes allocated."""
         return sum(column.nbytes for column in self._columns.values())
 
+    def add_column(self, name: str, dtype: DTypeLike) -> None:
+        """Add a column; rows that are there already hold anything in it."""
+        self._columns[name] = np.empty(self.capacity, dtype)
+
     def append(self, **rows: np.ndarray) -> np.ndarray:
         """Add rows behind the last and return their positions; there must be room.
 

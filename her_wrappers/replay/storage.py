@@ -21,6 +21,7 @@ from her_wrappers.replay.ring import Ring
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
+    from her_wrappers.replay.infos import InfoLayout
     from her_wrappers.trees import Path, Tree
 
 GOALS = ("achieved_goal", "desired_goal")
@@ -36,6 +37,7 @@ class EncodedEpisode:
     records: np.ndarray
     achieved: np.ndarray
     segments: np.ndarray  # desired goal and end; consecutive ones that are alike become one
+    infos: np.ndarray | None = None  # where any are kept
 
     def __len__(self) -> int:
         """Return the number of steps, T."""
@@ -84,6 +86,7 @@ class EpisodeStorage:
         observation_space: Dict with the goal keys, of one environment.
         action_space: Actions of one environment.
         buffer_size: Steps to hold.
+        infos: The infos to keep.
 
     Raises:
         MemoryError: There is not so much memory.
@@ -94,6 +97,7 @@ class EpisodeStorage:
         observation_space: spaces.Dict,
         action_space: spaces.Space[Any],
         buffer_size: int,
+        infos: InfoLayout,
     ) -> None:
         seen = {key: part for key, part in observation_space.items() if key not in GOALS}
         self._keys = list(observation_space)
@@ -102,6 +106,7 @@ class EpisodeStorage:
         self.goal = SpaceLayout("goal", observation_space["achieved_goal"])
         self._sharable = _leaves_like_goal(self._seen, self.goal)
         self._buffer_size = buffer_size
+        self._infos = infos
         self._achieved_dtype = np.dtype(self.goal.fields(), align=True)
         self._segment_dtype = np.dtype(
             [
@@ -143,7 +148,7 @@ class EpisodeStorage:
         """Bring an episode into the form in which it is stored.
 
         Raises:
-            ValueError: It lies outside the spaces, or has a reward that is not finite.
+            ValueError: It lies outside the spaces, lacks an info, or has a reward that is not finite.
         """
         length = len(episode)
         finite = np.isfinite(episode.rewards)
@@ -168,7 +173,8 @@ class EpisodeStorage:
         segments["length"] = length
         segments["terminated"] = episode.terminated
         segments["truncated"] = episode.truncated
-        return EncodedEpisode(records, achieved_records, segments)
+        infos = self._infos.encode(episode.infos, length) if self._infos.keys else None
+        return EncodedEpisode(records, achieved_records, segments, infos)
 
     def append(self, episode: EncodedEpisode) -> None:
         """Store an episode of at most ``buffer_size`` steps, evicting the oldest ones as far as needed."""
@@ -180,7 +186,13 @@ class EpisodeStorage:
         segments = episode.segments[begins]
         self._make_room(length + 1, len(segments))
         episode.records["segment"] = self._segments.append(segment=segments)[np.cumsum(begins) - 1]
-        positions = self._states.append(record=episode.records, achieved=episode.achieved)
+        columns = {"record": episode.records, "achieved": episode.achieved}
+        if episode.infos is not None:
+            if not self._episodes:
+                self._infos.dtype = episode.infos.dtype
+                self._states.add_column("info", episode.infos.dtype)
+            columns["info"] = episode.infos
+        positions = self._states.append(**columns)
         self._steps.append(position=positions[:-1])
         self._episodes.append((length, len(segments)))
 
@@ -218,6 +230,10 @@ class EpisodeStorage:
             truncated=segments["truncated"] & last,
             other_reason=segments["other_reason"] & last,
         )
+
+    def infos_at(self, positions: np.ndarray) -> np.ndarray | None:
+        """Return the infos that came with the steps at ``positions``, as records, or None."""
+        return self._states.take("info", positions) if self._infos.keys else None
 
     def states_after(self, offsets: np.ndarray) -> np.ndarray:
         """Return the positions of the states that steps led to; steps are counted from the oldest stored."""
