@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.infos import InfoFormat, InfoLayout
 from her_wrappers.replay.rewards import batch_rewards, warn_of_other_rewards
 from her_wrappers.replay.shares import Shares, require_count
+from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import Outcomes, make_termination
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
     from her_wrappers.recording.episode import Episode
+    from her_wrappers.replay.goal_selection import Strategy
     from her_wrappers.replay.shares import Choice
     from her_wrappers.replay.storage import EncodedEpisode, Steps
     from her_wrappers.replay.termination import TerminationMode
@@ -66,6 +69,8 @@ class HindsightReplayBuffer:
             reward is that of a reached goal, and other reasons; for rewards of two values. ``"keep"``: as
             recorded. ``"never"``. Or a function used like ``compute_terminated``. The default is
             ``"recompute"`` where there is a ``compute_terminated``, else ``"keep"``.
+        skip_trivial: Whether to draw a new goal once more where it was achieved before the step already, and
+            asks for nothing; `statistics` tells how often that is so.
         info_keys: Entries of the infos that ``compute_reward`` or ``compute_terminated`` need. They are as
             recorded, under the old goal. Without any, the functions get an empty dict for each row.
         info_format: ``"list"``: they get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
@@ -101,6 +106,7 @@ class HindsightReplayBuffer:
         her_ratio: float | None = None,
         goal_selection_strategy: Choice = "future",
         termination: TerminationMode | GoalFunction | None = None,
+        skip_trivial: bool = False,
         info_keys: Sequence[str] = (),
         info_format: InfoFormat = "list",
         seed: int | None = None,
@@ -118,6 +124,7 @@ class HindsightReplayBuffer:
         self._termination = make_termination(
             termination if self._shares.relabels else "keep", compute_terminated, goal_space["achieved_goal"]
         )
+        self._skip_trivial = skip_trivial
         self._infos = InfoLayout(info_keys, info_format)
         self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size, self._infos)
         self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
@@ -267,6 +274,36 @@ class HindsightReplayBuffer:
                 provenance=Provenance(index, steps.t, ahead, self._shares.names, tuple(ends)),
             )
 
+    def statistics(self, batch_size: int = 10_000) -> Statistics:
+        """Describe what is stored, and a batch of what is sampled.
+
+        The batch is drawn by a copy of the generator: what `sample` draws next stays the same.
+
+        Args:
+            batch_size: Rows to look at.
+
+        Raises:
+            ValueError: As `sample`.
+        """
+        with self._lock:
+            own, self._rng = self._rng, copy.deepcopy(self._rng)
+            try:
+                batch = self.sample(batch_size)
+            finally:
+                self._rng = own
+            return describe(
+                batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
+            )
+
+    def verify(self) -> None:
+        """Check that the buffer's tables agree with each other; costs time in proportion to its size.
+
+        Raises:
+            RuntimeError: They do not, as after memory was overwritten from outside.
+        """
+        with self._lock:
+            self._storage.verify()
+
     def clear(self) -> None:
         """Drop everything stored, the open episode of `add` included."""
         with self._lock:
@@ -281,17 +318,26 @@ class HindsightReplayBuffer:
         """
         ahead = np.zeros(len(offsets), np.int64)
         sources = np.empty(ends[-1] if ends else 0, np.int64)
-        begin = 0
-        for part, end in zip(self._shares.parts, ends, strict=True):
-            rows = slice(begin, end)
-            if part.select is None:
-                chosen = self._rng.integers(len(self), size=end - begin)
+
+        def choose(select: Strategy | None, rows: slice | np.ndarray) -> None:
+            if select is None:
+                chosen = self._rng.integers(len(self), size=len(sources[rows]))
                 ahead[rows] = chosen - offsets[rows] + 1
                 sources[rows] = self._storage.states_after(chosen)
             else:
-                ahead[rows] = part.select(steps.t[rows], steps.length[rows], self._rng) - steps.t[rows]
+                ahead[rows] = select(steps.t[rows], steps.length[rows], self._rng) - steps.t[rows]
                 sources[rows] = steps.positions[rows] + ahead[rows]
-            begin = end
+
+        parts = [
+            (part.select, slice(begin, end))
+            for part, begin, end in zip(self._shares.parts, [0, *ends], ends, strict=False)
+        ]
+        for select, rows in parts:
+            choose(select, rows)
+        if self._skip_trivial:
+            trivial = self._storage.already_achieved(steps, sources)
+            for select, rows in parts:
+                choose(select, rows.start + np.flatnonzero(trivial[rows]))
         self._storage.set_goals(steps, sources)
         return ahead
 

@@ -181,7 +181,7 @@ class EpisodeStorage:
         length = len(episode.records) - 1
         while self._steps.size + length > self._buffer_size:
             self._evict()
-        as_bytes = episode.segments.view(np.uint8).reshape(length + 1, -1)
+        as_bytes = _as_bytes(episode.segments)
         begins = np.append(True, (as_bytes[1:] != as_bytes[:-1]).any(axis=1))
         segments = episode.segments[begins]
         self._make_room(length + 1, len(segments))
@@ -245,6 +245,44 @@ class EpisodeStorage:
         for field in goals.dtype.names or ():
             steps.desired[field][rows] = goals[field]
             steps.next_desired[field][rows] = goals[field]
+
+    def already_achieved(self, steps: Steps, sources: np.ndarray) -> np.ndarray:
+        """Whether the goals of the states at ``sources`` were achieved when the first steps began."""
+        goals = self._states.take("achieved", sources)
+        differ: np.ndarray = _as_bytes(goals) != _as_bytes(steps.achieved[: len(sources)])
+        return np.logical_not(differ.any(axis=1))
+
+    def verify(self) -> None:
+        """Check that the rings agree with each other.
+
+        Raises:
+            RuntimeError: They do not.
+        """
+        lengths, num_segments = np.array(self._episodes, int).reshape(-1, 2).T
+        positions, segments = self._states.live(), self._segments.live()
+        episode_of_state = np.repeat(np.arange(len(lengths)), lengths + 1)
+        t = np.arange(len(episode_of_state)) - np.repeat(np.cumsum(lengths + 1) - lengths - 1, lengths + 1)
+        records = self._states.take("record", positions)
+        episode_of_segment = np.full(self._segments.capacity, -1)
+        episode_of_segment[segments] = np.repeat(np.arange(len(lengths)), num_segments)
+        agreement = {
+            "the number of steps": self._steps.size == lengths.sum() <= self._buffer_size,
+            "the number of states": self._states.size == len(t) <= self._states.capacity,
+            "the steps within their episodes": np.array_equal(records["t"], t),
+            "the table of steps": np.array_equal(
+                self._steps.take("position", self._steps.live()),
+                positions[t < lengths[episode_of_state]],
+            ),
+            "the segments of the episodes": np.array_equal(
+                episode_of_segment[records["segment"]], episode_of_state
+            ),
+            "the lengths of the episodes": np.array_equal(
+                self._segments.take("segment", records["segment"])["length"], lengths[episode_of_state]
+            ),
+        }
+        for what, agrees in agreement.items():
+            if not agrees:
+                raise RuntimeError(f"the buffer is corrupted: {what} do not agree with its episodes")
 
     def observations(self, records: np.ndarray, achieved: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
         """Return records as observations, in views; what is shared is copied."""
@@ -335,6 +373,10 @@ class EpisodeStorage:
         if needed > self._segments.capacity:
             moved = self._segments.grow(max(needed, 2 * self._segments.capacity))
             self._states.map("record", moved, "segment")
+
+
+def _as_bytes(records: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(records).view(np.uint8).reshape(len(records), records.dtype.itemsize)
 
 
 def _leaves_like_goal(seen: SpaceLayout, goal: SpaceLayout) -> list[Path]:

@@ -252,6 +252,65 @@ def test_a_plain_replay_buffer_needs_no_functions():
     np.testing.assert_array_equal(batch.terminations, batch.rewards == 4)
 
 
+# --- statistics -----------------------------------------------------------------------------------
+
+
+def standing_still(length):
+    """An episode that stays where it is until its last step."""
+    episode = counting_episode(0, length)
+    episode.observations["achieved_goal"][:-1] = 0
+    return episode
+
+
+def test_goals_that_ask_for_nothing_are_counted_and_on_request_redrawn():
+    shares = []
+    for skip in (False, True):
+        buffer = counting_buffer(skip_trivial=skip)
+        buffer.add_episode(standing_still(4))
+        shares.append(buffer.statistics(40_000).trivial_share)
+    # of the goals 1..4 after steps 0..3 all but the last are trivial; a redraw squares their odds
+    odds = np.array([3 / 4, 2 / 3, 1 / 2, 0])
+    np.testing.assert_allclose(shares, [odds.mean(), (odds**2).mean()], atol=0.01)
+
+
+def test_redrawn_goals_keep_their_strategy_and_provenance():
+    mixture = Mixture({"random": 0.5, "final": 0.25, "original": 0.25})
+    buffer = counting_buffer(skip_trivial=True, goal_selection_strategy=mixture)
+    for number in range(3):
+        buffer.add_episode(standing_still(4 + number))
+    batch = buffer.sample(5000)
+    lengths = np.array([0, 4, 9, 15])
+    rows = batch.strategy == "final"
+    np.testing.assert_array_equal(
+        batch.goal_index[rows] + 1, lengths[np.searchsorted(lengths, batch.episode[rows], side="right")]
+    )
+    assert set(batch.goal_index[batch.strategy == "random"]) == set(range(15))
+
+
+def test_statistics_describe_and_change_nothing():
+    buffer, twin = filled(), filled()
+    stats = buffer.statistics(20_000)
+    assert (stats.num_transitions, stats.num_episodes, stats.mean_length) == (12, 3, 4)
+    assert stats.nbytes == buffer.nbytes
+    assert stats.relabeled_share == pytest.approx(0.8, abs=1e-3)
+    assert stats.original_reward == -1
+    assert stats.terminated_share == pytest.approx(1 + stats.relabeled_reward, abs=1e-6)
+    steps_left = [left for length in (4, 1, 7) for left in range(length)]
+    assert stats.mean_ahead == pytest.approx(np.mean(steps_left) / 2, abs=0.05)
+    np.testing.assert_array_equal(buffer.sample(20).index, twin.sample(20).index)
+    assert np.isnan(filled(n_sampled_goal=0).statistics().relabeled_reward)
+
+
+def test_verify_finds_memory_that_was_overwritten():
+    for column, field in (("record", "t"), ("record", "segment")):
+        buffer = filled()
+        buffer.verify()
+        buffer._storage._states._columns[column][field][3] += 1
+        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
+            buffer.verify()
+    counting_buffer().verify()
+
+
 # --- spaces ---------------------------------------------------------------------------------------
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)

@@ -93,6 +93,7 @@ def test_every_row_is_explained_whatever_was_added(options, steps, batch_size):
         kept = surviving(episodes, buffer_size)
         assert len(buffer) == sum(episode[1] for episode in kept)
         assert buffer.num_episodes == len(kept)
+        buffer.verify()
         explain(buffer.sample(batch_size), episodes, buffer_size, strategy)
 
 
