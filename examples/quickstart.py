@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ENV_ID = "her_envs/BitFlipping-v0"
-EPSILON = 0.2  # exploration while collecting; this and the two below as in the HER paper, appendix A
-EPISODES_PER_CYCLE = 16
+EPSILON = 0.3  # exploration while collecting, as in Plappert et al. 2018 (arXiv 1802.09464)
+EPISODES_PER_CYCLE = 16  # this and the next as in the HER paper, appendix A
 UPDATES_PER_CYCLE = 40
 BATCH_SIZE = 256
 EVALUATIONS = 25  # over the whole training

@@ -5,5 +5,16 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.replay.goal_selection import Geometric
+from her_wrappers.replay.shares import Mixture
 
-__all__ = ["Batch", "Episode", "EpisodeRecorder", "GoalInterface", "HindsightReplayBuffer", "SinkError"]
+__all__ = [
+    "Batch",
+    "Episode",
+    "EpisodeRecorder",
+    "Geometric",
+    "GoalInterface",
+    "HindsightReplayBuffer",
+    "Mixture",
+    "SinkError",
+]

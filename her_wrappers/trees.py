@@ -98,3 +98,10 @@ def as_leaf(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any])
             f"return {dtype} or declare {array.dtype} in the space"
         )
     return cast
+
+
+def leaf_arrays(tree: Tree) -> list[np.ndarray]:
+    """Return the leaves of a tree, in order."""
+    leaves: list[np.ndarray] = []
+    map_tree(leaves.append, tree)
+    return leaves

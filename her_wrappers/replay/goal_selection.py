@@ -10,6 +10,7 @@ Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -66,10 +67,42 @@ def episode(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
     return 1 + _below(length, rng)
 
 
-STRATEGIES: dict[str, Strategy] = {"future": future, "final": final, "episode": episode}
+@dataclass(frozen=True)
+class Geometric:
+    """Pick a state d steps ahead with probability in proportion to gamma^(d - 1), within the episode.
 
-RANDOM = "random"
-"""The one strategy that is not in-episode: the goal that any stored transition achieved next."""
+    These are the goals whose value is their discounted visitation (C-learning, arXiv 2011.08909; OGBench,
+    arXiv 2410.20092). The distribution is renormalized over the steps that are left.
+
+    Attributes:
+        gamma: In (0, 1); 1 / (1 - gamma) is the mean distance [steps] in an endless episode.
+
+    Raises:
+        ValueError: ``gamma`` lies outside (0, 1).
+    """
+
+    gamma: float = 0.99
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gamma < 1:
+            raise ValueError(f"gamma of Geometric must lie in (0, 1), got {self.gamma!r}")
+
+    def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
+        """Pick states, see `future`."""
+        left = length - t
+        # The inverse of the distribution function (1 - gamma^d) / (1 - gamma^left).
+        tail = 1 - rng.random(len(left)) * -np.expm1(left * np.log(self.gamma))
+        ahead = np.ceil(np.log(tail) / np.log(self.gamma)).astype(np.int64)
+        states: Ints = t + ahead.clip(1, left)  # rounding may leave the range by one
+        return states
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "future": future,
+    "final": final,
+    "episode": episode,
+    "geometric": Geometric(),
+}
 
 
 def require_states(strategy: Strategy) -> Strategy:

@@ -13,6 +13,8 @@ import numpy as np
 from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_name
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
     from gymnasium import spaces
 
     from her_wrappers.trees import Path, Tree
@@ -26,42 +28,57 @@ class SpaceLayout:
         space: Their space.
 
     Attributes:
-        fields: Name, dtype and shape of each field, as `numpy.dtype` takes them.
+        leaves: The spaces at the leaves, by path.
     """
 
     def __init__(self, name: str, space: spaces.Space[Any]) -> None:
         self._space = space
-        self._paths: dict[Path, str] = {}
-        self.fields: list[tuple[str, np.dtype[Any], tuple[int, ...]]] = []
-        for path, leaf in leaf_spaces(space).items():
-            self._paths[path] = path_name((name, *path))
-            self.fields.append((self._paths[path], np.dtype(leaf.dtype), leaf.shape or ()))
+        self.leaves = leaf_spaces(space)
+        self._fields = {path: path_name((name, *path)) for path in self.leaves}
 
-    def dtype(self) -> np.dtype[Any]:
-        """Return the dtype of a record of these fields alone."""
-        return np.dtype(self.fields, align=True)
+    def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
+        """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
+        return [
+            (self._fields[path], np.dtype(leaf.dtype), leaf.shape or ())
+            for path, leaf in self.leaves.items()
+            if path not in without
+        ]
 
-    def write(self, records: np.ndarray, tree: Tree, label: str) -> None:
-        """Write a tree of (n, ...) arrays to n records.
+    def check(self, tree: Tree, rows: int, label: str) -> dict[Path, np.ndarray]:
+        """Return the leaves of a tree of arrays, with the space's shapes and dtypes.
 
         Args:
-            records: Where to.
-            tree: Values in the structure of the space.
+            tree: Values in the structure of the space, with a leading axis.
+            rows: Length of that axis.
             label: What they are, for messages.
 
         Raises:
             ValueError: A leaf is missing, or has another shape or dtype than the space.
         """
-        for path, (name, dtype, shape) in zip(self._paths, self.fields, strict=True):
+        checked = {}
+        for path, leaf in self.leaves.items():
+            name = path_name((label, *path))
             try:
                 value = leaf_at(tree, path)
             except (KeyError, IndexError, TypeError) as error:
-                raise ValueError(f"{path_name((label, *path))} is missing in the episode") from error
-            where = f"{path_name((label, *path))} of the episode"
-            records[name] = as_leaf(where, value, (len(records), *shape), dtype)
+                raise ValueError(f"{name} is missing in the episode") from error
+            shape, dtype = (rows, *(leaf.shape or ())), np.dtype(leaf.dtype)
+            checked[path] = as_leaf(f"{name} of the episode", value, shape, dtype)
+        return checked
 
-    def read(self, records: np.ndarray) -> Tree:
-        """Return the tree of (n, ...) views into n records."""
-        if len(self._paths) == 1 and () in self._paths:
-            return records[self._paths[()]]
-        return build_tree(self._space, {path: records[name] for path, name in self._paths.items()})
+    def write(
+        self, records: np.ndarray, leaves: Mapping[Path, Any], *, without: Container[Path] = ()
+    ) -> None:
+        """Write leaves to the fields of records."""
+        for path, value in leaves.items():
+            if path not in without:
+                records[self._fields[path]] = value
+
+    def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
+        """Return the tree of views into records; some leaves may stand elsewhere."""
+        elsewhere = elsewhere or {}
+        leaves = {
+            path: elsewhere[path] if path in elsewhere else records[field]
+            for path, field in self._fields.items()
+        }
+        return build_tree(self._space, leaves)

@@ -9,18 +9,21 @@ import numpy as np
 
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.replay.infos import Infos
 
 TOLERANCE = 1e-4
 """Relative and absolute; float32 observations of float64 states move dense rewards by less."""
 
 
-def batch_rewards(function: GoalFunction, achieved_goal: Any, desired_goal: Any, count: int) -> np.ndarray:
+def batch_rewards(
+    function: GoalFunction, achieved_goal: Any, desired_goal: Any, infos: Infos, count: int
+) -> np.ndarray:
     """Return the rewards of ``count`` pairs of goals, (count,) float32.
 
     Raises:
         ValueError: The function returns another shape, or what is no numbers.
     """
-    rewards = np.asarray(function(achieved_goal, desired_goal, [{}] * count))
+    rewards = np.asarray(function(achieved_goal, desired_goal, infos))
     if rewards.shape != (count,) or rewards.dtype.kind not in "fiub":
         raise ValueError(
             f"compute_reward must return numbers of shape ({count},) for {count} goals, "

@@ -34,6 +34,10 @@ class Ring:
         """Bytes allocated."""
         return sum(column.nbytes for column in self._columns.values())
 
+    def add_column(self, name: str, dtype: DTypeLike) -> None:
+        """Add a column; rows that are there already hold anything in it."""
+        self._columns[name] = np.empty(self.capacity, dtype)
+
     def append(self, **rows: np.ndarray) -> np.ndarray:
         """Add rows behind the last and return their positions; there must be room.
 
@@ -64,7 +68,7 @@ class Ring:
         Returns:
             The function from old positions to new ones.
         """
-        live, old_start, old_capacity = self._live(), self.start, self.capacity
+        live, old_start, old_capacity = self.live(), self.start, self.capacity
         for name, column in self._columns.items():
             larger = np.empty(capacity, column.dtype)
             larger[: self.size] = column.take(live)
@@ -75,9 +79,13 @@ class Ring:
     def map(self, name: str, function: Callable[[np.ndarray], np.ndarray], field: str | None = None) -> None:
         """Replace the values of all rows in one column, or in one field of it."""
         column = self._columns[name] if field is None else self._columns[name][field]
-        live = self._live()
+        live = self.live()
         column[live] = function(column[live])
 
-    def _live(self) -> np.ndarray:
+    def rebuild(self, name: str, function: Callable[..., np.ndarray], *others: str) -> None:
+        """Replace a column by ``function`` of it and of other columns, row by row."""
+        self._columns[name] = function(*(self._columns[column] for column in (name, *others)))
+
+    def live(self) -> np.ndarray:
         """Return the positions of all rows, oldest first."""
         return (self.start + np.arange(self.size)) % self.capacity

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from her_wrappers.goal_interface import batched_terminated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.replay.infos import Infos
 
 TerminationMode = Literal["recompute", "success", "keep", "never"]
 
@@ -39,7 +38,7 @@ class Outcomes(NamedTuple):
     Attributes:
         achieved_goal: Tree of (B, G) goals reached by the steps.
         desired_goal: Tree of (B, G) goals asked for.
-        info: B dicts.
+        info: Infos of the steps, in the form that goal functions get.
         reward: (B,) float32 rewards under these goals.
         terminated: (B,) bool, as recorded.
         other_reason: (B,) bool, whether something else than the goal ended the episode.
@@ -47,7 +46,7 @@ class Outcomes(NamedTuple):
 
     achieved_goal: Any
     desired_goal: Any
-    info: Sequence[dict[str, Any]]
+    info: Infos
     reward: NDArray[np.float32]
     terminated: Bools
     other_reason: Bools

@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 import her_envs
-from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer, Mixture
 from tests.counting import (
     ACTIONS,
     SPACE,
@@ -75,8 +75,76 @@ def test_one_step_episodes_fill_the_buffer_to_its_size():
 
 def test_no_state_is_stored_twice():
     buffer = counting_buffer(buffer_size=10_000)
-    per_state = 2 * 2 * 8 + 8 + 4 + 3 * 4 + 3  # observation and achieved goal, action, reward, counts, flags
-    assert buffer.nbytes / 10_000 < 1.25 * per_state + 8
+    per_state = 2 * 2 * 8 + 8 + 4 + 2 * 4  # observation and achieved goal, action, reward, two counts
+    assert buffer.nbytes / 10_000 < 1.1 * per_state + 5
+
+
+def image_episode(number, length, *, apart=False):
+    """An episode of pictures that are the achieved goals, or of others that have their shape."""
+    rng = np.random.default_rng(number)
+    pictures = rng.integers(256, size=(length + 1, 1, 36, 36), dtype=np.uint8)
+    goal = np.repeat(rng.integers(256, size=(1, 1, 36, 36), dtype=np.uint8), length + 1, axis=0)
+    observations = {
+        "observation": pictures + 1 if apart else pictures,
+        "achieved_goal": pictures,
+        "desired_goal": goal,
+    }
+    return Episode(observations, np.zeros(length, np.int64), np.full(length, -1.0), False, True)
+
+
+def image_buffer(**options):
+    picture = spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), picture))
+
+    def reward(achieved, desired, info):
+        return (achieved == desired).all((1, 2, 3)) - 1.0
+
+    return HindsightReplayBuffer(
+        space, spaces.Discrete(3), compute_reward=reward, termination="keep", **options
+    )
+
+
+def test_a_picture_that_is_observation_and_achieved_goal_is_stored_once():
+    """Stable-Baselines3 keeps six pictures a transition: of three keys, and of their nexts."""
+    for apart, most in ((False, 0.2), (True, 0.36)):
+        buffer = image_buffer(buffer_size=5000, seed=0)
+        for number in range(100):
+            buffer.add_episode(image_episode(number, 50, apart=apart))
+        assert buffer.nbytes / len(buffer) < most * 6 * 36 * 36
+
+
+@pytest.mark.parametrize("first_apart", [0, 1, 3])
+def test_pictures_come_back_whenever_observation_and_goal_part_ways(first_apart):
+    buffer = image_buffer(buffer_size=100, seed=0)
+    episodes = [image_episode(number, 12, apart=number >= first_apart) for number in range(20)]
+    for number, episode in enumerate(episodes):
+        buffer.add_episode(episode)
+        batch = buffer.sample(40)
+        for i in range(40):
+            source, t = episodes[batch.episode[i] // 12], batch.index[i] % 12
+            for key in ("observation", "achieved_goal"):
+                np.testing.assert_array_equal(batch.observations[key][i], source.observations[key][t])
+                np.testing.assert_array_equal(
+                    batch.next_observations[key][i], source.observations[key][t + 1]
+                )
+            goal = batch.goal_index[i]
+            wanted = (
+                episodes[goal // 12].observations["achieved_goal"][goal % 12 + 1]
+                if batch.relabeled[i]
+                else source.observations["desired_goal"][t]
+            )
+            np.testing.assert_array_equal(batch.observations["desired_goal"][i], wanted)
+        for array in (*batch.observations.values(), *batch.next_observations.values()):
+            array[...] = number  # a batch is its own memory
+
+
+def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
+    def no_memory(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("her_wrappers.replay.storage.Ring", no_memory)
+    with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
+        counting_buffer()
 
 
 def test_clear_drops_everything():
@@ -182,6 +250,65 @@ def test_a_plain_replay_buffer_needs_no_functions():
     assert not batch.relabeled.any()
     np.testing.assert_array_equal(batch.rewards, batch.observations["observation"][:, 1])
     np.testing.assert_array_equal(batch.terminations, batch.rewards == 4)
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+def standing_still(length):
+    """An episode that stays where it is until its last step."""
+    episode = counting_episode(0, length)
+    episode.observations["achieved_goal"][:-1] = 0
+    return episode
+
+
+def test_goals_that_ask_for_nothing_are_counted_and_on_request_redrawn():
+    shares = []
+    for skip in (False, True):
+        buffer = counting_buffer(skip_trivial=skip)
+        buffer.add_episode(standing_still(4))
+        shares.append(buffer.statistics(40_000).trivial_share)
+    # of the goals 1..4 after steps 0..3 all but the last are trivial; a redraw squares their odds
+    odds = np.array([3 / 4, 2 / 3, 1 / 2, 0])
+    np.testing.assert_allclose(shares, [odds.mean(), (odds**2).mean()], atol=0.01)
+
+
+def test_redrawn_goals_keep_their_strategy_and_provenance():
+    mixture = Mixture({"random": 0.5, "final": 0.25, "original": 0.25})
+    buffer = counting_buffer(skip_trivial=True, goal_selection_strategy=mixture)
+    for number in range(3):
+        buffer.add_episode(standing_still(4 + number))
+    batch = buffer.sample(5000)
+    lengths = np.array([0, 4, 9, 15])
+    rows = batch.strategy == "final"
+    np.testing.assert_array_equal(
+        batch.goal_index[rows] + 1, lengths[np.searchsorted(lengths, batch.episode[rows], side="right")]
+    )
+    assert set(batch.goal_index[batch.strategy == "random"]) == set(range(15))
+
+
+def test_statistics_describe_and_change_nothing():
+    buffer, twin = filled(), filled()
+    stats = buffer.statistics(20_000)
+    assert (stats.num_transitions, stats.num_episodes, stats.mean_length) == (12, 3, 4)
+    assert stats.nbytes == buffer.nbytes
+    assert stats.relabeled_share == pytest.approx(0.8, abs=1e-3)
+    assert stats.original_reward == -1
+    assert stats.terminated_share == pytest.approx(1 + stats.relabeled_reward, abs=1e-6)
+    steps_left = [left for length in (4, 1, 7) for left in range(length)]
+    assert stats.mean_ahead == pytest.approx(np.mean(steps_left) / 2, abs=0.05)
+    np.testing.assert_array_equal(buffer.sample(20).index, twin.sample(20).index)
+    assert np.isnan(filled(n_sampled_goal=0).statistics().relabeled_reward)
+
+
+def test_verify_finds_memory_that_was_overwritten():
+    for column, field in (("record", "t"), ("record", "segment")):
+        buffer = filled()
+        buffer.verify()
+        buffer._storage._states._columns[column][field][3] += 1
+        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
+            buffer.verify()
+    counting_buffer().verify()
 
 
 # --- spaces ---------------------------------------------------------------------------------------
@@ -565,8 +692,17 @@ BAD_ARGUMENTS = [
     ({"n_sampled_goal": -1}, "n_sampled_goal must be a whole number >= 0, got -1"),
     (
         {"goal_selection_strategy": "futur"},
-        "unknown goal_selection_strategy 'futur'; choose from 'future', 'final', 'episode', 'random', "
-        "or pass a function",
+        "unknown goal_selection_strategy 'futur'; choose from 'future', 'final', 'episode', 'geometric', "
+        "'random', a Mixture of them, or a function",
+    ),
+    ({"her_ratio": 1.5}, "her_ratio must lie in [0, 1], got 1.5"),
+    (
+        {"her_ratio": 0.5, "n_sampled_goal": 4},
+        "the relabeled share must be given once, got n_sampled_goal and her_ratio",
+    ),
+    (
+        {"her_ratio": 0.5, "goal_selection_strategy": Mixture({"future": 0.5, "original": 0.5})},
+        "the relabeled share must be given once, got her_ratio and Mixture with a share of 'original'",
     ),
     (
         {"termination": "always"},
@@ -590,6 +726,18 @@ BAD_ARGUMENTS = [
 def test_a_bad_argument_is_refused_at_once(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         counting_buffer(**options)
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({"future": 0.5}, "shares of a Mixture must sum to 1, got 0.5"),
+        ({"future": 1.5, "final": -0.5}, "shares of a Mixture must lie in (0, 1], got 1.5 for 'future'"),
+    ],
+)
+def test_shares_that_do_not_add_up_are_refused(shares, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Mixture(shares)
 
 
 @pytest.mark.parametrize("batch_size", [0, -3, 2.0, True, None])

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from her_wrappers import Mixture
 from tests.counting import DESIRED, counting_buffer, counting_episode
 
 STRATEGIES = ("future", "final", "episode", "random")
+"""Those that choose uniformly; geometric goals are tested on integers, and in mixtures."""
 
 
 def surviving(episodes, buffer_size):
@@ -91,6 +93,7 @@ def test_every_row_is_explained_whatever_was_added(options, steps, batch_size):
         kept = surviving(episodes, buffer_size)
         assert len(buffer) == sum(episode[1] for episode in kept)
         assert buffer.num_episodes == len(kept)
+        buffer.verify()
         explain(buffer.sample(batch_size), episodes, buffer_size, strategy)
 
 
@@ -163,6 +166,54 @@ def test_the_relabeled_share_is_exact_in_expectation_for_every_batch_size(batch_
     remainder = exact - int(exact)
     ceilings = (counts > int(exact)).sum()
     assert stats.binomtest(int(ceilings), len(counts), remainder).pvalue > 1e-4
+
+
+MIXTURES = [
+    ({"future": 0.6, "random": 0.2, "original": 0.2}, {}),
+    ({"final": 0.5, "episode": 0.25, "geometric": 0.25}, {"n_sampled_goal": 1}),
+    ({"random": 0.3, "final": 0.7}, {"her_ratio": 0.9}),
+    ({"original": 1.0}, {}),
+]
+
+
+@pytest.mark.parametrize(("shares", "options"), MIXTURES)
+@pytest.mark.parametrize("batch_size", [1, 3, 10])
+def test_every_part_of_a_mixture_has_its_share_and_its_own_goals(shares, options, batch_size):
+    buffer = counting_buffer(goal_selection_strategy=Mixture(shares), **options)
+    episodes = [(number, length, False) for number, length in enumerate([4, 1, 6])]
+    for number, length, _ in episodes:
+        buffer.add_episode(counting_episode(number, length))
+    relabeled = {"n_sampled_goal": 0.5, "her_ratio": 0.9}.get(*options or [""], 1.0)
+    expected = {name: share * (relabeled if options else 1) for name, share in shares.items()}
+    expected["original"] = 1 - sum(share for name, share in expected.items() if name != "original")
+    counts, batches = Counter(), 3000
+    for _ in range(batches):
+        batch = buffer.sample(batch_size)
+        found = Counter(batch.strategy.tolist())
+        counts += found
+        for name, count in found.items():
+            assert abs(count - batch_size * expected[name]) < 1
+        for i in range(batch_size):
+            check_provenance(batch, i, episodes)
+    for name, share in expected.items():
+        total = batches * batch_size
+        assert stats.binomtest(counts[name], total, min(1, max(0, share))).pvalue > 1e-5
+
+
+def check_provenance(batch, i, episodes):
+    """Row i says truly which episode it is of, and which transition achieved its goal, by what strategy."""
+    first_index = dict(zip((e[0] for e in episodes), np.cumsum([0] + [e[1] for e in episodes]), strict=False))
+    number, t = (int(x) for x in batch.observations["observation"][i])
+    assert batch.episode[i] == first_index[number]
+    assert batch.index[i] == first_index[number] + t
+    name = str(batch.strategy[i])
+    assert batch.relabeled[i] == (name != "original")
+    if name == "original":
+        assert batch.goal_index[i] == -1
+        return
+    source, s = (int(x) for x in batch.observations["desired_goal"][i])
+    assert batch.goal_index[i] == first_index[source] + s - 1
+    assert (source, s) in goal_set("future" if name == "geometric" else name, number, t, episodes)
 
 
 @pytest.mark.slow
