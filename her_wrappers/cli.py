@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from her_wrappers.commands.envs import envs
+from her_wrappers.commands.play import play
+
 app = typer.Typer(
     help="Hindsight Experience Replay for any Gymnasium goal environment.",
     no_args_is_help=True,
@@ -42,3 +45,7 @@ def main(
     ] = False,
 ) -> None:
     """Hindsight Experience Replay for any Gymnasium goal environment."""
+
+
+app.command()(envs)
+app.command()(play)

@@ -1,0 +1,1 @@
+"""Measurements against peers; not part of the packages."""
