@@ -100,6 +100,13 @@ class BitFlipping(GoalTask):
         """Number of bits that differ."""
         return self._form.hamming(achieved_goal, desired_goal)
 
+    def start_error(self, state: State) -> str | None:
+        """Refuse bits that are neither 0 nor 1; an image or an integer of them would not show it."""
+        for name, part in (("state", "bits"), ("goal", "goal")):
+            if not np.isin(state[part], (0, 1)).all():
+                return f"reset option {name!r} must hold zeros and ones, got {state[part].tolist()}"
+        return None
+
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
         """Draw the bits beside the goal's, and mark the bits that still differ."""
         bits, goal = state["bits"][index], state["goal"][index]

@@ -71,21 +71,23 @@ def _require_possible(task: GoalTask, state: State, options: dict[str, Any]) -> 
     Raises:
         ValueError: It lies outside the observation space, or the task refuses it.
     """
-    observation = task.observe(state)
-    space = batch_space(task.observation_space, len(next(iter(state.values()))))
-    if not space.contains(observation):
-        raise ValueError(f"reset options lie outside the observation space: got {options}")
     error = task.start_error(state)
     if error is not None:
         raise ValueError(error)
+    space = batch_space(task.observation_space, len(next(iter(state.values()))))
+    if not space.contains(task.observe(state)):
+        raise ValueError(f"reset options lie outside the observation space: got {options}")
 
 
 def _given_parts(state: State, options: dict[str, Any], num_envs: int, rows: np.ndarray) -> State:
     """Return the parts of the state that the reset options name, shaped and typed as in ``state``.
 
     Raises:
+        TypeError: The options are no dict.
         ValueError: There are no such parts, or the values do not fit.
     """
+    if not isinstance(options, dict):
+        raise TypeError(f"reset options must be a dict, got {options!r}")
     unknown = options.keys() - {"goal", "state"}
     if unknown:
         raise ValueError(f"unknown reset option {min(unknown)!r}; choose from 'goal', 'state'")
@@ -109,7 +111,13 @@ def _as_rows(name: str, value: Any, like: np.ndarray, num_envs: int, rows: np.nd
     Raises:
         ValueError: The shape differs, or the dtype cannot hold the value.
     """
-    array, shape = np.asarray(value), like.shape[1:]
+    shape = like.shape[1:]
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"reset option {name!r} must be an array of shape {shape}: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"reset option {name!r} must hold numbers, got {value!r}")
     if array.shape not in {shape, (num_envs, *shape)}:
         for_all = f" or {(num_envs, *shape)}" if num_envs > 1 else ""
         raise ValueError(f"reset option {name!r} must have shape {shape}{for_all}, got {array.shape}")

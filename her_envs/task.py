@@ -88,7 +88,7 @@ class GoalTask(ABC):
         return ()
 
     def start_error(self, state: State) -> str | None:
-        """Say why a start that reset options ask for cannot be, beyond the observation space's bounds.
+        """Say why a start that reset options ask for cannot be, where the observation space does not tell.
 
         Returns:
             One sentence that names the option, ``'goal'`` or ``'state'``, or None for a possible start.

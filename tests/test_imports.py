@@ -15,9 +15,15 @@ ROOT = Path(__file__).parents[1]
 BELOW = {
     "her_envs": set(),
     "her_wrappers.trees": set(),
-    "her_wrappers.goal_interface": {"her_wrappers.trees"},
-    "her_wrappers.recording": {"her_wrappers.trees", "her_wrappers.goal_interface"},
-    "her_wrappers.replay": {"her_wrappers.trees", "her_wrappers.goal_interface", "her_wrappers.recording"},
+    "her_wrappers.arguments": set(),
+    "her_wrappers.goal_interface": {"her_wrappers.trees", "her_wrappers.arguments"},
+    "her_wrappers.recording": {"her_wrappers.trees", "her_wrappers.arguments", "her_wrappers.goal_interface"},
+    "her_wrappers.replay": {
+        "her_wrappers.trees",
+        "her_wrappers.arguments",
+        "her_wrappers.goal_interface",
+        "her_wrappers.recording",
+    },
 }
 
 
