@@ -50,6 +50,7 @@ class Run:
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
+    started: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
     curve: list[tuple[int, float]] = field(default_factory=list)  # environment steps, success rate
 
@@ -58,11 +59,17 @@ class Run:
         """Latest success rate."""
         return self.curve[-1][1] if self.curve else 0.0
 
+    def measure(self, env: gym.Env[Any, Any]) -> None:
+        """Add the present success rate to the curve."""
+        self.curve.append((self.env_steps, evaluate(env, self.agent.act, 50, TEST_SEED).success_rate))
+        self.seconds = time.perf_counter() - self.started
+
     def update(self, buffer: HindsightReplayBuffer) -> None:
         """Learn for a while."""
         for _ in range(UPDATES_PER_CYCLE):
             self.agent.update(buffer.sample(BATCH_SIZE))
         self.updates += UPDATES_PER_CYCLE
+        self.seconds = time.perf_counter() - self.started
 
 
 def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], None]) -> Run:
@@ -78,29 +85,25 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
     """
     env = gym.make(ENV_ID, n_bits=bits)
     buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, seed=seed)
-    agent = DQN(buffer.observation_space, env.action_space, seed=seed)
+    agent = DQN(buffer.observation_space, buffer.action_space, seed=seed)
     run = Run("with HER" if her else "without HER", agent)
-
-    recorder = EpisodeRecorder(env, buffer.add_episode)
     test_env = gym.make(ENV_ID, n_bits=bits)
-    started = time.perf_counter()
-    observation, _ = recorder.reset(seed=seed)
+    env = EpisodeRecorder(env, buffer.add_episode)
+    observation, _ = env.reset(seed=seed)
     while True:
         if run.env_steps % max(1, steps // EVALUATIONS) == 0:
-            run.curve.append((run.env_steps, evaluate(test_env, agent.act, 50, TEST_SEED).success_rate))
+            run.measure(test_env)
         if run.env_steps == steps:
             break
-        observation, _, terminated, truncated, _ = recorder.step(agent.act(observation, EPSILON))
+        observation, _, terminated, truncated, _ = env.step(agent.act(observation, EPSILON))
         run.env_steps += 1
         if not (terminated or truncated):
             continue
-        observation, _ = recorder.reset()
+        observation, _ = env.reset()
         run.episodes += 1
         if run.episodes % EPISODES_PER_CYCLE == 0:
             run.update(buffer)
-            run.seconds = time.perf_counter() - started
             show(run)
-    run.seconds = time.perf_counter() - started
     show(run)
     return run
 
