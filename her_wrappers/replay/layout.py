@@ -36,6 +36,10 @@ class SpaceLayout:
         self.leaves = leaf_spaces(space)
         # Numbered: keys may hold anything, slashes too.
         self._fields = {path: f"{name} {i}" for i, path in enumerate(self.leaves)}
+        # Most spaces are one leaf or a dict of leaves; reading them is the inner loop of sampling.
+        self._alone = self._fields.get(())
+        nested = [path for path in self.leaves if len(path) != 1 or not isinstance(path[0], str)]
+        self._top_level = None if nested else [(path[0], field) for path, field in self._fields.items()]
 
     def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
         """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
@@ -78,6 +82,10 @@ class SpaceLayout:
 
     def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""
+        if not elsewhere and self._top_level is not None:
+            return {key: records[field] for key, field in self._top_level}
+        if self._alone is not None:
+            return records[self._alone]
         elsewhere = elsewhere or {}
         leaves = {
             path: elsewhere[path] if path in elsewhere else records[field]
