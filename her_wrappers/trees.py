@@ -6,14 +6,14 @@ is itself a leaf. Reading a space once into its paths spares every later step th
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from gymnasium import spaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    import numpy as np
 
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
@@ -70,3 +70,21 @@ def map_tree(function: Callable[[np.ndarray], Any], tree: Tree) -> Tree:
     if isinstance(tree, tuple):
         return tuple(map_tree(function, part) for part in tree)
     return function(tree)
+
+
+def copy_tree(value: Any) -> Any:
+    """Return a copy that shares no memory with ``value``, nor its parts with each other.
+
+    Unlike ``copy.deepcopy``, two keys that hold one array get an array each. Lists are trees here too.
+    """
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.copy()
+    if isinstance(value, np.generic | int | float | str | None):
+        return value
+    if isinstance(value, dict):
+        return {key: copy_tree(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [copy_tree(part) for part in value]
+    if isinstance(value, tuple):
+        return tuple(copy_tree(part) for part in value)
+    return copy.deepcopy(value)

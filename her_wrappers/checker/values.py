@@ -1,0 +1,114 @@
+"""Comparing what environments hand out: exactly, up to rounding, and by the memory they occupy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.trees import Path, path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RELATIVE, ABSOLUTE = 1e-5, 1e-6
+"""Differences up to these are rounding: float32 observations of float64 states make up to 1e-7."""
+
+
+def close(a: Any, b: Any) -> bool:
+    """Whether two numbers or arrays are equal up to rounding; NaN equals NaN."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
+        return False
+    if a.dtype.kind not in "fciub" or b.dtype.kind not in "fciub":
+        return bool(np.array_equal(a, b))
+    return bool(np.allclose(a, b, RELATIVE, ABSOLUTE, equal_nan=True))
+
+
+def identical(a: Any, b: Any) -> bool:
+    """Whether two values of any kind are the same to the last bit."""
+    if isinstance(a, np.ndarray):
+        return (
+            isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and a.tobytes() == b.tobytes()
+        )
+    return next(differences(a, b, identical), None) is None
+
+
+def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
+    """Name the first part of two trees that differs by more than rounding, and its two values."""
+    return next(differences(a, b, close), None)
+
+
+def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the parts of two trees that differ: where, and both values.
+
+    Args:
+        a: A tree of dicts, lists, tuples and leaves.
+        b: Another.
+        equal: ``(array, array) -> bool``, for arrays and numbers.
+        path: Where in the trees the comparison stands.
+    """
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        for key, part in a.items():
+            yield from differences(part, b[key], equal, (*path, key))
+    elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
+        for i, (part, other) in enumerate(zip(a, b, strict=True)):
+            yield from differences(part, other, equal, (*path, i))
+    elif not (a is b or _equal_leaves(a, b, equal)):
+        yield path_name(path), a, b
+
+
+def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return bool(equal(np.asarray(a), np.asarray(b)))
+    if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):
+        return close(a, b) if equal is close else bool(a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError):
+        return True  # values that cannot be compared cannot be shown to differ
+
+
+def arrays_in(value: Any, depth: int = 4) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the arrays inside containers and the attributes of objects, with their names."""
+    yield from _arrays_in(value, (), depth, set())
+
+
+def _arrays_in(value: Any, path: Path, depth: int, seen: set[int]) -> Iterator[tuple[str, np.ndarray]]:
+    if isinstance(value, np.ndarray):
+        yield path_name(path), value
+        return
+    if depth < 0 or id(value) in seen or isinstance(value, type):
+        return
+    seen.add(id(value))
+    for key, part in _parts(value):
+        yield from _arrays_in(part, (*path, key), depth - 1, seen)
+
+
+def _parts(value: Any) -> list[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, list | tuple):
+        return list(enumerate(value[:100]))
+    return list(getattr(value, "__dict__", {}).items())
+
+
+def share_memory(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether writing to one array can change the other; read-only arrays are safe to share."""
+    if not (a.flags.writeable and b.flags.writeable) or not np.may_share_memory(a, b):
+        return False
+    return bool(np.shares_memory(a, b))
+
+
+def show(value: Any, limit: int = 80) -> str:
+    """Return a value as it stands in messages: on one line and short."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        text = np.array2string(value, threshold=6, precision=6, separator=", ").replace("\n", "")
+    elif isinstance(value, np.generic | np.ndarray):
+        text = str(value.item())
+    else:
+        text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
