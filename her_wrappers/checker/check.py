@@ -37,13 +37,13 @@ def check_goal_env(
 ) -> Report:
     """Check whether an environment keeps the promises that hindsight relabeling relies on.
 
-    The environment is run with random actions, with actions held for long, and with actions that steer to the
-    goal by a model fitted to what was seen; then its goal functions are asked about relabeled goals. The
-    verdict depends on ``seed`` and ``max_steps`` alone. An environment passed in is used but not closed.
+    The environment is run with random actions, with actions held for long, and with actions that steer to
+    the goal by a model fitted to what was seen; then its goal functions are asked about relabeled goals.
+    The verdict depends on ``seed`` and ``max_steps`` alone. An environment passed in is used but not closed.
 
     Args:
-        env_or_factory: A goal environment, with any wrappers, or a function that makes one. Further ones are made
-            for comparison: by the function, else from the environment's spec, else by a deep copy.
+        env_or_factory: A goal environment, with any wrappers, or a function that makes one. Further ones
+            are made for comparison: by the function, else from its spec, else by a deep copy.
         max_steps: Steps to take; the environments made for comparison take up to three in twenty more.
         max_seconds: Time after which the run is cut off; the report says so.
         policy: ``observation -> action``, used for two thirds of the steps, to reach what random actions cannot.

@@ -1,4 +1,4 @@
-"""Collecting evidence: run the environment by a budget of steps, replay on twins, and ask the goal functions."""
+"""Collecting evidence: run the environment by a budget, replay on twins, and ask the goal functions."""
 
 from __future__ import annotations
 
@@ -147,10 +147,10 @@ def _replay_on_twins(evidence: Evidence, twins: TwinMaker, steps: int) -> None:
     The neighbour shows what environments share: a global generator, or state kept on the class.
     """
     try:
-        twin, neighbour, asked = twins.make(), twins.make(), twins.make()
-        evidence.twin = asked
-        if twin is None or not steps:
+        evidence.twin = asked = twins.make()
+        if asked is None or not steps:
             return
+        twin, neighbour = twins.make(), twins.make()
         evidence.divergence = replay(evidence.tape, twin, steps, _Neighbour(neighbour, evidence.seed + 1))
         evidence.compared = True
         reward = _probe(asked, "compute_reward")
@@ -165,7 +165,7 @@ def _replay_on_twins(evidence: Evidence, twins: TwinMaker, steps: int) -> None:
 class _Neighbour:
     """Steps another environment of the same kind."""
 
-    def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def __init__(self, env: Any, seed: int) -> None:
         self._env = env
         self._policy = random_policy(env.action_space, seed)
         self._env.reset(seed=seed)

@@ -200,13 +200,14 @@ class Evidence:
 
     def missing(self, need: str) -> str:
         """Return why something that a rule needs is not there, or an empty text."""
-        return NEEDS[need](self)
+        reason: str = NEEDS[need](self)
+        return reason
 
 
 def _has_goals(observation: Any) -> bool:
     if not isinstance(observation, dict) or not all(key in observation for key in GOAL_KEYS):
         return False
-    return shapes(observation["achieved_goal"]) == shapes(observation["desired_goal"])
+    return bool(shapes(observation["achieved_goal"]) == shapes(observation["desired_goal"]))
 
 
 def _missing_reward(evidence: Evidence) -> str:

@@ -1,6 +1,6 @@
 """Pairs of goals to relabel with: reached and missed, and those next to the threshold between the two.
 
-Recorded pairs of a sparse task are all failures and prove nothing, so achieved goals stand in as desired ones.
+Recorded pairs of a sparse task are all failures and prove nothing: achieved goals stand in as desired.
 """
 
 from __future__ import annotations

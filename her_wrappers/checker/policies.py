@@ -77,7 +77,7 @@ def _steer_box(space: spaces.Box, actions: np.ndarray, moves: np.ndarray) -> Any
 
     def steer(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         action = ((desired - achieved - drift) @ inverse).reshape(space.shape)
-        return np.clip(action, space.low, space.high).astype(space.dtype)
+        return np.asarray(np.clip(action, space.low, space.high), dtype=space.dtype)
 
     return steer
 

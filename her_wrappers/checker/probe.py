@@ -31,7 +31,7 @@ class Answer:
         if self.error is not None or self.value is None:
             return None
         try:
-            return np.shape(self.value)
+            return tuple(np.shape(self.value))
         except ValueError:
             return None
 

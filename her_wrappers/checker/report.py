@@ -110,7 +110,7 @@ class Report:
         Raises:
             GoalEnvError: There is a finding of severity error.
         """
-        if self.of_severity("error", *(["warning"] if strict else [])):
+        if self.of_severity("error") or (strict and self.of_severity("warning")):
             raise GoalEnvError(self.text())
 
     def summary(self) -> str:

@@ -23,7 +23,7 @@ LOOKED_AT = 30
     "GE301",
     "data-changes-later",
     "error",
-    meaning="An observation or info that was returned earlier has changed since: it is reused by the environment.",
+    meaning="An observation or info that was returned earlier has changed since: the environment reuses it.",
     fix="return copies",
     adapter="CopyObservation",
     passive=True,
@@ -59,8 +59,10 @@ def data_changes_later(evidence: Evidence) -> Iterator[Occurrence]:
     fix="return and keep copies",
     adapter="CopyObservation",
     passive=True,
-    wrong='return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.goal}',
-    right='return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}',
+    wrong="""
+return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.goal}""",
+    right="""
+return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
 )
 def shared_memory(evidence: Evidence) -> Iterator[Occurrence]:
     """Every array that changes hands is the receiver's own."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "not-reproducible",
     "error",
     meaning="The same seed and actions lead to another goal, another start, or other steps.",
-    fix="draw from self.np_random only, call super().reset(seed=seed) first, and let reset() restore everything",
+    fix="draw from self.np_random only, call super().reset(seed=seed), and let reset() restore everything",
     wrong="self.goal = np.random.uniform(-1, 1, 2)",
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
 )

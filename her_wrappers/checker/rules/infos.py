@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -22,7 +23,7 @@ NUM_ENVS = 3
 BATCHES = 100
 
 
-class _InfoReplay(gym.Env[int, int]):
+class _InfoReplay(gym.Env[Any, Any]):
     """Returns given infos, one a step."""
 
     observation_space = spaces.Discrete(1)
@@ -64,15 +65,14 @@ def _batches(evidence: Evidence) -> list[list[dict[str, Any]]]:
     """Choose infos that may meet in one batch: neighbours, and steps far apart."""
     rng = np.random.default_rng(evidence.seed)
     infos = [step.info for step in evidence.steps]
-    rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS))
+    rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
     ends = [i for i, step in enumerate(evidence.steps) if step.terminated or step.truncated][:BATCHES]
-    rows = [*rows.tolist(), *([end, max(end - 1, 0), 0] for end in ends)]
-    return [[infos[i] for i in row] for row in rows]
+    return [[infos[i] for i in row] for row in [*rows, *([end, max(end - 1, 0), 0] for end in ends)]]
 
 
 def _lost(batch: list[dict[str, Any]]) -> Iterator[Occurrence]:
     """Yield what is lost when one step of each environment returns these infos."""
-    vector = gym.vector.SyncVectorEnv([lambda info=info: _InfoReplay([info]) for info in batch])
+    vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, [info]) for info in batch])
     vector.reset()
     try:
         batched = vector.step(np.zeros(NUM_ENVS, dtype=np.int64))[-1]

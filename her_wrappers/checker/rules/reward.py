@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from her_wrappers.checker.tape import Step
 
 ROUNDING = 1e-3
-"""Differences up to this share of the largest reward, or thresholds this share of the way to the goal apart, are
-what half precision and rounding to three decimals make."""
+"""Half precision and rounding to three decimals make differences up to this share of the largest reward."""
+
+NUDGE = 1e-2
+"""A decision that this share of the way to the goal turns was taken at the threshold."""
 
 
 @rule(
     "GE101",
     "reward-mismatch",
     "error",
-    meaning="The reward of a step is not what compute_reward gives for its achieved goal, desired goal and info.",
+    meaning="The reward of a step is not what compute_reward gives for the goals and the info of that step.",
     fix="compute the reward after the move, by compute_reward alone; pass what else it needs through info",
     needs=("reward",),
     passive=True,
@@ -55,7 +57,7 @@ def reward_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
     "GE103",
     "reward-rounding",
     "warning",
-    meaning="The reward of a step and compute_reward differ by rounding, or decide differently at the threshold.",
+    meaning="step and compute_reward differ by rounding, or decide differently at the threshold.",
     fix="compute the reward from the very arrays that the observation returns",
     needs=("reward",),
     wrong="reward = self.compute_reward(position_in_float64, self.goal, {})",
@@ -238,7 +240,7 @@ def _is_rounding(evidence: Evidence, step: Step, answer: Answer) -> bool:
         evidence.reward(
             between(goals["achieved_goal"], goals["desired_goal"], fraction), goals["desired_goal"], step.info
         )
-        for fraction in (-10 * ROUNDING, 10 * ROUNDING)
+        for fraction in (-NUDGE, NUDGE)
         if evidence.reward is not None
     )
     return any(row.number is not None and close(row.number, reward) for row in shifted)

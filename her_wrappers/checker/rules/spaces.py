@@ -68,7 +68,8 @@ def not_dict_observation(evidence: Evidence) -> Iterator[Occurrence]:
     fix="add the key to the space and to what reset() and step() return",
     adapter="AsGoalEnv",
     wrong='return {"observation": position, "desired_goal": self.goal}',
-    right='return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}',
+    right="""
+return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}""",
 )
 def missing_goal_key(evidence: Evidence) -> Iterator[Occurrence]:
     """All three keys are in the space and in every observation."""

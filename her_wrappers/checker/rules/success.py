@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from her_wrappers.checker.evidence import flag_name, flag_of
 from her_wrappers.checker.registry import Occurrence, rule
 from her_wrappers.checker.values import show
