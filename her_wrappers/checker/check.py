@@ -46,7 +46,7 @@ def check_goal_env(
             are made for comparison: by the function, else from its spec, else by a deep copy.
         max_steps: Steps to take; the environments made for comparison take up to three in twenty more.
         max_seconds: Time after which the run is cut off; the report says so.
-        policy: ``observation -> action``, used for two thirds of the steps, to reach what random actions cannot.
+        policy: ``observation -> action``, used for two thirds of the steps, to get where chance does not.
         reset_options: Options of ``reset``, or several in turn, for every second episode.
         select: Codes or beginnings of codes to report, such as ``"GE1"``; all by default.
         ignore: Codes or beginnings of codes not to report.

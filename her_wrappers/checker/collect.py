@@ -74,8 +74,8 @@ def collect(env: gym.Env[Any, Any], twins: TwinMaker, budget: Budget) -> Evidenc
         env,
         env.observation_space,
         runner.tape,
-        _probe(env, "compute_reward"),
-        _probe(env, "compute_terminated"),
+        probe(env, "compute_reward"),
+        probe(env, "compute_terminated"),
         seed=budget.seed,
         state=list(arrays_in(env.unwrapped)),
         spaces_replaced=spaces_watch.replaced(),
@@ -136,7 +136,8 @@ class _SpacesWatch:
         return [name for name, space in self._now().items() if space is not self._before[name]]
 
 
-def _probe(env: gym.Env[Any, Any], name: str) -> Probe | None:
+def probe(env: gym.Env[Any, Any], name: str) -> Probe | None:
+    """Return a probe of an environment's goal function, or None where it has no such function."""
     function = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
     return Probe(function) if callable(function) else None
 
@@ -153,7 +154,7 @@ def _replay_on_twins(evidence: Evidence, twins: TwinMaker, steps: int) -> None:
         twin, neighbour = twins.make(), twins.make()
         evidence.divergence = replay(evidence.tape, twin, steps, _Neighbour(neighbour, evidence.seed + 1))
         evidence.compared = True
-        reward = _probe(asked, "compute_reward")
+        reward = probe(asked, "compute_reward")
         if evidence.divergence is None and evidence.pairs and reward is not None:
             evidence.side_effect = replay(evidence.tape, asked, steps, _Asking(evidence, reward))
     except Exception as error:

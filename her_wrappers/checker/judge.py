@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from her_wrappers.checker import rules as _register_rules  # noqa: F401 - importing it registers the rules
@@ -49,14 +49,25 @@ ORDER = {"error": 0, "warning": 1, "info": 2}
 
 def judge(evidence: Evidence) -> list[Finding]:
     """Return the findings of all rules but those that follow from others, errors first."""
-    found = {
-        code: findings_of(rule, evidence)
-        for code, rule in RULES.items()
-        if not _missing(rule.needs, evidence)
-    }
-    consequences = {code for root in SUPPRESSES if found.get(root) for code in SUPPRESSES[root]}
-    findings = [finding for code, group in found.items() if code not in consequences for finding in group]
+    findings = without_consequences(apply(RULES.values(), evidence))
     return sorted(findings, key=lambda finding: (ORDER[finding.severity], finding.code, finding.subject))
+
+
+def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
+    """Return the findings of all rules that have what they need."""
+    return [
+        finding
+        for rule in rules
+        if not _missing(rule.needs, evidence)
+        for finding in findings_of(rule, evidence)
+    ]
+
+
+def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
+    """Leave out what follows from other findings."""
+    roots = {finding.code for finding in findings} & SUPPRESSES.keys()
+    consequences = {code for root in roots for code in SUPPRESSES[root]}
+    return [finding for finding in findings if finding.code not in consequences]
 
 
 def findings_of(rule: Rule, evidence: Evidence) -> list[Finding]:

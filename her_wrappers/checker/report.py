@@ -76,7 +76,7 @@ class Report:
 
     Attributes:
         environment: Name of the environment.
-        seed: Seed of the check.
+        seed: Seed of the check, None where an environment was watched in use.
         steps: Steps taken.
         episodes: Episodes begun.
         successes: Steps at which the goal was reached.
@@ -85,7 +85,7 @@ class Report:
     """
 
     environment: str
-    seed: int
+    seed: int | None
     steps: int
     episodes: int
     successes: int
@@ -117,9 +117,10 @@ class Report:
         """Return what was run and the number of findings, in one line."""
         counts = [(len(self.of_severity(severity)), severity) for severity in ("error", "warning")]
         found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
+        seed = "" if self.seed is None else f" (seed {self.seed})"
         return (
             f"{self.environment}: {found} in {self.steps} steps of {self.episodes} episodes "
-            f"with {self.successes} successes (seed {self.seed})"
+            f"with {self.successes} successes{seed}"
         )
 
     def text(self) -> str:

@@ -54,6 +54,26 @@ class Step:
     live_observation: Any
     live_info: Any
 
+    @classmethod
+    def of(
+        cls, episode: int, t: int, before: Any, action: Any, given: Any, returned: tuple[Any, ...]
+    ) -> Step:
+        """Write down a step.
+
+        Args:
+            episode: Number of the episode.
+            t: Number of the step in it.
+            before: Copy of the observation before it.
+            action: Copy of the action.
+            given: The action object that the environment got.
+            returned: The five values that the environment returned.
+        """
+        observation, reward, terminated, truncated, info = returned
+        return cls(
+            episode, t, before, action, copy_tree(observation), copy_tree(reward), terminated, truncated,
+            copy_tree(info), given, observation, info,
+        )  # fmt: skip
+
     @property
     def place(self) -> str:
         """Where this happened, for messages."""
@@ -156,17 +176,13 @@ class Runner:
     def _step(self, t: int, before: Any, action: Any) -> Step:
         episode = len(self.tape.starts) - 1
         given = copy_tree(action)
-        observation, reward, terminated, truncated, info = self._call(
+        returned = self._call(
             f"episode {episode}, step {t}", "step", lambda: _as_tuple(self._env.step(given), 5)
         )
-        own = copy_tree(observation)
-        step = Step(
-            episode, t, before, action, own, copy_tree(reward), terminated, truncated, copy_tree(info),
-            given, observation, info,
-        )  # fmt: skip
+        step = Step.of(episode, t, before, action, given, returned)
         self.tape.steps.append(step)
         self._on_step()
-        self._stop_when_full(own)
+        self._stop_when_full(step.observation)
         return step
 
     def _call(self, place: str, name: str, function: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:

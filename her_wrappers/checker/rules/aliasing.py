@@ -81,7 +81,7 @@ def _shared_with_state(evidence: Evidence) -> Iterator[Occurrence]:
     for key, array in arrays_in(records[-1].live_observation) if records else ():
         for name, part in evidence.state:
             if share_memory(array, part):
-                yield Occurrence(f"memory of the environment's {name}", "memory of its own", subject=key)
+                yield _shares(key, f"the environment's {name}")
                 break
 
 
@@ -90,14 +90,14 @@ def _shared_keys(record: Start | Step) -> Iterator[Occurrence]:
     for i, (key, array) in enumerate(arrays):
         for other_key, other in arrays[:i]:
             if share_memory(array, other):
-                yield Occurrence(f"memory of {other_key}", "memory of its own", record.place, key)
+                yield _shares(key, other_key, record.place)
 
 
 def _shared_calls(earlier: Start | Step, later: Start | Step) -> Iterator[Occurrence]:
     for key, array in arrays_in(later.live_observation):
         for other_key, other in arrays_in(earlier.live_observation):
             if key == other_key and share_memory(array, other):
-                yield Occurrence("memory that the call before returned", "new memory", later.place, key)
+                yield _shares(key, "what the call before returned", later.place)
 
 
 def _shared_action(step: Step) -> Iterator[Occurrence]:
@@ -112,7 +112,12 @@ def _shared_action(step: Step) -> Iterator[Occurrence]:
         return
     for key, array in _all_arrays({"observation": step.live_observation, "info": step.live_info}):
         if share_memory(array, step.live_action):
-            yield Occurrence("memory of the action given", "memory of its own", step.place, key)
+            yield _shares(key, "the action given", step.place)
+
+
+def _shares(part: str, other: str, place: str = "") -> Occurrence:
+    key = part.split("/", maxsplit=1)[0]
+    return Occurrence(f"{part} in the memory of {other}", "memory of its own", place, key)
 
 
 def _all_arrays(value: Any) -> list[tuple[str, np.ndarray]]:

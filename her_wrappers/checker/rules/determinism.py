@@ -35,7 +35,7 @@ def _occurrence(found: Divergence, other: str) -> Occurrence:
     if not found.at_reset:
         subject, hint = "dynamics", "a step draws from a generator that the seed does not set"
     elif found.part.startswith("desired_goal"):
-        subject, hint = "goal", "the goal is drawn from a generator that the seed does not set"
+        subject, hint = "goal", "the goal is drawn from a generator that the seed does not set, or seeds anew"
     else:
         subject, hint = "reset", "the start is random beyond the seed, or something survives reset()"
     return Occurrence(
