@@ -74,7 +74,8 @@ class CastObservation(_Adapter):
 
 def _cast(space: spaces.Space[Any], value: Any) -> Any:
     if isinstance(space, spaces.Dict):
-        return {key: _cast(space[key], part) if key in space.keys() else part for key, part in value.items()}  # noqa: SIM118 - Dict has no `in`
+        known = space.spaces
+        return {key: _cast(known[key], part) if key in known else part for key, part in value.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(_cast(part, value[i]) for i, part in enumerate(space))
     return value if space.dtype is None else np.asarray(value, dtype=space.dtype)
@@ -124,7 +125,7 @@ class AsGoalEnv(_Adapter):
         achieved_goal: ``(observation, info) -> goal`` that was reached.
         sample_goal: ``(observation, info, rng) -> goal`` to pursue, called at reset.
         success: ``(achieved, desired) -> bool`` for any leading axes.
-        goal_space: Space of the goals; by default an unbounded Box like the first goal seen.
+        goal_space: Space of the goals.
         terminate_on_success: Whether success ends an episode.
 
     Example:
@@ -150,9 +151,13 @@ class AsGoalEnv(_Adapter):
         goal_space: spaces.Box,
         terminate_on_success: bool = False,
     ) -> None:
-        options = {"achieved_goal": achieved_goal, "sample_goal": sample_goal, "success": success}
         RecordConstructorArgs.__init__(
-            self, **options, goal_space=goal_space, terminate_on_success=terminate_on_success
+            self,
+            achieved_goal=achieved_goal,
+            sample_goal=sample_goal,
+            success=success,
+            goal_space=goal_space,
+            terminate_on_success=terminate_on_success,
         )
         gym.Wrapper.__init__(self, env)
         self._achieved_goal, self._sample_goal, self._success = achieved_goal, sample_goal, success
@@ -191,12 +196,9 @@ class AsGoalEnv(_Adapter):
         return np.asarray(self._success(achieved_goal, desired_goal), bool)[()] & self._terminates
 
     def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
-        goals = {
-            "achieved_goal": self._as_goal(self._achieved_goal(observation, info)),
-            "desired_goal": self._goal.copy(),
-        }
-        success = bool(self._success(**{name.removesuffix("_goal"): goal for name, goal in goals.items()}))
-        return {"observation": observation, **goals}, info | {"is_success": success}
+        achieved, desired = self._as_goal(self._achieved_goal(observation, info)), self._goal.copy()
+        goals = {"observation": observation, "achieved_goal": achieved, "desired_goal": desired}
+        return goals, info | {"is_success": bool(self._success(achieved, desired))}
 
     def _as_goal(self, goal: Any) -> Any:
         """Return a goal in memory of its own.

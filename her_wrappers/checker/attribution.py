@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import gymnasium as gym
+from typing import TYPE_CHECKING
 
 from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.judge import judge
@@ -14,6 +12,7 @@ from her_wrappers.checker.twins import TwinMaker, layers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from her_wrappers.checker.evidence import Evidence
     from her_wrappers.checker.report import Finding
 
 FAMILIES = ("GE0", "GE1")
@@ -21,34 +20,39 @@ FAMILIES = ("GE0", "GE1")
 
 MAX_STEPS = 300
 
+COMMON = 0.05
+"""A finding in a smaller share of the steps may be missed below a wrapper by chance."""
 
-def blame_wrappers(findings: Sequence[Finding], env: Any, twins: TwinMaker, budget: Budget) -> list[Finding]:
+
+def blame_wrappers(
+    findings: Sequence[Finding], seen: Evidence, twins: TwinMaker, budget: Budget
+) -> list[Finding]:
     """Return the findings with the wrapper that causes them, where there is one.
 
     Args:
         findings: Of the whole stack.
-        env: The outermost layer.
-        twins: Makes environments like ``env``.
+        seen: What they were found in.
+        twins: Makes environments like the one checked.
         budget: Of the check; each layer gets a part of it.
     """
-    depth = len(layers(env)) - 1
-    if (
-        not depth
-        or not isinstance(env, gym.Env)
-        or not any(_is_wrapper_matter(finding) for finding in findings)
-    ):
+    stack = layers(seen.env)
+    if len(stack) == 1 or not any(_can_be_blamed(finding, seen) for finding in findings):
         return list(findings)
     part = replace(budget, max_steps=min(budget.max_steps, MAX_STEPS), max_seconds=None, on_step=lambda: None)
-    found = [_found_at(layer, twins, part) for layer in range(depth + 1)]
-    names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
+    found = [_found_at(layer, twins, part) for layer in range(len(stack))]
+    names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(stack, 1)]
     return [
-        replace(finding, wrapper=_blamed(finding, found, names)) if _is_wrapper_matter(finding) else finding
+        replace(finding, wrapper=_blamed(finding, found, names)) if _can_be_blamed(finding, seen) else finding
         for finding in findings
     ]
 
 
-def _is_wrapper_matter(finding: Finding) -> bool:
-    return finding.code.startswith(FAMILIES) and finding.severity != "info"
+def _can_be_blamed(finding: Finding, seen: Evidence) -> bool:
+    """Whether wrappers cause such findings, and this one is not so rare that its absence means nothing."""
+    if not finding.code.startswith(FAMILIES) or finding.severity == "info":
+        return False
+    places = {"step": len(seen.steps), "reset": len(seen.tape.starts)}
+    return all(finding.count >= COMMON * count for name, count in places.items() if name in finding.place)
 
 
 def _found_at(layer: int, twins: TwinMaker, budget: Budget) -> set[tuple[str, str]]:
@@ -61,5 +65,7 @@ def _found_at(layer: int, twins: TwinMaker, budget: Budget) -> set[tuple[str, st
 
 
 def _blamed(finding: Finding, found: Sequence[set[tuple[str, str]]], names: Sequence[str]) -> str:
-    key = (finding.code, finding.subject)
-    return next((names[i] for i in range(len(found) - 1) if key in found[i] and key not in found[i + 1]), "")
+    """Return the innermost layer down to which every layer has the finding, if those below have not."""
+    has = [(finding.code, finding.subject) in layer for layer in found]
+    depth = sum(has)
+    return names[depth - 1] if 0 < depth < len(has) and all(has[:depth]) else ""

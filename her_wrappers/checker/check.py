@@ -104,7 +104,7 @@ def _report(env: Any, twins: TwinMaker, budget: Budget, rules: Sequence[Rule]) -
         len(evidence.steps),
         len(evidence.tape.starts),
         sum(evidence.reached),
-        tuple(blame_wrappers(findings, env, twins, budget)),
+        tuple(blame_wrappers(findings, evidence, twins, budget)),
         tuple(not_exercised(evidence, rules)),
     )
 

@@ -90,7 +90,7 @@ def _finding(rule: Rule, group: Sequence[Occurrence]) -> Finding:
         first.got,
         first.hint,
         rule.fix,
-        rule.adapter,
+        rule.adapter if first.adapter is None else first.adapter,
         wrapper="",
         count=len(group),
     )

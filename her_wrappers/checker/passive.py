@@ -84,7 +84,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         else:
             before, own = copy_tree(self._observation), copy_tree(action)
             returned = self.env.step(action)
-            self._judge([], [Step.of(self._episode, self._t, before, own, action, returned)])
+            self._judge([], [Step.of((self._episode, self._t), before, own, action, returned)])
         self._steps += 1
         self._t += 1
         self._observation = returned[0]
@@ -169,9 +169,9 @@ class _Glance(Evidence):
     seen: _RewardsSeen = field(default_factory=_RewardsSeen)
 
     @property
-    def reward_values(self) -> list[float]:  # type: ignore[override] # a property as well, but not worked out
+    def reward_values(self) -> list[float]:
         return self.seen.values
 
     @property
-    def success_reward(self) -> float | None:  # type: ignore[override]
+    def success_reward(self) -> float | None:
         return self.seen.of_success

@@ -48,6 +48,8 @@ class Answer:
     @property
     def number(self) -> float | None:
         """The value of a call with one goal, also where it came as an array of one number."""
+        if isinstance(self.value, float):
+            return float(self.value)
         numbers = self.numbers
         return float(numbers.reshape(-1)[0]) if numbers is not None and numbers.size == 1 else None
 

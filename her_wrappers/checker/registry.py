@@ -28,6 +28,7 @@ class Occurrence:
         subject: Occurrences of different subjects, such as keys, become findings of their own.
         hint: A likely cause.
         severity: Where it differs from the rule's.
+        adapter: Where it differs from the rule's.
     """
 
     got: str
@@ -36,6 +37,7 @@ class Occurrence:
     subject: str = ""
     hint: str = ""
     severity: Severity | None = None
+    adapter: str | None = None
 
 
 Check: TypeAlias = "Callable[[Evidence], Iterator[Occurrence]]"

@@ -56,13 +56,12 @@ class Step:
 
     @classmethod
     def of(
-        cls, episode: int, t: int, before: Any, action: Any, given: Any, returned: tuple[Any, ...]
+        cls, place: tuple[int, int], before: Any, action: Any, given: Any, returned: tuple[Any, ...]
     ) -> Step:
         """Write down a step.
 
         Args:
-            episode: Number of the episode.
-            t: Number of the step in it.
+            place: Number of the episode, and of the step in it.
             before: Copy of the observation before it.
             action: Copy of the action.
             given: The action object that the environment got.
@@ -70,7 +69,7 @@ class Step:
         """
         observation, reward, terminated, truncated, info = returned
         return cls(
-            episode, t, before, action, copy_tree(observation), copy_tree(reward), terminated, truncated,
+            *place, before, action, copy_tree(observation), copy_tree(reward), terminated, truncated,
             copy_tree(info), given, observation, info,
         )  # fmt: skip
 
@@ -179,7 +178,7 @@ class Runner:
         returned = self._call(
             f"episode {episode}, step {t}", "step", lambda: _as_tuple(self._env.step(given), 5)
         )
-        step = Step.of(episode, t, before, action, given, returned)
+        step = Step.of((episode, t), before, action, given, returned)
         self.tape.steps.append(step)
         self._on_step()
         self._stop_when_full(step.observation)

@@ -17,6 +17,8 @@ RELATIVE, ABSOLUTE = 1e-5, 1e-6
 
 def close(a: Any, b: Any) -> bool:
     """Whether two numbers or arrays are equal up to rounding; NaN equals NaN."""
+    if isinstance(a, float) and isinstance(b, float):  # the common case, ten times faster than NumPy's
+        return a == b or abs(a - b) <= ABSOLUTE + RELATIVE * abs(b) or (a != a and b != b)  # noqa: PLR0124
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape:
         return False
@@ -39,7 +41,16 @@ def identical(a: Any, b: Any) -> bool:
 
 def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
     """Name the first part of two trees that differs by more than rounding, and its two values."""
-    return next(differences(a, b, close), None)
+    found = next(differences(a, b, close), None)
+    return locate(*found) if found else None
+
+
+def locate(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
+    """Narrow a difference of two arrays down to the first element that differs."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.ndim):
+        return path, a, b
+    index = next(i for i in np.ndindex(a.shape) if not close(a[i], b[i]))
+    return f"{path}{list(index)}", a[index], b[index]
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
@@ -101,6 +112,12 @@ def share_memory(a: np.ndarray, b: np.ndarray) -> bool:
     if not (a.flags.writeable and b.flags.writeable) or not np.may_share_memory(a, b):
         return False
     return bool(np.shares_memory(a, b))
+
+
+def type_name(value: Any) -> str:
+    """Return the name of a value's type, such as ``numpy.bool``."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def show(value: Any, limit: int = 80) -> str:

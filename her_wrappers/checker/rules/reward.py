@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,7 +186,7 @@ def reward_not_finite(evidence: Evidence) -> Iterator[Occurrence]:
             goals = "a goal and itself" if pair.is_self else "relabeled goals"
             yield Occurrence(show(row.value), f"a finite reward for {goals}")
     for step in evidence.steps:
-        if not np.all(np.isfinite(_number(step.reward))):
+        if not math.isfinite(_number(step.reward)):
             yield Occurrence(show(step.reward), "a finite reward", step.place, "reward of step()")
 
 
@@ -222,6 +223,8 @@ def _mismatches(evidence: Evidence) -> list[tuple[Step, Answer]]:
 
 
 def _number(reward: Any) -> float:
+    if isinstance(reward, float):
+        return reward
     try:
         return float(np.asarray(reward, dtype=np.float64).reshape(-1)[0])
     except (IndexError, TypeError, ValueError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.checker.registry import Occurrence, rule
-from her_wrappers.checker.values import show
+from her_wrappers.checker.values import show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.trees import Path, path_name
 
@@ -139,8 +140,8 @@ def outside_space(evidence: Evidence) -> Iterator[Occurrence]:
     if not isinstance(evidence.observation_space, spaces.Dict):
         return
     for record in evidence.tape.records:
-        for path, expected, got in _outside(evidence.observation_space, record.observation, ()):
-            yield Occurrence(got, expected, record.place, path_name(path))
+        for path, found in _outside(evidence.observation_space, record.observation, ()):
+            yield replace(found, place=record.place, subject=path_name(path))
 
 
 @rule(
@@ -192,41 +193,40 @@ def _leaf_types(space: spaces.Space[Any]) -> Any:
     return space.shape, space.dtype
 
 
-def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, str, str]]:
-    """Yield the parts of ``value`` that lie outside of ``space``: path, expected, got."""
+def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Occurrence]]:
+    """Yield the parts of ``value`` that lie outside of ``space``."""
     if isinstance(space, spaces.Dict):
         yield from _outside_dict(space, value, path)
     elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
-        yield from ((path, *found) for found in _outside_array(space, value))
+        yield from ((path, found) for found in _outside_array(space, value))
     elif not space.contains(value):
-        yield path, f"an element of {show(space)}", f"{show(value)} of type {type(value).__name__}"
+        got = f"{show(value)} of type {type_name(value)}"
+        yield path, Occurrence(got, f"an element of {show(space)}", adapter="")
 
 
-def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[Path, str, str]]:
+def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[Path, Occurrence]]:
     if not isinstance(value, dict):
-        yield path, "a dict", show(value)
+        yield path, Occurrence(show(value), "a dict", adapter="")
         return
     for key in value.keys() - space.spaces.keys():
-        yield (*path, key), "only keys of the space", "a key that it has not"
+        yield (*path, key), Occurrence("a key that it has not", "only keys of the space", adapter="")
     for key, part in space.spaces.items():
         if key in value:
             yield from _outside(part, value[key], (*path, key))
 
 
-def _outside_array(space: Any, value: Any) -> Iterator[tuple[str, str]]:
+def _outside_array(space: Any, value: Any) -> Iterator[Occurrence]:
     if not isinstance(value, np.ndarray | np.generic):
-        yield f"a {space.dtype} array", f"{show(value)} of type {type(value).__name__}"
+        yield Occurrence(f"{show(value)} of type {type_name(value)}", f"a {space.dtype} array")
     elif value.shape != space.shape:
-        yield f"shape {space.shape}", f"shape {value.shape}"
+        yield Occurrence(f"shape {value.shape}", f"shape {space.shape}", adapter="")
     elif not np.can_cast(value.dtype, space.dtype):
-        yield f"dtype {space.dtype}", f"dtype {value.dtype}"
-    elif not space.contains(value):
-        yield _outside_bounds(space, value)
-
-
-def _outside_bounds(space: Any, value: np.ndarray | np.generic) -> tuple[str, str]:
-    if not isinstance(space, spaces.Box):
-        return f"an element of {show(space)}", show(value)
-    inside = (value >= space.low) & (value <= space.high)  # False for NaN
-    index = tuple(int(i) for i in np.argwhere(~inside)[0])
-    return f"element {index} in [{space.low[index]}, {space.high[index]}]", show(np.asarray(value)[index])
+        yield Occurrence(f"dtype {value.dtype}", f"dtype {space.dtype}")
+    elif not isinstance(space, spaces.Box):
+        if not space.contains(value):
+            yield Occurrence(show(value), f"an element of {show(space)}", adapter="")
+    elif not (inside := (value >= space.low) & (value <= space.high)).all():  # False for NaN
+        index = tuple(int(i) for i in np.argwhere(~inside)[0])
+        bounds = f"[{space.low[index]}, {space.high[index]}]"
+        got = show(np.asarray(value)[index])
+        yield Occurrence(got, f"element {list(index)} in {bounds}", adapter="")

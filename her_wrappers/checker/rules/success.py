@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from her_wrappers.checker.evidence import flag_name, flag_of
 from her_wrappers.checker.registry import Occurrence, rule
-from her_wrappers.checker.values import show
+from her_wrappers.checker.values import show, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,8 +90,7 @@ def _flag_form(info: Any, place: str) -> Iterator[Occurrence]:
     if name is None:
         yield Occurrence("no flag", "the flag at every step", place, "step")
     elif not isinstance(info[name], bool):
-        kind = type(info[name]).__name__
-        yield Occurrence(f"{show(info[name])} of type {kind}", "a bool", place, "type")
+        yield Occurrence(f"{show(info[name])} of type {type_name(info[name])}", "a bool", place, "type")
 
 
 @rule(
