@@ -117,8 +117,8 @@ class AsGoalEnv(_Adapter):
     """Gives a plain environment the goal interface (GE001, GE002, GE003).
 
     The reward is sparse, 0 on success and -1 otherwise, with ``compute_reward`` to match, and
-    ``info["is_success"]`` is set. A success ends the episode if ``terminate_on_success``; the environment's own
-    terminations stay.
+    ``info["is_success"]`` is set. A success ends the episode if ``terminate_on_success``; the environment's
+    own terminations stay.
 
     Args:
         env: The environment; its observation becomes the part ``observation``.

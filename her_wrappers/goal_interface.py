@@ -75,14 +75,14 @@ class GoalInterface:
             array([ 0., -1.], dtype=float32)
         """
         observation_space, action_space = goal_spaces(env)
-        compute_reward = compute_reward or _find(env, "compute_reward")
+        compute_reward = compute_reward or find_function(env, "compute_reward")
         if compute_reward is None:
             raise ValueError(
                 f"{_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
                 "define it on the environment or pass compute_reward="
             )
         terminated, row_by_row = batched_terminated(
-            compute_terminated or _find(env, "compute_terminated"), observation_space["achieved_goal"]
+            compute_terminated or find_function(env, "compute_terminated"), observation_space["achieved_goal"]
         )
         return cls(
             observation_space,
@@ -200,7 +200,7 @@ def _require_callable(name: str, function: Any) -> GoalFunction:
     return function  # type: ignore[no-any-return] # its signature shows when it is called
 
 
-def _find(env: AnyEnv, name: str) -> Any:
+def find_function(env: AnyEnv, name: str) -> Any:
     """Find an environment's function, or None. The outermost layer that has it wins."""
     if isinstance(env, gym.Env):
         return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
@@ -212,10 +212,10 @@ def _find(env: AnyEnv, name: str) -> Any:
 
 def _find_in_sub_environments(vector_env: Any, name: str) -> Any:
     if isinstance(vector_env, gym.vector.SyncVectorEnv):
-        return _find(vector_env.envs[0], name)
+        return find_function(vector_env.envs[0], name)
     local = _local_copy(vector_env)
     if local is not None:
-        return _find(local, name)
+        return find_function(local, name)
     if hasattr(vector_env, "call") and all(vector_env.call("has_wrapper_attr", name)):
         return lambda *goals_and_info: vector_env.call(name, *goals_and_info)[0]
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -12,14 +12,16 @@ import numpy as np
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
 from her_wrappers.checker.probe import Probe
-from her_wrappers.checker.tape import Failure, InterruptedRunError, Runner, describe
-from her_wrappers.checker.twins import TwinMaker, compare_start, replay
+from her_wrappers.checker.tape import Failure, InterruptedRunError, Runner, Tape, describe
+from her_wrappers.checker.twins import AnyEnv, TwinMaker, compare_start, replay
 from her_wrappers.checker.values import arrays_in
+from her_wrappers.checker.vector import VectorRunner, split
+from her_wrappers.goal_interface import find_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from her_wrappers.checker.tape import Policy, Start, Step, Tape
+    from her_wrappers.checker.tape import Policy, Start, Step
 
 REPLAYED = 20
 """One step in so many is replayed on each twin."""
@@ -51,42 +53,45 @@ class Budget:
     on_step: Callable[[], None] = field(default=lambda: None)
 
 
-def collect(env: gym.Env[Any, Any], twins: TwinMaker, budget: Budget) -> Evidence:
+def collect(env: AnyEnv, twins: TwinMaker, budget: Budget) -> Evidence:
     """Run an environment and return what was seen.
 
     Args:
-        env: A single environment.
+        env: A single or a vector environment.
         twins: Makes further environments like it.
         budget: How much to run.
     """
-    runner = Runner(
+    vector = isinstance(env, gym.vector.VectorEnv)
+    width = env.num_envs if vector else 1
+    runner = (VectorRunner if vector else Runner)(
         env,
         seed=budget.seed,
         reset_options=budget.reset_options,
-        episode_cap=max(1, int(EPISODE_CAP * budget.max_steps)),
+        episode_cap=max(1, int(EPISODE_CAP * budget.max_steps)) // width,
         max_seconds=budget.max_seconds,
         on_step=budget.on_step,
     )
     spaces_watch = _SpacesWatch(env)
     with contextlib.suppress(InterruptedRunError):
-        _run_phases(runner, env, budget)
+        _run_phases(runner, env, replace(budget, max_steps=max(4, budget.max_steps // width)))
     evidence = Evidence(
         env,
-        env.observation_space,
-        runner.tape,
+        env.single_observation_space if vector else env.observation_space,
+        split(runner.tape, env) if vector else runner.tape,
         probe(env, "compute_reward"),
         probe(env, "compute_terminated"),
         seed=budget.seed,
+        vector_tape=runner.tape if vector else Tape(),
         state=list(arrays_in(env.unwrapped)),
         spaces_replaced=spaces_watch.replaced(),
     )
-    _replay_on_twins(evidence, twins, len(runner.tape.steps) // REPLAYED)
+    _replay_on_twins(evidence, runner.tape, twins, len(runner.tape.steps) // REPLAYED)
     if runner.tape.failure is None and runner.tape.steps:
-        _ask_again(evidence, env, budget.seed)
+        _ask_again(evidence, runner.tape.starts[0], env, budget.seed)
     return evidence
 
 
-def _run_phases(runner: Runner, env: gym.Env[Any, Any], budget: Budget) -> None:
+def _run_phases(runner: Runner, env: AnyEnv, budget: Budget) -> None:
     """Spend the budget on policies that find different things.
 
     Raises:
@@ -101,7 +106,8 @@ def _run_phases(runner: Runner, env: gym.Env[Any, Any], budget: Budget) -> None:
         return
     runner.run(random, total - 2 * (total // 4))
     runner.run(repeating_policy(space, rng), total // 4)
-    runner.run(_seeking(runner.tape, space, rng, random), total // 4)
+    seek = random if isinstance(env, gym.vector.VectorEnv) else _seeking(runner.tape, space, rng, random)
+    runner.run(seek, total // 4)
 
 
 def _seeking(tape: Tape, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
@@ -124,7 +130,7 @@ def _seeking(tape: Tape, space: gym.Space[Any], rng: np.random.Generator, otherw
 class _SpacesWatch:
     """Remembers the space objects of an environment, to see whether they are replaced."""
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         self._env = env
         self._before = self._now()
 
@@ -136,13 +142,13 @@ class _SpacesWatch:
         return [name for name, space in self._now().items() if space is not self._before[name]]
 
 
-def probe(env: gym.Env[Any, Any], name: str) -> Probe | None:
+def probe(env: AnyEnv, name: str) -> Probe | None:
     """Return a probe of an environment's goal function, or None where it has no such function."""
-    function = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+    function = find_function(env, name)
     return Probe(function) if callable(function) else None
 
 
-def _replay_on_twins(evidence: Evidence, twins: TwinMaker, steps: int) -> None:
+def _replay_on_twins(evidence: Evidence, tape: Tape, twins: TwinMaker, steps: int) -> None:
     """Compare with a twin beside which another is in use, and with one that is asked for rewards.
 
     The neighbour shows what environments share: a global generator, or state kept on the class.
@@ -152,11 +158,11 @@ def _replay_on_twins(evidence: Evidence, twins: TwinMaker, steps: int) -> None:
         if asked is None or not steps:
             return
         twin, neighbour = twins.make(), twins.make()
-        evidence.divergence = replay(evidence.tape, twin, steps, _Neighbour(neighbour, evidence.seed + 1))
+        evidence.divergence = replay(tape, twin, steps, _Neighbour(neighbour, evidence.seed + 1))
         evidence.compared = True
         reward = probe(asked, "compute_reward")
         if evidence.divergence is None and evidence.pairs and reward is not None:
-            evidence.side_effect = replay(evidence.tape, asked, steps, _Asking(evidence, reward))
+            evidence.side_effect = replay(tape, asked, steps, _Asking(evidence, reward))
     except Exception as error:
         evidence.tape.failure = evidence.tape.failure or Failure(
             "on a second environment", "it", describe(error)
@@ -173,7 +179,7 @@ class _Neighbour:
 
     def __call__(self, step: Step) -> None:
         _, _, terminated, truncated, _ = self._env.step(self._policy(None))
-        if terminated or truncated:
+        if np.any(terminated) or np.any(truncated):
             self._env.reset()
 
 
@@ -191,9 +197,8 @@ class _Asking:
         self._evidence.ask_batch(self._reward, [0, 1, 2], self._evidence.info_form or "an empty dict")
 
 
-def _ask_again(evidence: Evidence, env: gym.Env[Any, Any], seed: int) -> None:
+def _ask_again(evidence: Evidence, first: Start, env: AnyEnv, seed: int) -> None:
     """Ask for the same rewards after further steps, then reset with the first seed."""
-    first: Start = evidence.tape.starts[0]
     try:
         if evidence.pairs:
             # All that is asked at once must be asked before the environment moves on.
@@ -203,7 +208,7 @@ def _ask_again(evidence: Evidence, env: gym.Env[Any, Any], seed: int) -> None:
             policy = random_policy(env.action_space, seed)
             for _ in range(STEPS_BEFORE_ASKING_AGAIN):
                 _, _, terminated, truncated, _ = env.step(policy(None))
-                if terminated or truncated:
+                if np.any(terminated) or np.any(truncated):
                     env.reset()
             evidence.later_rows = evidence.ask_rows()
         evidence.reset_divergence = compare_start(first, env)

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from her_wrappers.checker.goals import shapes, stack
 from her_wrappers.checker.pairs import Pair, relabeled_pairs
 from her_wrappers.checker.probe import Answer, Probe
+from her_wrappers.checker.tape import Tape
 from her_wrappers.checker.values import close
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.trees import map_tree
@@ -22,7 +23,7 @@ from her_wrappers.trees import map_tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from her_wrappers.checker.tape import Start, Step, Tape
+    from her_wrappers.checker.tape import Start, Step
     from her_wrappers.checker.twins import Divergence
 
 BATCH_SIZES = (2, 3, 7)
@@ -41,7 +42,8 @@ class Evidence:
     Attributes:
         env: The environment.
         observation_space: Of one environment.
-        tape: All that it returned.
+        tape: All that it returned; of a vector environment, taken apart into single ones.
+        vector_tape: All that a vector environment returned, as batches; empty for a single one.
         reward: Its ``compute_reward``, or None.
         terminated: Its ``compute_terminated``, or None.
         seed: Seed of every choice made here.
@@ -63,6 +65,7 @@ class Evidence:
     reward: Probe | None
     terminated: Probe | None = None
     seed: int = 0
+    vector_tape: Tape = field(default_factory=Tape)
     state: list[tuple[str, np.ndarray]] = field(default_factory=list)
     twin: Any = None
     compared: bool = False

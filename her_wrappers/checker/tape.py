@@ -158,10 +158,9 @@ class Runner:
             observation = step.observation
         return limit
 
-    def _reset(self) -> Start:
+    def _reset(self, options: dict[str, Any] | None = None) -> Start:
         episode = len(self.tape.starts)
-        options = None
-        if self._reset_options and episode % 2:
+        if options is None and self._reset_options and episode % 2:
             options = self._reset_options[episode // 2 % len(self._reset_options)]
         seed, self._seed = self._seed, None
         place = f"episode {episode}"

@@ -80,11 +80,13 @@ def _from_spec(env: AnyEnv) -> Factory | None:
         spec = copy.deepcopy(env.spec)
     except Exception:
         return None
-    if spec is None or isinstance(env, gym.vector.VectorEnv):
+    if spec is None:
         return None
     spec.kwargs.pop("render_mode", None)
 
     def make() -> AnyEnv:
+        if isinstance(env, gym.vector.VectorEnv):
+            return gym.make_vec(copy.deepcopy(spec))
         twin = gym.make(copy.deepcopy(spec), disable_env_checker=True)
         return twin if isinstance(env, gym.Wrapper) else twin.unwrapped
 

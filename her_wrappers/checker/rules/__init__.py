@@ -9,6 +9,17 @@ from her_wrappers.checker.rules import (
     spaces,
     success,
     termination,
+    vector,
 )
 
-__all__ = ["aliasing", "determinism", "infos", "relabeling", "reward", "spaces", "success", "termination"]
+__all__ = [
+    "aliasing",
+    "determinism",
+    "infos",
+    "relabeling",
+    "reward",
+    "spaces",
+    "success",
+    "termination",
+    "vector",
+]
