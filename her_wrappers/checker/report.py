@@ -69,6 +69,10 @@ class NotExercised:
     reason: str
     codes: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Return the gap in one line."""
+        return f"{self.reason} ({', '.join(self.codes)} prove nothing)" if self.codes else self.reason
+
 
 @dataclass(frozen=True)
 class Report:
@@ -129,8 +133,7 @@ class Report:
         for finding in self.findings:
             lines += [f"{finding.severity} {finding.code} {finding.name}: {finding.message()}"]
             lines += [f"    fix: {finding.fix}" + _repair(finding.adapter)]
-        for gap in self.not_exercised:
-            lines += [f"not exercised: {gap.reason} ({', '.join(gap.codes)} prove nothing)"]
+        lines += [f"not exercised: {gap}" for gap in self.not_exercised]
         return "\n".join(lines)
 
     __str__ = text

@@ -206,10 +206,11 @@ def reward_signature(evidence: Evidence) -> Iterator[Occurrence]:
     if evidence.reward is None:
         return
     try:
-        names = list(inspect.signature(evidence.reward.function).parameters)
+        parameters = inspect.signature(evidence.reward.function).parameters
     except (TypeError, ValueError):
         return  # a builtin without a signature takes arguments by position only
-    if names[:3] != expected:
+    names = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_POSITIONAL]
+    if names[:3] != expected[: len(names)]:
         yield Occurrence(f"({', '.join(names)})", f"parameters ({', '.join(expected)})")
 
 
