@@ -31,7 +31,7 @@ class VectorRunner(Runner):
         for t in range(limit):
             step = self._step(t, observation, policy(observation))
             observation = step.observation
-            ended = np.asarray(step.terminated) | np.asarray(step.truncated)
+            ended = ended_rows(step)
             self.tape.ended_episodes += int(ended.sum())
             if disabled and ended.any():
                 observation = self._reset({"reset_mask": ended}).observation
@@ -51,6 +51,11 @@ def declared_mode(env: Any) -> AutoresetMode | None:
     """Return the mode in the metadata, or None where there is no valid one."""
     mode = env.metadata.get("autoreset_mode")
     return mode if isinstance(mode, AutoresetMode) else None
+
+
+def ended_rows(step: Step) -> np.ndarray:
+    """Return which environments ended their episode: (N,) bool."""
+    return np.asarray(step.terminated, dtype=bool) | np.asarray(step.truncated, dtype=bool)
 
 
 def final_key(infos: Any) -> str | None:
@@ -115,7 +120,7 @@ class _Splitter:
         )
 
     def _read_step(self, step: Step) -> None:
-        ended = np.asarray(step.terminated) | np.asarray(step.truncated)
+        ended = ended_rows(step)
         for i in range(self._num_envs):
             if self._ended[i]:
                 self._begin(i, step)  # the row of NEXT_STEP that is no transition

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from her_wrappers.checker.evidence import Evidence
 
 NUM_ENVS = 3
-BATCHES = 100
+BATCHES = 32
 
 
 class _InfoReplay(gym.Env[Any, Any]):

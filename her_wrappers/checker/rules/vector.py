@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 
 from her_wrappers.checker.registry import Occurrence, rule
 from her_wrappers.checker.values import show
-from her_wrappers.checker.vector import autoreset_mode, declared_mode, final_row
+from her_wrappers.checker.vector import autoreset_mode, declared_mode, ended_rows, final_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     "warning",
     meaning="A vector environment does not say how it begins the next episode.",
     fix='set metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode',
-    wrong='metadata = {"render_modes": []}',
-    right='metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}',
+    wrong='metadata = {"autoreset": True}',
+    right='metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}',
 )
 def no_autoreset_mode(evidence: Evidence) -> Iterator[Occurrence]:
     """Recorders must know which rows are transitions."""
@@ -49,7 +49,7 @@ observations[ended] = self._reset(ended)""",
 def final_obs_missing(evidence: Evidence) -> Iterator[Occurrence]:
     """The goal that was achieved last is the best to relabel with."""
     for step in _resetting_steps(evidence):
-        for i in np.flatnonzero(_ended(step)).tolist():
+        for i in np.flatnonzero(ended_rows(step)).tolist():
             if final_row(step.info, i) is None:
                 yield Occurrence("none", 'infos["final_obs"] of an ended episode', step.place)
 
@@ -106,8 +106,4 @@ def _resetting_steps(evidence: Evidence) -> list[Step]:
     tape = evidence.vector_tape
     if not tape.starts or autoreset_mode(evidence.env, tape) is not AutoresetMode.SAME_STEP:
         return []
-    return [step for step in tape.steps if _ended(step).any()]
-
-
-def _ended(step: Step) -> Any:
-    return np.asarray(step.terminated) | np.asarray(step.truncated)
+    return [step for step in tape.steps if ended_rows(step).any()]

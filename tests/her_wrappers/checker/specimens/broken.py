@@ -5,6 +5,7 @@ from tests.her_wrappers.checker.specimens import (
     broken_episodes,
     broken_rewards,
     broken_spaces,
+    broken_vectors,
 )
 
 FAULTS = [
@@ -12,4 +13,5 @@ FAULTS = [
     *broken_rewards.FAULTS,
     *broken_batches.FAULTS,
     *broken_episodes.FAULTS,
+    *broken_vectors.FAULTS,
 ]

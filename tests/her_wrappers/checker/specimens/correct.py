@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.her_envs.bundled import VARIANTS
 from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
@@ -302,6 +303,18 @@ def wrapped():
     return gym.wrappers.RecordEpisodeStatistics(gym.wrappers.TimeLimit(Reach(), 10))
 
 
+def vector(mode):
+    def make():
+        return SyncVectorEnv([Reach] * 3, autoreset_mode=mode)
+
+    make.__name__ = f"vector-{mode.value}"
+    return make
+
+
+def vector_of_bits():
+    return gym.make_vec("her_envs/BitFlipping-v0", num_envs=3, vectorization_mode="sync", n_bits=3)
+
+
 def made(env_id, options):
     return lambda: gym.make(env_id, **options)
 
@@ -310,7 +323,7 @@ OWN = [
     Reach, DenseReach, ZeroOneReward, NegativeZero, NumpyScalars, Float64Goals, ComputedInFloat64,
     GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo, ShapedReward,
     GridGoals, DiscreteGoals, ImageGoals, NestedObservation, ExtraKeys, OneDimensionalGoals, LargeCoordinates,
-    RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo, wrapped,
+    RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo, wrapped, *map(vector, AutoresetMode), vector_of_bits,
 ]  # fmt: skip
 
 CORRECT = {factory.__name__: factory for factory in OWN} | {
