@@ -82,7 +82,7 @@ def collect(env: AnyEnv, twins: TwinMaker, budget: Budget) -> Evidence:
         probe(env, "compute_terminated"),
         seed=budget.seed,
         vector_tape=runner.tape if vector else Tape(),
-        state=list(arrays_in(env.unwrapped)),
+        state=arrays_in(env.unwrapped),
         spaces_replaced=spaces_watch.replaced(),
     )
     _replay_on_twins(evidence, runner.tape, twins, len(runner.tape.steps) // REPLAYED)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium as gym
 
-from her_wrappers.checker.values import first_difference
+from her_wrappers.checker.values import first_difference, owns_resources
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ def _from_spec(env: AnyEnv) -> Factory | None:
 
 
 def _from_copy(env: AnyEnv) -> Factory | None:
+    """Return a way by deep copies, unless a copy would share a process or a simulator with the original."""
+    singles = env.unwrapped.envs if isinstance(env.unwrapped, gym.vector.SyncVectorEnv) else [env]
+    if any(owns_resources(single) for single in singles):
+        return None
     try:
         pristine = copy.deepcopy(env)
     except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from her_wrappers.trees import Path, path_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+DEPTH = 4
+"""Attributes of attributes are looked at this far."""
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
 """Differences up to these are rounding: float32 observations of float64 states make up to 1e-7."""
@@ -83,20 +87,30 @@ def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
         return True  # values that cannot be compared cannot be shown to differ
 
 
-def arrays_in(value: Any, depth: int = 4) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the arrays inside containers and the attributes of objects, with their names."""
-    yield from _arrays_in(value, (), depth, set())
+def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
+    """Return the arrays inside containers and the attributes of objects, with their names."""
+    return [(path_name(path), part) for path, part in _walk(value) if isinstance(part, np.ndarray)]
 
 
-def _arrays_in(value: Any, path: Path, depth: int, seen: set[int]) -> Iterator[tuple[str, np.ndarray]]:
-    if isinstance(value, np.ndarray):
-        yield path_name(path), value
-        return
-    if depth < 0 or id(value) in seen or isinstance(value, type):
-        return
-    seen.add(id(value))
-    for key, part in _parts(value):
-        yield from _arrays_in(part, (*path, key), depth - 1, seen)
+def owns_resources(value: Any) -> bool:
+    """Whether an object, or one inside it, has something to release in the end, such as a connection.
+
+    A copy of it would release it for the original too.
+    """
+    return any(hasattr(type(part), "__del__") for _, part in _walk(value))
+
+
+def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield an object and what can be reached from it in a few steps, arrays once for each name."""
+    todo: list[tuple[Path, Any]] = [((), value)]
+    seen: set[int] = set()
+    while todo:
+        path, part = todo.pop(0)
+        yield path, part
+        if isinstance(part, np.ndarray | type | ModuleType) or len(path) > DEPTH or id(part) in seen:
+            continue
+        seen.add(id(part))
+        todo += [((*path, key), child) for key, child in _parts(part)]
 
 
 def _parts(value: Any) -> list[tuple[str | int, Any]]:

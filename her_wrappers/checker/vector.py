@@ -55,7 +55,7 @@ def declared_mode(env: Any) -> AutoresetMode | None:
 
 def ended_rows(step: Step) -> np.ndarray:
     """Return which environments ended their episode: (N,) bool."""
-    return np.asarray(step.terminated, dtype=bool) | np.asarray(step.truncated, dtype=bool)
+    return np.logical_or(step.terminated, step.truncated)
 
 
 def final_key(infos: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def _shared_with_state(evidence: Evidence) -> Iterator[Occurrence]:
 
 
 def _shared_keys(record: Start | Step) -> Iterator[Occurrence]:
-    arrays = list(arrays_in(record.live_observation))
+    arrays = arrays_in(record.live_observation)
     for i, (key, array) in enumerate(arrays):
         for other_key, other in arrays[:i]:
             if share_memory(array, other):
@@ -110,7 +110,7 @@ def _shared_action(step: Step) -> Iterator[Occurrence]:
         )
     if not isinstance(step.live_action, np.ndarray):
         return
-    for key, array in _all_arrays({"observation": step.live_observation, "info": step.live_info}):
+    for key, array in arrays_in({"observation": step.live_observation, "info": step.live_info}):
         if share_memory(array, step.live_action):
             yield _shares(key, "the action given", step.place)
 
@@ -118,10 +118,6 @@ def _shared_action(step: Step) -> Iterator[Occurrence]:
 def _shares(part: str, other: str, place: str = "") -> Occurrence:
     key = part.split("/", maxsplit=1)[0]
     return Occurrence(f"{part} in the memory of {other}", "memory of its own", place, key)
-
-
-def _all_arrays(value: Any) -> list[tuple[str, np.ndarray]]:
-    return list(arrays_in(value))
 
 
 @rule(

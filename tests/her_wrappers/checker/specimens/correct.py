@@ -323,7 +323,8 @@ OWN = [
     Reach, DenseReach, ZeroOneReward, NegativeZero, NumpyScalars, Float64Goals, ComputedInFloat64,
     GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo, ShapedReward,
     GridGoals, DiscreteGoals, ImageGoals, NestedObservation, ExtraKeys, OneDimensionalGoals, LargeCoordinates,
-    RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo, wrapped, *map(vector, AutoresetMode), vector_of_bits,
+    RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo, wrapped,
+    *map(vector, AutoresetMode), vector_of_bits,
 ]  # fmt: skip
 
 CORRECT = {factory.__name__: factory for factory in OWN} | {
