@@ -55,7 +55,8 @@ def declared_mode(env: Any) -> AutoresetMode | None:
 
 def ended_rows(step: Step) -> np.ndarray:
     """Return which environments ended their episode: (N,) bool."""
-    return np.logical_or(step.terminated, step.truncated)
+    ended: np.ndarray = np.logical_or(step.terminated, step.truncated)
+    return ended
 
 
 def final_key(infos: Any) -> str | None:

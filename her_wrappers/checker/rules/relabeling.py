@@ -147,11 +147,14 @@ def reward_needs_info(evidence: Evidence) -> Iterator[Occurrence]:
 )
 def self_goal_not_success(evidence: Evidence) -> Iterator[Occurrence]:
     """No pair of goals is rewarded better than a goal and itself."""
-    reached = evidence.success_reward
-    numbers = [answer.number for answer in [*evidence.rows, *evidence.recomputed]]
-    best = max((number for number in numbers if number is not None), default=None)
-    if reached is not None and best is not None and best > reached and not close(best, reached):
-        yield Occurrence(f"{show(reached)} for goals and themselves", f"the best reward seen, {show(best)}")
+    asked = list(zip(evidence.pairs, evidence.rows, strict=True))
+    reached = {id(pair.info): row.number for pair, row in asked if pair.is_self}
+    for pair, row in asked:  # pairs with one info share their achieved goal too
+        best = reached.get(id(pair.info))
+        if row.number is not None and best is not None and row.number > best and not close(row.number, best):
+            yield Occurrence(
+                f"{show(best)} for the goal and itself", f"at least {show(row.number)} as for another"
+            )
 
 
 @rule(
