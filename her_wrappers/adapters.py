@@ -197,7 +197,7 @@ class AsGoalEnv(_Adapter):
 
     def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
         achieved, desired = self._as_goal(self._achieved_goal(observation, info)), self._goal.copy()
-        goals = {"observation": observation, "achieved_goal": achieved, "desired_goal": desired}
+        goals = {"observation": copy_tree(observation), "achieved_goal": achieved, "desired_goal": desired}
         return goals, info | {"is_success": bool(self._success(achieved, desired))}
 
     def _as_goal(self, goal: Any) -> Any:

@@ -15,7 +15,7 @@ from her_wrappers.checker.judge import apply, findings_of, without_consequences
 from her_wrappers.checker.registry import RULES
 from her_wrappers.checker.report import Finding, NotExercised, Report
 from her_wrappers.checker.tape import Start, Step, Tape
-from her_wrappers.checker.values import close
+from her_wrappers.checker.values import arrays_in, close
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.trees import copy_tree
 
@@ -25,6 +25,9 @@ WATCHED_CLOSELY = 1000
 STRIDE = 16
 
 PASSIVE_RULES = [rule for rule in RULES.values() if rule.passive]
+
+LASTING_RULES = [rule for rule in PASSIVE_RULES if rule.code != "GE302"]
+"""Those that go on after `WATCHED_CLOSELY`: memory is shared from the beginning or never."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -113,8 +116,11 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             evidence = _Glance(
                 self.env, self.observation_space, tape, *self._probes, relabels=False, seen=self._rewards
             )
+            if starts and self._steps < WATCHED_CLOSELY:  # once an episode: this is the costliest look
+                evidence.state = arrays_in(self.env.unwrapped)
             self._rewards.add(evidence)
-            findings = apply(PASSIVE_RULES, evidence) + self._changed_since()
+            rules = PASSIVE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
+            findings = apply(rules, evidence) + self._changed_since()
         self._watched = (starts + steps)[0]
         self._successes += sum(evidence.reached)
         for finding in without_consequences(findings):
