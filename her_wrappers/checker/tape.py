@@ -19,6 +19,10 @@ MAX_BYTES = 2**30
 """A tape of large pictures ends here rather than fill the memory."""
 
 
+SHORT_EPISODES, SHORT_STEPS = 3, 10
+"""The first episodes are left early, so that the part replayed on twins has resets in it."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Start:
     """One call of ``reset``."""
@@ -146,7 +150,8 @@ class Runner:
             InterruptedRunError: The environment raised, or time or memory ran out.
         """
         while steps > 0:
-            steps -= self._run_episode(policy, min(steps, self._episode_cap))
+            cap = self._episode_cap if len(self.tape.starts) >= SHORT_EPISODES else SHORT_STEPS
+            steps -= self._run_episode(policy, min(steps, cap))
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
         observation = self._reset().observation
