@@ -31,6 +31,9 @@ EPISODE_CAP = 0.3
 
 STEPS_BEFORE_ASKING_AGAIN = 3
 
+TIMES_ASKED_AGAIN = 4
+"""Noise at the threshold of success shows in every second answer there."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -203,7 +206,7 @@ def _ask_again(evidence: Evidence, first: Start, env: AnyEnv, seed: int) -> None
         if evidence.pairs:
             # All that is asked at once must be asked before the environment moves on.
             _ = evidence.recomputed, evidence.rows, evidence.batch_answers
-            evidence.rows_again = evidence.ask_rows()
+            evidence.rows_again = [evidence.ask_rows() for _ in range(TIMES_ASKED_AGAIN)]
             env.reset()
             policy = random_policy(env.action_space, seed)
             for _ in range(STEPS_BEFORE_ASKING_AGAIN):

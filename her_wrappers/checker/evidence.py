@@ -53,7 +53,7 @@ class Evidence:
         divergence: Where the twin came apart.
         side_effect: Where a twin came apart on which ``compute_reward`` was called in between.
         reset_divergence: Where a second reset with the first seed differs from the first.
-        rows_again: The same rewards as `rows`, asked for at once a second time.
+        rows_again: The same rewards as `rows`, asked for again at once, several times.
         later_rows: Rewards of the relabeled pairs after further steps and resets.
         relabels: Whether to try goals other than the recorded ones.
         spaces_replaced: Names of the spaces that are other objects than before the first reset.
@@ -72,7 +72,7 @@ class Evidence:
     divergence: Divergence | None = None
     side_effect: Divergence | None = None
     reset_divergence: Divergence | None = None
-    rows_again: list[Answer] | None = None
+    rows_again: list[list[Answer]] = field(default_factory=list)
     later_rows: list[Answer] | None = None
     relabels: bool = True
     spaces_replaced: list[str] = field(default_factory=list)

@@ -207,7 +207,7 @@ def test_ge105_bit_flipping_with_integers_gives_one_reward_for_a_batch():
     assert env.compute_reward(goals, goals, {}).shape == (1,)
 
 
-@pytest.mark.parametrize("name", [name for name in FLIPS])
+@pytest.mark.parametrize("name", FLIPS)
 def test_ge204_bit_flipping_ends_on_success_and_cannot_say_so_of_other_goals(name):
     env, _, _ = started(name)
     env.state = env.desired_goal.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +140,8 @@ def _ignores_goal(evidence: Evidence) -> bool:
 )
 def reward_nondeterministic(evidence: Evidence) -> Iterator[Occurrence]:
     """Two calls at once give one answer."""
-    for first, again in zip(evidence.rows, evidence.rows_again or [], strict=True):
+    answers = itertools.chain.from_iterable(evidence.rows_again)
+    for first, again in zip(itertools.cycle(evidence.rows), answers, strict=False):
         if not _same_answer(first, again):
             yield Occurrence(_tell(again), f"{_tell(first)} again from the same call")
 
