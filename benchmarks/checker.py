@@ -1,8 +1,9 @@
 """What the checker costs: a step under `GoalEnvChecker`, and a whole check.
 
 Method: the passive checker's cost is the difference of a step with and without it, as the median over
-repetitions of 8000 steps each that take turns; its first 1000 steps are measured apart, once. A check's time is
-the median over repetitions with the default budget. Run on an idle machine: ``python -m benchmarks.checker``.
+repetitions of 8000 steps each that take turns; its first 1000 steps are measured apart, once. A check's time
+is the median over repetitions with the default budget. Run it on an idle machine:
+``python -m benchmarks.checker``.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium as gym
 
 from her_wrappers.checker.check import name_of, quiet
-from her_wrappers.checker.collect import probe
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.judge import apply, findings_of, without_consequences
+from her_wrappers.checker.probe import probe
 from her_wrappers.checker.registry import RULES
 from her_wrappers.checker.report import Finding, NotExercised, Report
 from her_wrappers.checker.tape import Start, Step, Tape

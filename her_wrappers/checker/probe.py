@@ -9,10 +9,11 @@ import numpy as np
 
 from her_wrappers.checker.tape import describe
 from her_wrappers.checker.values import identical
+from her_wrappers.goal_interface import find_function
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
-    from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.goal_interface import AnyEnv, GoalFunction
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")
 
@@ -82,3 +83,9 @@ class Probe:
 def _own(value: Any) -> Any:
     """Return the value in memory that no later call can change."""
     return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def probe(env: AnyEnv, name: str) -> Probe | None:
+    """Return a probe of an environment's goal function, or None where it has no such function."""
+    function = find_function(env, name)
+    return Probe(function) if callable(function) else None

@@ -67,3 +67,8 @@ def test_an_async_environment_is_checked_like_the_others():
     env.close()
     assert not report.of_severity("error", "warning"), report.text()
     assert "no second environment of this kind could be made" in report.text()
+
+
+def test_more_environments_than_steps_still_end():
+    report = check_goal_env(lambda: SyncVectorEnv([Reach] * 8), max_steps=3)
+    assert report.steps >= 3
