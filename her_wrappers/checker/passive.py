@@ -24,9 +24,12 @@ WATCHED_CLOSELY = 1000
 
 STRIDE = 16
 
-PASSIVE_RULES = [rule for rule in RULES.values() if rule.passive]
+CHANGES_LATER = RULES["GE301"]
+"""Judged of each record when the next one comes."""
 
-LASTING_RULES = [rule for rule in PASSIVE_RULES if rule.code != "GE302"]
+CLOSE_RULES = [rule for rule in RULES.values() if rule.passive and rule is not CHANGES_LATER]
+
+LASTING_RULES = [rule for rule in CLOSE_RULES if rule.code != "GE302"]
 """Those that go on after `WATCHED_CLOSELY`: memory is shared from the beginning or never."""
 
 
@@ -119,7 +122,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             if starts and self._steps < WATCHED_CLOSELY:  # once an episode: this is the costliest look
                 evidence.state = arrays_in(self.env.unwrapped)
             self._rewards.add(evidence)
-            rules = PASSIVE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
+            rules = CLOSE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
             findings = apply(rules, evidence) + self._changed_since()
         self._watched = (starts + steps)[0]
         self._successes += sum(evidence.reached)
@@ -130,11 +133,10 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         """Return what the record before this one has changed into."""
         if self._watched is None:
             return []
-        records = [self._watched]
-        starts = [record for record in records if isinstance(record, Start)]
-        steps = [record for record in records if isinstance(record, Step)]
-        past = Evidence(self.env, self.observation_space, Tape(starts, steps), None)
-        return findings_of(RULES["GE301"], past)
+        record = self._watched
+        tape = Tape([record]) if isinstance(record, Start) else Tape(steps=[record])
+        past = Evidence(self.env, self.observation_space, tape, None)
+        return findings_of(CHANGES_LATER, past)
 
     def _note(self, finding: Finding) -> None:
         key = (finding.code, finding.subject)

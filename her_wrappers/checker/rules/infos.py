@@ -57,8 +57,18 @@ def info_not_batchable(evidence: Evidence) -> Iterator[Occurrence]:
     if not all(isinstance(info, dict) for info in infos):
         yield Occurrence(show(infos[0]), "a dict as info", evidence.steps[0].place)
         return
-    for batch in _batches(evidence):
-        yield from _lost(batch)
+    batches = _batches(evidence)
+    vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, column) for column in zip(*batches, strict=True)])
+    vector.reset()
+    for batch in batches:
+        try:
+            batched = vector.step(np.zeros(NUM_ENVS, dtype=np.int64))[-1]
+        except Exception as error:
+            yield Occurrence(describe(error), "a vector environment to batch the infos")
+            return
+        for i, info in enumerate(batch):
+            for part, expected, got in differences(info, _row(batched, info, i), _equal):
+                yield Occurrence(f"{show(got)} in the batch", show(expected), subject=part)
 
 
 def _batches(evidence: Evidence) -> list[list[dict[str, Any]]]:
@@ -68,20 +78,6 @@ def _batches(evidence: Evidence) -> list[list[dict[str, Any]]]:
     rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
     ends = [i for i, step in enumerate(evidence.steps) if step.terminated or step.truncated][:BATCHES]
     return [[infos[i] for i in row] for row in [*rows, *([end, max(end - 1, 0), 0] for end in ends)]]
-
-
-def _lost(batch: list[dict[str, Any]]) -> Iterator[Occurrence]:
-    """Yield what is lost when one step of each environment returns these infos."""
-    vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, [info]) for info in batch])
-    vector.reset()
-    try:
-        batched = vector.step(np.zeros(NUM_ENVS, dtype=np.int64))[-1]
-    except Exception as error:
-        yield Occurrence(describe(error), "a vector environment to batch the infos")
-        return
-    for i, info in enumerate(batch):
-        for part, expected, got in differences(info, _row(batched, info, i), _equal):
-            yield Occurrence(f"{show(got)} in the batch", show(expected), subject=part)
 
 
 def _row(batched: Any, info: dict[str, Any], i: int) -> dict[str, Any]:
