@@ -150,7 +150,7 @@ class Evidence:
     @cached_property
     def batch_answers(self) -> list[tuple[list[int], Answer]]:
         """``compute_reward`` of batches of relabeled pairs, with the pairs' indices."""
-        if self.reward is None or self.info_form is None:
+        if self.reward is None or not self.relabels or self.info_form is None:
             return []
         return [(rows, self.ask_batch(self.reward, rows, self.info_form)) for rows in self.batches()]
 
