@@ -1,5 +1,26 @@
 """Hindsight Experience Replay for any Gymnasium goal environment: check, record, relabel."""
 
 from her_wrappers.checker import Finding, GoalEnvChecker, GoalEnvError, Report, check_goal_env
+from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
+from her_wrappers.replay.batch import Batch
+from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.replay.goal_selection import Geometric
+from her_wrappers.replay.shares import Mixture
 
-__all__ = ["Finding", "GoalEnvChecker", "GoalEnvError", "Report", "check_goal_env"]
+__all__ = [
+    "Batch",
+    "Episode",
+    "EpisodeRecorder",
+    "Finding",
+    "Geometric",
+    "GoalEnvChecker",
+    "GoalEnvError",
+    "GoalInterface",
+    "HindsightReplayBuffer",
+    "Mixture",
+    "Report",
+    "SinkError",
+    "check_goal_env",
+]

@@ -1,13 +1,15 @@
-"""The `her` command. Each command is one function below."""
+"""The ``her`` command: each command is one function. It imports everything; nothing imports it."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import json
+import platform
 import sys
 from enum import StrEnum
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
     from her_wrappers.checker.report import Report
 
 app = typer.Typer(
-    help="Hindsight Experience Replay: check goal environments.",
+    help="Hindsight Experience Replay for any Gymnasium goal environment.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
 )
+
+REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "stable-baselines3")
 
 
 class Format(StrEnum):
@@ -44,9 +47,31 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-@app.callback()
-def main() -> None:
-    """Hindsight Experience Replay: check goal environments."""
+def _show_versions(wanted: bool) -> None:
+    if not wanted:
+        return
+    for name in REPORTED:
+        try:
+            typer.echo(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            typer.echo(f"{name} not installed")
+    typer.echo(f"python {platform.python_version()} on {platform.platform()}")
+    raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    show_versions: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_versions,
+            is_eager=True,
+            help="Show the versions that a bug report needs, and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Hindsight Experience Replay for any Gymnasium goal environment."""
 
 
 @app.command(epilog="""Example: her check her_envs/BitFlipping-v0 --kwargs '{"n_bits": 15}' --strict""")

@@ -8,7 +8,8 @@ done here, once.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -178,16 +179,41 @@ def batched_terminated(
 
 
 def _row_by_row(function: GoalFunction) -> GoalFunction:
+    warned = False
+
     def batched(achieved_goal: Any, desired_goal: Any, info: Any) -> np.ndarray:
+        nonlocal warned
+        infos = _info_rows(info, _count(achieved_goal))
+        if not warned and len(infos) > 1:
+            warned = True
+            warnings.warn(
+                "compute_terminated answers for single goals only, so it is called once for each row, "
+                f"{len(infos)} times for this batch; let it return one bool a row to be fast",
+                stacklevel=2,
+            )
         return np.array(
             [
                 bool(function(_row(achieved_goal, i), _row(desired_goal, i), row_info))
-                for i, row_info in enumerate(info)
+                for i, row_info in enumerate(infos)
             ],
             dtype=bool,
         )
 
     return batched
+
+
+def _info_rows(info: Any, count: int) -> list[Any]:
+    """Return one info a row, also where they came as a dict of columns."""
+    if not isinstance(info, Mapping):
+        return list(info)
+    return [{key: column[i] for key, column in info.items()} for i in range(count)]
+
+
+def _count(goals: Any) -> int:
+    """Return the number of rows."""
+    while isinstance(goals, dict | tuple):
+        goals = next(iter(goals.values() if isinstance(goals, dict) else goals))
+    return len(goals)
 
 
 def _row(goals: Any, i: int) -> Any:

@@ -72,6 +72,42 @@ def map_tree(function: Callable[[np.ndarray], Any], tree: Tree) -> Tree:
     return function(tree)
 
 
+def as_leaf(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return ``value`` as an array of the given shape and dtype, which may be ``value`` itself.
+
+    Args:
+        name: What ``value`` is, for the message.
+        value: Anything that NumPy takes for an array.
+        shape: Shape it must have.
+        dtype: Dtype it gets, if that loses nothing.
+
+    Raises:
+        ValueError: The shape differs, or a cast to ``dtype`` would change values.
+    """
+    array = np.asarray(value)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
+    with np.errstate(all="ignore"):  # what does not fit shows in the comparison
+        cast = array.astype(dtype)
+    if not np.array_equal(cast, array, equal_nan=True):
+        raise ValueError(
+            f"{name} must have dtype {dtype}, got {array.dtype} with values that it cannot hold; "
+            f"return {dtype} or declare {array.dtype} in the space"
+        )
+    return cast
+
+
+def leaf_arrays(tree: Tree) -> list[np.ndarray]:
+    """Return the leaves of a tree, in order."""
+    leaves: list[np.ndarray] = []
+    map_tree(leaves.append, tree)
+    return leaves
+
+
 def copy_tree(value: Any) -> Any:
     """Return a copy that shares no memory with ``value``, nor its parts with each other.
 

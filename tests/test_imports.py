@@ -56,6 +56,12 @@ def test_imports_run_one_way(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_package_imports_what_stands_around_it(path):
+    around = {"examples", "benchmarks", "tests"}
+    assert not around & {name.split(".")[0] for name in imported_modules(path)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_canvas_knows_pygame(path):
     if path.name != "canvas.py":
         assert "pygame" not in imported_modules(path)

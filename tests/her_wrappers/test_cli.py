@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import entry_points
 
 import pytest
 from typer.testing import CliRunner
@@ -112,3 +113,19 @@ def test_explaining_what_is_unknown_is_wrong_usage():
 @pytest.mark.parametrize("command", ["check", "rules", "explain"])
 def test_help_gives_an_example(command):
     assert "Example: her " in her(command, "--help").output
+
+
+def test_version_says_what_a_bug_report_needs():
+    result = her("--version")
+    assert result.exit_code == 0
+    for name in ("her-toolkit 0", "gymnasium 1", "numpy ", "python 3"):
+        assert name in result.output
+
+
+def test_without_arguments_it_helps():
+    assert "Usage" in her().output
+
+
+def test_the_command_is_installed():
+    (command,) = entry_points(group="console_scripts", name="her")
+    assert command.load() is app

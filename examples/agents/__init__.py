@@ -1,0 +1,1 @@
+"""Agents, one readable file each: ``act(observation)``, ``update(batch)``, ``state_dict()``."""

@@ -1,0 +1,1 @@
+"""Recording: turn what an environment returns into correct, complete episodes."""

@@ -1,0 +1,61 @@
+"""Episode: one finished episode, the unit in which everything here is handed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.trees import map_tree
+
+if TYPE_CHECKING:
+    from her_wrappers.trees import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """T actions between T + 1 states.
+
+    Attributes:
+        observations: Tree of (T + 1, ...) arrays in the structure of the observation space: what the agent
+            saw in states 0..T.
+        actions: Tree of (T, ...) arrays.
+        rewards: (T,) float64, as the environment paid them.
+        terminated: Whether the task ended at the last step.
+        truncated: Whether the episode was cut short there, by a limit or by whoever recorded it.
+        infos: (T, ...) arrays of the infos that were asked for.
+        reset_info: Those of them that ``reset`` gave already.
+
+    Raises:
+        ValueError: The arrays do not describe at least one step of one episode.
+    """
+
+    observations: Tree
+    actions: Tree
+    rewards: np.ndarray
+    terminated: bool
+    truncated: bool
+    infos: dict[str, np.ndarray] = field(default_factory=dict)
+    reset_info: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.rewards) != 1 or len(self.rewards) == 0:
+            raise ValueError(f"rewards must have shape (T,) with T >= 1, got {np.shape(self.rewards)}")
+        _require_rows("observations", self.observations, len(self) + 1)
+        _require_rows("actions", self.actions, len(self))
+        _require_rows("infos", self.infos, len(self))
+
+    def __len__(self) -> int:
+        """Return the number of steps, T."""
+        return len(self.rewards)
+
+
+def _require_rows(name: str, tree: Tree, rows: int) -> None:
+    def require(leaf: Any) -> None:
+        if np.ndim(leaf) == 0 or len(leaf) != rows:
+            raise ValueError(
+                f"{name} must have {rows} rows to go with the rewards, got shape {np.shape(leaf)}"
+            )
+
+    map_tree(require, tree)

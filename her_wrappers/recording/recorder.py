@@ -1,0 +1,165 @@
+"""EpisodeRecorder: hands every episode of an environment to those who asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import gymnasium as gym
+from gymnasium.error import ResetNeeded
+
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.staging import StagingArea
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
+
+Sink: TypeAlias = Callable[[Episode], object]
+"""Anything called with a finished episode, such as ``buffer.add_episode`` or ``episodes.append``."""
+
+
+class SinkError(RuntimeError):
+    """A sink raised. The other sinks were served, and the recorder is ready to go on.
+
+    Attributes:
+        episode: The episode that the sink was given.
+        result: What ``step`` would have returned; None when the episode ended by ``reset`` or ``close``.
+    """
+
+    def __init__(
+        self, sink: Sink, episode: Episode, result: tuple[Any, ...] | None, error: Exception
+    ) -> None:
+        super().__init__(
+            f"{getattr(sink, '__qualname__', sink)} raised {type(error).__name__} on an episode of "
+            f"{len(episode)} steps: {error}"
+        )
+        self.episode = episode
+        self.result = result
+
+
+class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
+    """Record the episodes of a single environment, whatever its spaces.
+
+    What the environment returns passes through unchanged. An episode goes to the sinks when it terminates or
+    is truncated. One that ``reset`` or ``close`` interrupts goes to them too, as truncated: nothing is lost.
+
+    The recorder is no part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
+    alone, which does not feed the same sinks.
+
+    Args:
+        env: The environment.
+        *sinks: Called in turn with each `Episode`.
+        info_keys: Entries of ``info`` to record; each must be there at every step.
+        max_episode_steps: Hand over what was recorded after so many steps, as truncated, and go on with the
+            next episode from there. The environment is not reset: this cuts endless tasks.
+
+    Raises:
+        TypeError: ``env`` is no single environment, a sink is not callable, or a space holds no arrays.
+        ValueError: ``max_episode_steps`` is below 1.
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> episodes = []
+        >>> env = EpisodeRecorder(gym.make("her_envs/Counting-v0"), episodes.append, info_keys=["is_success"])
+        >>> observation, info = env.reset(seed=0)
+        >>> done = False
+        >>> while not done:
+        ...     observation, reward, terminated, truncated, info = env.step(0)
+        ...     done = terminated or truncated
+        >>> episodes[0].observations["achieved_goal"][:, 1]
+        array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
+        >>> episodes[0].infos["is_success"][-1], episodes[0].terminated
+        (np.True_, True)
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *sinks: Sink,
+        info_keys: Iterable[str] = (),
+        max_episode_steps: int | None = None,
+    ) -> None:
+        if not isinstance(env, gym.Env):
+            raise TypeError(f"EpisodeRecorder records a single gymnasium.Env, got {type(env).__name__}")
+        for sink in sinks:
+            if not callable(sink):
+                raise TypeError(f"a sink must be callable with an Episode, got {sink!r}")
+        if max_episode_steps is not None and max_episode_steps < 1:
+            raise ValueError(f"max_episode_steps must be >= 1, got {max_episode_steps}")
+        super().__init__(env)
+        self._sinks = sinks
+        self._max_episode_steps = max_episode_steps
+        self._staging = StagingArea(env.observation_space, env.action_space, info_keys=info_keys)
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override] # a property in gym.Wrapper too
+        """The environment's own spec."""
+        return self.env.spec
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment, after handing over an episode that this interrupts.
+
+        Raises:
+            SinkError: A sink raised; the environment is not reset yet.
+            ValueError: The observation does not lie in its space.
+        """
+        self._interrupt()
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._staging.begin(0, observation, info)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the environment and record what it did.
+
+        Raises:
+            gymnasium.error.ResetNeeded: There is no episode under way.
+            SinkError: A sink raised; the error has the five values and the episode.
+            ValueError: The action, the observation, the reward or an info cannot be recorded. If the
+                environment has moved, the episode up to here is handed over and a reset is needed.
+        """
+        if not self._staging.is_open(0):
+            raise ResetNeeded("no episode is being recorded; call reset() before step()")
+        self._staging.act(0, action)
+        result = self.env.step(action)
+        observation, reward, terminated, truncated, info = result
+        try:
+            self._staging.observe(0, reward, observation, info)
+        except ValueError:
+            self._interrupt()
+            raise
+        if terminated or truncated:
+            self._hand_over(self._staging.finish(0, terminated=terminated, truncated=truncated), result)
+        elif self._staging.length(0) == self._max_episode_steps:
+            episode = self._staging.finish(0, terminated=False, truncated=True)
+            self._staging.begin(0, observation, info)
+            self._hand_over(episode, result)
+        return result
+
+    def close(self) -> None:
+        """Close the environment, after handing over an episode that this interrupts.
+
+        Raises:
+            SinkError: A sink raised; the environment is closed nevertheless.
+        """
+        try:
+            self._interrupt()
+        finally:
+            super().close()
+
+    def _interrupt(self) -> None:
+        if self._staging.length(0) > 0:
+            self._hand_over(self._staging.finish(0, terminated=False, truncated=True), None)
+        self._staging.forget(0)
+
+    def _hand_over(self, episode: Episode, result: tuple[Any, ...] | None) -> None:
+        failed: list[tuple[Sink, Exception]] = []
+        for sink in self._sinks:
+            try:
+                sink(episode)
+            except Exception as error:
+                failed.append((sink, error))
+        if failed:
+            first_sink, first_error = failed[0]
+            raise SinkError(first_sink, episode, result, first_error) from first_error

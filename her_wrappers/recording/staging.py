@@ -1,0 +1,196 @@
+"""StagingArea: episodes in progress, one a row, kept until they end.
+
+Everything that accepts transitions one by one stands on it: the recorders, ``HindsightReplayBuffer.add``.
+Values are copied the moment they arrive, so environments that reuse their arrays are recorded correctly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.recording.episode import Episode
+from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gymnasium import spaces
+
+    from her_wrappers.trees import Path, Tree
+
+FIRST_CAPACITY = 64
+"""States that each row has room for before the area grows."""
+
+
+class StagingArea:
+    """Room for the open episodes of ``num_envs`` environments, which grows with the longest of them.
+
+    The life of an episode in a row: `begin` with state 0; then for every step `act` before the environment
+    moves, since it might change the action, and `observe` after; `finish` hands the episode out.
+
+    Args:
+        observation_space: Observations of one environment.
+        action_space: Actions of one environment.
+        num_envs: Number of rows.
+        info_keys: Entries of the infos to keep.
+
+    Raises:
+        TypeError: A space has elements that are not arrays of one shape.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        num_envs: int = 1,
+        info_keys: Iterable[str] = (),
+    ) -> None:
+        self._observations = _Columns("observation", observation_space, num_envs, FIRST_CAPACITY)
+        self._actions = _Columns("action", action_space, num_envs, FIRST_CAPACITY)
+        self._rewards = np.empty((num_envs, FIRST_CAPACITY))
+        self._infos: dict[str, list[list[Any]]] = {key: [[] for _ in range(num_envs)] for key in info_keys}
+        self._reset_infos: list[dict[str, np.ndarray]] = [{} for _ in range(num_envs)]
+        self._lengths = [-1] * num_envs  # steps so far; -1 where no episode is open
+        self._capacity = FIRST_CAPACITY
+
+    def is_open(self, row: int) -> bool:
+        """Whether an episode is under way in ``row``."""
+        return self._lengths[row] >= 0
+
+    def length(self, row: int) -> int:
+        """Return the number of steps so far of the open episode in ``row``."""
+        return self._lengths[row]
+
+    def begin(self, row: int, observation: Tree, info: Mapping[str, Any]) -> None:
+        """Open an episode with its first state; one that was open there is forgotten.
+
+        Raises:
+            ValueError: The observation does not lie in its space.
+        """
+        self._lengths[row] = -1
+        self._observations.write(row, 0, observation)
+        self._reset_infos[row] = {key: np.array(info[key]) for key in self._infos if key in info}
+        for values in self._infos.values():
+            values[row].clear()
+        self._lengths[row] = 0
+
+    def act(self, row: int, action: Tree) -> None:
+        """Note the action of the step that comes; it counts once `observe` has seen the outcome.
+
+        Raises:
+            ValueError: The action does not fit its space.
+        """
+        length = self._lengths[row]
+        if length + 1 >= self._capacity:
+            self._grow()
+        self._actions.write(row, length, action, rounding=True)
+
+    def observe(self, row: int, reward: Any, observation: Tree, info: Mapping[str, Any]) -> None:
+        """Add the outcome of the step to the open episode.
+
+        Raises:
+            ValueError: The observation does not lie in its space, the reward is not a number, or an info
+                is missing. The episode stays as it was.
+        """
+        length = self._lengths[row]
+        if np.ndim(reward) != 0:
+            raise ValueError(f"reward must be one number, got {reward!r} at step {length}")
+        missing = [key for key in self._infos if key not in info]
+        if missing:
+            raise ValueError(f"info has no {missing[0]!r} at step {length}; it has {sorted(info)}")
+        self._rewards[row, length] = reward
+        self._observations.write(row, length + 1, observation)
+        for key, values in self._infos.items():
+            values[row].append(np.array(info[key]))
+        self._lengths[row] = length + 1
+
+    def last(self, row: int, key: str) -> Tree:
+        """Return one entry of the latest observation in ``row``, as a view."""
+        return self._observations.at(row, self._lengths[row])[key]
+
+    def finish(self, row: int, *, terminated: bool, truncated: bool) -> Episode:
+        """Close the open episode and return it, in memory of its own.
+
+        Raises:
+            ValueError: The values of an info cannot be made one array.
+        """
+        length = self._lengths[row]
+        self._lengths[row] = -1
+        return Episode(
+            observations=self._observations.rows(row, length + 1),
+            actions=self._actions.rows(row, length),
+            rewards=self._rewards[row, :length].copy(),
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            infos={key: _as_column(key, values[row]) for key, values in self._infos.items()},
+            reset_info=self._reset_infos[row],
+        )
+
+    def forget(self, row: int) -> None:
+        """Close the open episode in ``row``, if there is one, and drop it."""
+        self._lengths[row] = -1
+
+    def _grow(self) -> None:
+        self._capacity *= 2
+        self._observations.grow(self._capacity)
+        self._actions.grow(self._capacity)
+        self._rewards = _grown(self._rewards, self._capacity)
+
+
+class _Columns:
+    """The leaves of one space, each as an array (rows, capacity, ...)."""
+
+    def __init__(self, name: str, space: spaces.Space[Any], rows: int, capacity: int) -> None:
+        self._space = space
+        self._leaves: list[tuple[Path, str, tuple[int, ...], np.dtype[Any]]] = []
+        self._arrays: list[np.ndarray] = []
+        for path, leaf in leaf_spaces(space).items():
+            shape, dtype = leaf.shape or (), np.dtype(leaf.dtype)
+            self._leaves.append((path, path_name((name, *path)), shape, dtype))
+            self._arrays.append(np.empty((rows, capacity, *shape), dtype))
+
+    def write(self, row: int, t: int, tree: Tree, *, rounding: bool = False) -> None:
+        """Copy a tree to ``t``; ``rounding`` permits float64 for float32 and the like.
+
+        Raises:
+            ValueError: A leaf is missing, or does not fit its space.
+        """
+        for (path, name, shape, dtype), array in zip(self._leaves, self._arrays, strict=True):
+            try:
+                value = leaf_at(tree, path)
+            except (KeyError, IndexError, TypeError) as error:
+                raise ValueError(f"{name} is missing at step {t}") from error
+            if rounding and np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):
+                value = np.asarray(value).astype(dtype, copy=False)
+            array[row, t] = as_leaf(f"{name} at step {t}", value, shape, dtype)
+
+    def at(self, row: int, t: int) -> Tree:
+        return self._tree([array[row, t] for array in self._arrays])
+
+    def rows(self, row: int, count: int) -> Tree:
+        return self._tree([array[row, :count].copy() for array in self._arrays])
+
+    def grow(self, capacity: int) -> None:
+        self._arrays = [_grown(array, capacity) for array in self._arrays]
+
+    def _tree(self, arrays: list[Any]) -> Tree:
+        paths = (path for path, *_ in self._leaves)
+        return build_tree(self._space, dict(zip(paths, arrays, strict=True)))
+
+
+def _grown(array: np.ndarray, capacity: int) -> np.ndarray:
+    larger = np.empty((len(array), capacity, *array.shape[2:]), array.dtype)
+    larger[:, : array.shape[1]] = array
+    return larger
+
+
+def _as_column(key: str, values: list[np.ndarray]) -> np.ndarray:
+    shapes = {value.shape for value in values}
+    if len(shapes) > 1:
+        raise ValueError(f"info {key!r} must keep its shape within an episode, got {sorted(shapes)}")
+    column = np.stack(values)
+    if column.dtype == object:
+        raise ValueError(f"info {key!r} must be numbers or strings, got {values[0]!r}")
+    return column

@@ -1,0 +1,1 @@
+"""Replay: episodes in, relabeled transitions out."""

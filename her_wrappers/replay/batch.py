@@ -1,0 +1,113 @@
+"""Batch: what a buffer hands to a learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.trees import map_tree
+
+if TYPE_CHECKING:
+    import torch
+
+    from her_wrappers.trees import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Provenance:
+    """Where the rows of a batch come from.
+
+    Attributes:
+        index: (B,) numbers of the transitions.
+        t: (B,) their steps within their episodes.
+        ahead: (B,) how many transitions ahead the goal was achieved, 0 for original rows.
+        names: Names of the strategies, and of what is not relabeled.
+        ends: Row at which each strategy ends.
+    """
+
+    index: np.ndarray
+    t: np.ndarray
+    ahead: np.ndarray
+    names: tuple[str, ...]
+    ends: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B transitions, in memory of their own.
+
+    The order of the rows means something (relabeled ones come first): do not slice a batch to make a smaller
+    one. Arrays may be strided views of one block of memory; no two of them overlap.
+
+    Attributes:
+        observations: Dict of (B, ...) arrays: ``observation``, ``achieved_goal``, ``desired_goal``.
+        actions: Tree of (B, ...) arrays.
+        rewards: (B,) float32.
+        next_observations: Like ``observations``, one step later.
+        terminations: (B,) bool, whether the task ended at the step: do not bootstrap there.
+        truncations: (B,) bool, whether the episode was merely cut short there: do bootstrap.
+        relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
+        index: (B,) int64, a number that each stored transition keeps and no other ever gets.
+        provenance: What `episode`, `goal_index` and `strategy` are worked out from.
+    """
+
+    observations: dict[str, Tree]
+    actions: Tree
+    rewards: Any
+    next_observations: dict[str, Tree]
+    terminations: Any
+    truncations: Any
+    relabeled: Any
+    index: Any
+    provenance: Provenance | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        """Return the number of transitions, B."""
+        return len(self.rewards)
+
+    @property
+    def episode(self) -> np.ndarray:
+        """Index of the first transition of each row's episode, (B,) int64: a number for the episode."""
+        first: np.ndarray = self._from().index - self._from().t
+        return first
+
+    @property
+    def goal_index(self) -> np.ndarray:
+        """Index of the transition that achieved each row's new goal, (B,) int64; -1 for original rows."""
+        source = self._from()
+        sources: np.ndarray = source.index + source.ahead - 1
+        sources[(0, *source.ends)[-1] :] = -1
+        return sources
+
+    @property
+    def strategy(self) -> np.ndarray:
+        """Name of the strategy that chose each row's goal, (B,) str; ``"original"`` where none did."""
+        source = self._from()
+        return np.repeat(np.array(source.names), np.diff([0, *source.ends, len(source.index)]))
+
+    def _from(self) -> Provenance:
+        if self.provenance is None:
+            raise ValueError("this batch was not sampled from a buffer, so it has no provenance")
+        return self.provenance
+
+    def to_torch(self, device: str | torch.device = "cpu") -> Batch:
+        """Return the batch as torch tensors of the same dtypes.
+
+        Args:
+            device: Where the tensors go. On the CPU they share the arrays' memory.
+        """
+        import torch  # noqa: PLC0415 - an optional dependency
+
+        def to_tensor(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(device)
+
+        return replace(
+            self,
+            **{
+                part.name: map_tree(to_tensor, getattr(self, part.name))
+                for part in fields(self)
+                if part.name != "provenance"
+            },
+        )

@@ -1,0 +1,394 @@
+"""HindsightReplayBuffer: whole episodes in, relabeled transitions out."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.goal_interface import GoalInterface, goal_spaces, require_goal_space
+from her_wrappers.recording.staging import StagingArea
+from her_wrappers.replay.batch import Batch, Provenance
+from her_wrappers.replay.infos import InfoFormat, InfoLayout
+from her_wrappers.replay.rewards import batch_rewards, warn_of_other_rewards
+from her_wrappers.replay.shares import Shares, require_count
+from her_wrappers.replay.statistics import Statistics, describe
+from her_wrappers.replay.storage import EpisodeStorage
+from her_wrappers.replay.termination import Outcomes, make_termination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gymnasium import spaces
+
+    from her_wrappers.goal_interface import AnyEnv, GoalFunction
+    from her_wrappers.recording.episode import Episode
+    from her_wrappers.replay.goal_selection import Strategy
+    from her_wrappers.replay.shares import Choice
+    from her_wrappers.replay.storage import EncodedEpisode, Steps
+    from her_wrappers.replay.termination import TerminationMode
+    from her_wrappers.trees import Tree
+
+CHECKED_EPISODES = 10
+"""So many first episodes are compared with ``compute_reward``."""
+
+
+class HindsightReplayBuffer:
+    """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
+
+    Sampling is uniform over the transitions of complete episodes, and its cost does not depend on how many
+    there are. Of every batch, a share of k / (k + 1) in expectation, for k = ``n_sampled_goal`` and any batch
+    size, has its desired goal replaced by one that was achieved, its reward recomputed for it, and its
+    termination by ``termination``. Which rows are relabeled depends on nothing else.
+
+    Any episode of up to ``buffer_size`` steps fits; whole episodes are evicted, oldest first. An episode of T
+    steps takes T + 1 records, since its last state is kept too: there is room for ``buffer_size`` * 33 / 32
+    records at first, and for more once episodes are so short on average that they need it. An observation
+    that is the achieved goal, as images are, is stored once for both.
+
+    The buffer may be used from several threads.
+
+    Args:
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
+        action_space: Actions of one environment.
+        buffer_size: Transitions that the buffer holds.
+        compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
+        compute_terminated: Terminations of a batch of goals, if the environment has such a function.
+        n_sampled_goal: Relabeled transitions for every original one; 4 unless the share is given otherwise. 0
+            makes it a plain replay buffer.
+        her_ratio: Share of relabeled transitions, instead of ``n_sampled_goal``.
+        goal_selection_strategy: Where new goals come from: ``"future"``: a state of the episode after the
+            step. ``"final"``: its last. ``"episode"``: any that it reached. ``"geometric"``, or `Geometric`
+            with another gamma: one after the step, nearer ones more often. ``"random"``: any that any stored
+            episode reached. Or a function ``(t, length, rng) -> s`` from steps to states, all (B,) integers.
+            Or a `Mixture` of these.
+        termination: Terminations of relabeled transitions. ``"recompute"``: what ``compute_terminated`` says,
+            and where an episode ended for another reason (a crash), that. ``"success"``: where the relabeled
+            reward is that of a reached goal, and other reasons; for rewards of two values. ``"keep"``: as
+            recorded. ``"never"``. Or a function used like ``compute_terminated``. The default is
+            ``"recompute"`` where there is a ``compute_terminated``, else ``"keep"``.
+        skip_trivial: Whether to draw a new goal once more where it was achieved before the step already, and
+            asks for nothing; `statistics` tells how often that is so.
+        info_keys: Entries of the infos that ``compute_reward`` or ``compute_terminated`` need. They are as
+            recorded, under the old goal. Without any, the functions get an empty dict for each row.
+        info_format: ``"list"``: they get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
+        seed: Seeds the private generator.
+
+    Raises:
+        TypeError: A space has elements that are not arrays of one shape.
+        ValueError: An argument has a value that it cannot have, or a function is missing.
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
+        >>> env = gym.make("her_envs/PointReach-v0")
+        >>> buffer = HindsightReplayBuffer.for_env(env, buffer_size=1000, seed=0)
+        >>> env = EpisodeRecorder(env, buffer.add_episode)
+        >>> observation, info = env.reset(seed=0)
+        >>> for _ in range(50):
+        ...     observation, reward, terminated, truncated, info = env.step([0.5, 0.5])
+        >>> batch = buffer.sample(256)
+        >>> batch.observations["desired_goal"].shape, int(batch.relabeled.sum())
+        ((256, 2), 204)
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        buffer_size: int = 1_000_000,
+        compute_reward: GoalFunction | None = None,
+        compute_terminated: GoalFunction | None = None,
+        n_sampled_goal: int | None = None,
+        her_ratio: float | None = None,
+        goal_selection_strategy: Choice = "future",
+        termination: TerminationMode | GoalFunction | None = None,
+        skip_trivial: bool = False,
+        info_keys: Sequence[str] = (),
+        info_format: InfoFormat = "list",
+        seed: int | None = None,
+    ) -> None:
+        goal_space = self.observation_space = require_goal_space(observation_space)
+        self.action_space = action_space
+        self.buffer_size = require_count("buffer_size", buffer_size, at_least=1)
+        self._shares = Shares(goal_selection_strategy, n_sampled_goal, her_ratio)
+        if compute_reward is None and self._shares.relabels:
+            raise ValueError(
+                "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
+                "pass compute_reward=, or n_sampled_goal=0 for plain replay"
+            )
+        self._compute_reward = compute_reward
+        self._termination = make_termination(
+            termination if self._shares.relabels else "keep", compute_terminated, goal_space["achieved_goal"]
+        )
+        self._skip_trivial = skip_trivial
+        self._infos = InfoLayout(info_keys, info_format)
+        self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size, self._infos)
+        self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
+        self._rng = np.random.default_rng(seed)
+        self._lock = threading.RLock()
+        self._episodes_to_check = CHECKED_EPISODES if self._shares.relabels else 0
+
+    @classmethod
+    def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
+        """Make a buffer for an environment, single or vectorised: its spaces, rewards and terminations.
+
+        Args:
+            env: A goal environment, with any wrappers around it, or a vector environment of such.
+            **options: The other arguments of the class; functions given here win over the environment's.
+
+        Raises:
+            TypeError: ``env`` is no environment.
+            ValueError: It is no goal environment, or an option has a value that it cannot have.
+        """
+        if options.get("n_sampled_goal") == 0:
+            return cls(*goal_spaces(env), **options)
+        functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
+        interface = GoalInterface.of(env, **functions)
+        return cls(
+            interface.observation_space,
+            interface.action_space,
+            compute_reward=interface.compute_reward,
+            compute_terminated=interface.compute_terminated,
+            **options,
+        )
+
+    def __len__(self) -> int:
+        """Return the number of stored transitions."""
+        return self._storage.num_steps
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of stored episodes."""
+        return self._storage.num_episodes
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether there is a complete episode to sample from."""
+        return len(self) > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated for transitions."""
+        return self._storage.nbytes
+
+    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step gives it
+        self,
+        obs: Mapping[str, Tree],
+        action: Tree,
+        reward: float,
+        next_obs: Mapping[str, Tree],
+        terminated: bool,
+        truncated: bool,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add one transition; it can be sampled once its episode has ended.
+
+        Args:
+            obs: What the agent saw; after the first step of an episode, the ``next_obs`` before.
+            action: What it did.
+            reward: What it earned.
+            next_obs: What it saw then, also where the episode ended.
+            terminated: Whether the task ended.
+            truncated: Whether the episode was cut short.
+            info: Where ``info_keys`` are found.
+
+        Raises:
+            ValueError: A value lies outside its space, the reward is not finite, or ``obs`` does not follow
+                on the ``next_obs`` before; nothing is added. Or the episode that ends is refused by
+                `add_episode`; it is dropped.
+        """
+        with self._lock:
+            if not np.isfinite(reward):
+                raise ValueError(f"reward must be a finite number, got {reward}")
+            if self._staging.length(0) < 1:
+                self._staging.begin(0, obs, info or {})
+            else:
+                self._require_continuation(obs)
+            self._staging.act(0, action)
+            self._staging.observe(0, reward, next_obs, info or {})
+            if terminated or truncated:
+                self.add_episode(self._staging.finish(0, terminated=terminated, truncated=truncated))
+
+    def add_episode(self, episode: Episode) -> None:
+        """Add a complete episode, evicting the oldest ones as far as needed.
+
+        Args:
+            episode: An episode of the buffer's spaces; it is copied.
+
+        Raises:
+            ValueError: The episode is longer than the buffer, lies outside the spaces, or has a reward that
+                is not finite. Nothing is added or evicted.
+        """
+        with self._lock:
+            if len(episode) > self.buffer_size:
+                raise ValueError(
+                    f"an episode must fit the buffer of {self.buffer_size} transitions, got {len(episode)} "
+                    "steps; raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
+                )
+            encoded = self._storage.encode(episode)
+            if self._compute_reward is not None:
+                self._learn(encoded, self._compute_reward)
+            self._storage.append(encoded)
+
+    def sample(self, batch_size: int) -> Batch:
+        """Draw transitions uniformly with replacement, relabeled ones first.
+
+        Args:
+            batch_size: Number of transitions, B.
+
+        Raises:
+            ValueError: ``batch_size`` is below 1, no episode is complete yet, or ``compute_reward`` or
+                ``compute_terminated`` returns a wrong shape.
+        """
+        require_count("batch_size", batch_size, at_least=1)
+        with self._lock:
+            if not self.can_sample:
+                raise ValueError(
+                    "cannot sample before an episode is complete; add until can_sample "
+                    "(only terminated or truncated episodes count)"
+                )
+            offsets = self._rng.integers(len(self), size=batch_size)
+            ends = self._shares.draw_ends(batch_size, self._rng)
+            count = ends[-1] if ends else 0
+            storage = self._storage
+            steps = storage.take(offsets, count)
+            ahead = self._draw_goals(steps, offsets, ends)
+            if count and self._compute_reward is not None:
+                self._relabel(steps, count, self._compute_reward)
+            index = storage.first_index + offsets
+            return Batch(
+                observations=storage.observations(steps.records, steps.achieved, steps.desired),
+                actions=storage.actions(steps.records),
+                rewards=steps.reward,
+                next_observations=storage.observations(
+                    steps.next_records, steps.next_achieved, steps.next_desired
+                ),
+                terminations=steps.terminated,
+                truncations=steps.truncated,
+                relabeled=np.arange(batch_size) < count,
+                index=index,
+                provenance=Provenance(index, steps.t, ahead, self._shares.names, tuple(ends)),
+            )
+
+    def statistics(self, batch_size: int = 10_000) -> Statistics:
+        """Describe what is stored, and a batch of what is sampled.
+
+        The batch is drawn by a copy of the generator: what `sample` draws next stays the same.
+
+        Args:
+            batch_size: Rows to look at.
+
+        Raises:
+            ValueError: As `sample`.
+        """
+        with self._lock:
+            own, self._rng = self._rng, copy.deepcopy(self._rng)
+            try:
+                batch = self.sample(batch_size)
+            finally:
+                self._rng = own
+            return describe(
+                batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
+            )
+
+    def verify(self) -> None:
+        """Check that the buffer's tables agree with each other; costs time in proportion to its size.
+
+        Raises:
+            RuntimeError: They do not, as after memory was overwritten from outside.
+        """
+        with self._lock:
+            self._storage.verify()
+
+    def clear(self) -> None:
+        """Drop everything stored, the open episode of `add` included."""
+        with self._lock:
+            self._storage.clear()
+            self._staging.forget(0)
+
+    def _draw_goals(self, steps: Steps, offsets: np.ndarray, ends: list[int]) -> np.ndarray:
+        """Give the first steps, up to the last of ``ends``, goals from hindsight.
+
+        Returns:
+            (B,) how many transitions ahead of each step's own state its goal was achieved; 0 for originals.
+        """
+        ahead = np.zeros(len(offsets), np.int64)
+        sources = np.empty(ends[-1] if ends else 0, np.int64)
+
+        def choose(select: Strategy | None, rows: slice | np.ndarray) -> None:
+            if select is None:
+                chosen = self._rng.integers(len(self), size=len(sources[rows]))
+                ahead[rows] = chosen - offsets[rows] + 1
+                sources[rows] = self._storage.states_after(chosen)
+            else:
+                ahead[rows] = select(steps.t[rows], steps.length[rows], self._rng) - steps.t[rows]
+                sources[rows] = steps.positions[rows] + ahead[rows]
+
+        parts = [
+            (part.select, slice(begin, end))
+            for part, begin, end in zip(self._shares.parts, [0, *ends], ends, strict=False)
+        ]
+        for select, rows in parts:
+            choose(select, rows)
+        if self._skip_trivial:
+            trivial = self._storage.already_achieved(steps, sources)
+            for select, rows in parts:
+                choose(select, rows.start + np.flatnonzero(trivial[rows]))
+        self._storage.set_goals(steps, sources)
+        return ahead
+
+    def _relabel(self, steps: Steps, count: int, compute_reward: GoalFunction) -> None:
+        """Give the first ``count`` steps the rewards and terminations of their new goals."""
+        achieved, desired = (
+            self._storage.goal.read(part[:count]) for part in (steps.next_achieved, steps.desired)
+        )
+        infos = self._infos.rows(self._storage.infos_at(steps.positions[:count]), count)
+        steps.reward[:count] = batch_rewards(compute_reward, achieved, desired, infos, count)
+        outcomes = Outcomes(
+            achieved_goal=achieved,
+            desired_goal=desired,
+            info=infos,
+            reward=steps.reward[:count],
+            terminated=steps.terminated[:count],
+            other_reason=steps.other_reason[:count],
+        )
+        steps.terminated[:count] = self._termination.ends(outcomes)
+
+    def _learn(self, episode: EncodedEpisode, compute_reward: GoalFunction) -> None:
+        """Compare the first episodes with ``compute_reward``, and find out why an episode ended."""
+        achieved, desired = (
+            self._storage.goal.read(part[1:]) for part in (episode.achieved, episode.segments)
+        )
+        infos = self._infos.rows(None if episode.infos is None else episode.infos[:-1], len(episode))
+        reward, terminated = episode.records["reward"][:-1], np.zeros(len(episode), np.bool_)
+        terminated[-1] = episode.segments["terminated"][-1]
+        if self._episodes_to_check:
+            computed = batch_rewards(compute_reward, achieved, desired, infos, len(episode))
+            warned = warn_of_other_rewards(reward, computed)
+            self._episodes_to_check = 0 if warned else self._episodes_to_check - 1
+        other_reason = self._termination.learn(
+            Outcomes(achieved, desired, infos, reward, terminated, np.zeros_like(terminated)),
+            lambda: batch_rewards(compute_reward, achieved, achieved, infos, len(episode)),
+        )
+        episode.segments["other_reason"] = other_reason[-1]
+
+    def _require_continuation(self, obs: Mapping[str, Tree]) -> None:
+        for key in ("achieved_goal", "desired_goal"):
+            if key in obs and not _equal(obs[key], self._staging.last(0, key)):
+                raise ValueError(
+                    f"obs does not follow on the next_obs before: {key} is {obs[key]}, was "
+                    f"{self._staging.last(0, key)}; pass terminated or truncated where an episode ends, or "
+                    "its goal is changed from outside"
+                )
+
+
+def _equal(first: Tree, second: Tree) -> bool:
+    if isinstance(second, dict):
+        return all(_equal(first[key], second[key]) for key in second)
+    if isinstance(second, tuple):
+        return all(map(_equal, first, second))
+    return bool(np.array_equal(first, second))

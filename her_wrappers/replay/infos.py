@@ -1,0 +1,75 @@
+"""Infos: the columns of infos that rewards need, for those rewards that need them.
+
+Stored infos describe what happened under the recorded goal. A reward may read the state from them, such as a
+force or a cost, but not what the goal decides, such as ``is_success``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from her_wrappers.trees import as_leaf
+
+InfoFormat = Literal["list", "columns"]
+
+Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, np.ndarray]
+"""What goal functions get: a dict for each row, or one dict of columns."""
+
+
+class InfoLayout:
+    """The columns of infos that a buffer keeps, as one record a step.
+
+    Args:
+        keys: Which entries; without any, goal functions get empty dicts and nothing is stored.
+        form: ``"list"`` of dicts, or a dict of ``"columns"``.
+
+    Raises:
+        ValueError: There is no such form.
+
+    Attributes:
+        keys: Which entries.
+        dtype: Of a record; known from the first episode on.
+    """
+
+    def __init__(self, keys: Sequence[str], form: InfoFormat) -> None:
+        if form not in get_args(InfoFormat):
+            raise ValueError(f"unknown info_format {form!r}; choose from 'list', 'columns'")
+        self.keys = tuple(keys)
+        self.dtype: np.dtype[Any] | None = None
+        self._form = form
+
+    def encode(self, infos: Mapping[str, np.ndarray], length: int) -> np.ndarray:
+        """Return the infos of an episode as (T + 1,) records; the last one, of no step, is empty.
+
+        Raises:
+            ValueError: An entry is missing, is not made of numbers, or has another shape or dtype than in the
+                first episode.
+        """
+        for key in self.keys:
+            if key not in infos:
+                raise ValueError(
+                    f"infos/{key} is missing in the episode; "
+                    f"record it with EpisodeRecorder(info_keys=[{key!r}])"
+                )
+            if infos[key].dtype.kind not in "biuf":
+                raise ValueError(f"infos/{key} of the episode must hold numbers, got {infos[key].dtype}")
+        dtype = self.dtype or np.dtype(
+            [(key, infos[key].dtype, infos[key].shape[1:]) for key in self.keys], align=True
+        )
+        records = np.zeros(length + 1, dtype)
+        for key in self.keys:
+            field = records[key][:-1]
+            records[key][:-1] = as_leaf(f"infos/{key} of the episode", infos[key], field.shape, field.dtype)
+        return records
+
+    def rows(self, records: np.ndarray | None, count: int) -> Infos:
+        """Return the infos of ``count`` steps in the form that goal functions get."""
+        if records is None:
+            return {} if self._form == "columns" else [{}] * count
+        columns = {key: records[key] for key in self.keys}
+        if self._form == "columns":
+            return columns
+        return [dict(zip(self.keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]

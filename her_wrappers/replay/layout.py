@@ -1,0 +1,84 @@
+"""Layout: how one step, or one goal, becomes one NumPy record.
+
+With all fields of a step in one record, a batch of steps is one ``take`` that copies whole rows, and its
+fields are views of the result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from gymnasium import spaces
+
+    from her_wrappers.trees import Path, Tree
+
+
+class SpaceLayout:
+    """The fields that the elements of one space take in a record.
+
+    Args:
+        name: What the elements are; prefix of the field names.
+        space: Their space.
+
+    Attributes:
+        leaves: The spaces at the leaves, by path.
+    """
+
+    def __init__(self, name: str, space: spaces.Space[Any]) -> None:
+        self._space = space
+        self.leaves = leaf_spaces(space)
+        self._fields = {path: path_name((name, *path)) for path in self.leaves}
+
+    def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
+        """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
+        return [
+            (self._fields[path], np.dtype(leaf.dtype), leaf.shape or ())
+            for path, leaf in self.leaves.items()
+            if path not in without
+        ]
+
+    def check(self, tree: Tree, rows: int, label: str) -> dict[Path, np.ndarray]:
+        """Return the leaves of a tree of arrays, with the space's shapes and dtypes.
+
+        Args:
+            tree: Values in the structure of the space, with a leading axis.
+            rows: Length of that axis.
+            label: What they are, for messages.
+
+        Raises:
+            ValueError: A leaf is missing, or has another shape or dtype than the space.
+        """
+        checked = {}
+        for path, leaf in self.leaves.items():
+            name = path_name((label, *path))
+            try:
+                value = leaf_at(tree, path)
+            except (KeyError, IndexError, TypeError) as error:
+                raise ValueError(f"{name} is missing in the episode") from error
+            shape, dtype = (rows, *(leaf.shape or ())), np.dtype(leaf.dtype)
+            checked[path] = as_leaf(f"{name} of the episode", value, shape, dtype)
+        return checked
+
+    def write(
+        self, records: np.ndarray, leaves: Mapping[Path, Any], *, without: Container[Path] = ()
+    ) -> None:
+        """Write leaves to the fields of records."""
+        for path, value in leaves.items():
+            if path not in without:
+                records[self._fields[path]] = value
+
+    def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
+        """Return the tree of views into records; some leaves may stand elsewhere."""
+        elsewhere = elsewhere or {}
+        leaves = {
+            path: elsewhere[path] if path in elsewhere else records[field]
+            for path, field in self._fields.items()
+        }
+        return build_tree(self._space, leaves)

@@ -1,0 +1,142 @@
+"""Shares: which part of every batch gets its goals from where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, Strategy, require_states
+
+RANDOM = "random"
+"""The one strategy that is not in-episode: the goal that any stored transition achieved next."""
+
+ORIGINAL = "original"
+"""Not relabeled."""
+
+DEFAULT_SAMPLED_GOALS = 4
+"""Relabeled transitions for every original one; best of those tried in the HER paper, section 4.5."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several goal selection strategies, each for its share of the batch.
+
+    Attributes:
+        shares: From strategies (names or functions, ``"random"``) to their shares. With ``"original"`` among
+            them, for what is not relabeled, they are shares of all rows, else of the relabeled ones.
+
+    Raises:
+        ValueError: A share is not in (0, 1], or they do not sum to 1.
+
+    Example:
+        >>> mixture = Mixture({"future": 0.6, "random": 0.2, "original": 0.2})
+    """
+
+    shares: Mapping[str | Strategy, float]
+
+    def __post_init__(self) -> None:
+        for name, share in self.shares.items():
+            if not 0 < share <= 1:
+                raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
+        if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
+            raise ValueError(f"shares of a Mixture must sum to 1, got {sum(self.shares.values()):g}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a batch that get their goals alike.
+
+    Attributes:
+        name: Of the strategy.
+        select: The in-episode strategy, None for ``"random"``.
+        share: Of all rows.
+    """
+
+    name: str
+    select: Strategy | None
+    share: float
+
+
+Choice: TypeAlias = str | Strategy | Mixture
+
+
+class Shares:
+    """The relabeled parts of every batch; what they leave is original.
+
+    Args:
+        choice: A strategy or a mixture of them.
+        n_sampled_goal: Relabeled rows for every original one, or None.
+        her_ratio: Share of relabeled rows, or None.
+
+    Raises:
+        ValueError: There is no such strategy, or the share is given twice or outside its range.
+    """
+
+    def __init__(self, choice: Choice, n_sampled_goal: int | None, her_ratio: float | None) -> None:
+        mixture = choice if isinstance(choice, Mixture) else Mixture({choice: 1.0})
+        total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
+        strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
+        scale = total / sum(strategies.values()) if strategies else 0.0
+        self.parts = [_make_part(key, share * scale) for key, share in strategies.items() if total]
+        self._ends = np.cumsum([part.share for part in self.parts])
+
+    @property
+    def relabels(self) -> bool:
+        """Whether anything is relabeled."""
+        return bool(self.parts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parts, and of what they leave."""
+        return (*(part.name for part in self.parts), ORIGINAL)
+
+    def draw_ends(self, batch_size: int, rng: np.random.Generator) -> list[int]:
+        """Draw where the parts of a batch end, the first beginning at 0.
+
+        One number for all ends makes the size of each part exact in expectation, and off by less than one.
+        """
+        ends = batch_size * self._ends + rng.random()
+        return [min(int(end), batch_size) for end in ends.tolist()]  # the sum may round up
+
+
+def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:
+    given = {"n_sampled_goal": n_sampled_goal, "her_ratio": her_ratio}
+    names = [name for name, value in given.items() if value is not None]
+    names += ["Mixture with a share of 'original'"] * (ORIGINAL in mixture.shares)
+    if len(names) > 1:
+        raise ValueError(f"the relabeled share must be given once, got {' and '.join(names)}")
+    if ORIGINAL in mixture.shares:
+        return 1 - mixture.shares[ORIGINAL]
+    if her_ratio is not None:
+        if not 0 <= her_ratio <= 1:
+            raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
+        return her_ratio
+    k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
+    k = require_count("n_sampled_goal", k, at_least=0)
+    return k / (k + 1)
+
+
+def require_count(name: str, value: object, *, at_least: int) -> int:
+    """Return ``value`` as an int.
+
+    Raises:
+        ValueError: It is not a whole number of at least ``at_least``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
+    return int(value)
+
+
+def _make_part(key: str | Strategy, share: float) -> Part:
+    if callable(key):
+        select = key if isinstance(key, Geometric) else require_states(key)
+        return Part(getattr(key, "__name__", repr(key)), select, share)
+    if key != RANDOM and key not in STRATEGIES:
+        names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))
+        raise ValueError(
+            f"unknown goal_selection_strategy {key!r}; choose from {names}, a Mixture of them, or a function"
+        )
+    return Part(key, STRATEGIES.get(key), share)

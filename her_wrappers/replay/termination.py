@@ -1,0 +1,208 @@
+"""Termination after relabeling: whether a step would have ended the episode under its new goal.
+
+An environment that ends on success ends somewhere else when the goal is another. Keeping the recorded flag
+makes a relabeled success bootstrap beyond its end: the error most often reported of HER buffers
+(Stable-Baselines3 issue 627, rlkit issue 96). Reasons to end that are not the goal's, such as a crash, hold
+under every goal.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from her_wrappers.goal_interface import batched_terminated
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.replay.infos import Infos
+
+TerminationMode = Literal["recompute", "success", "keep", "never"]
+
+Bools: TypeAlias = NDArray[np.bool_]
+
+Rewards: TypeAlias = Callable[[], NDArray[np.float32]]
+"""Computes (B,) float32 rewards when called, since few rules need them."""
+
+
+class Outcomes(NamedTuple):
+    """What steps led to, under the goals that are looked at.
+
+    Attributes:
+        achieved_goal: Tree of (B, G) goals reached by the steps.
+        desired_goal: Tree of (B, G) goals asked for.
+        info: Infos of the steps, in the form that goal functions get.
+        reward: (B,) float32 rewards under these goals.
+        terminated: (B,) bool, as recorded.
+        other_reason: (B,) bool, whether something else than the goal ended the episode.
+    """
+
+    achieved_goal: Any
+    desired_goal: Any
+    info: Infos
+    reward: NDArray[np.float32]
+    terminated: Bools
+    other_reason: Bools
+
+
+class Termination(Protocol):
+    """A rule for the terminations of relabeled steps."""
+
+    def ends(self, outcomes: Outcomes) -> Bools:
+        """Whether each step ends the episode: (B,) bool."""
+
+    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+        """Look at a whole episode before it is stored.
+
+        Args:
+            outcomes: Its steps, as recorded; ``other_reason`` is not known yet.
+            if_reached: What the steps would earn if the goals they achieved had been asked for.
+
+        Returns:
+            (B,) bool, which terminations the goal does not explain.
+        """
+
+
+class Keep:
+    """The recorded flags."""
+
+    def ends(self, outcomes: Outcomes) -> Bools:
+        """Return what was recorded."""
+        return outcomes.terminated
+
+    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+        """Leave all reasons alone."""
+        return np.zeros_like(outcomes.terminated)
+
+
+@dataclass
+class KeepByDefault(Keep):
+    """The recorded flags, where nobody asked for them and nothing better is known."""
+
+    _warned: bool = False
+
+    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+        """Warn once when a reached goal ends an episode: relabeled ones will not."""
+        if not self._warned and outcomes.terminated.any():
+            self._warned = bool((outcomes.terminated & (outcomes.reward == if_reached())).any())
+            if self._warned:
+                warnings.warn(
+                    "an episode terminated at its goal, but without compute_terminated relabeled successes "
+                    'keep the flags of steps that missed; pass termination="success" (sparse rewards), a '
+                    'function, or termination="keep" to keep them knowingly',
+                    stacklevel=2,
+                )
+        return super().learn(outcomes, if_reached)
+
+
+class Never(Keep):
+    """No relabeled step ends anything."""
+
+    def ends(self, outcomes: Outcomes) -> Bools:
+        """Return all False."""
+        return np.zeros_like(outcomes.terminated)
+
+
+@dataclass(frozen=True)
+class Recompute:
+    """What a function in the form of ``compute_terminated`` says, or another reason.
+
+    Attributes:
+        function: Terminations of a batch of goals.
+    """
+
+    function: GoalFunction
+
+    def ends(self, outcomes: Outcomes) -> Bools:
+        """Ask the function; other reasons stay reasons."""
+        return self._by_goal(outcomes) | outcomes.other_reason
+
+    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+        """Blame something else where a step terminated and the function does not say so."""
+        if not outcomes.terminated.any():
+            return np.zeros_like(outcomes.terminated)
+        return outcomes.terminated & ~self._by_goal(outcomes)
+
+    def _by_goal(self, outcomes: Outcomes) -> Bools:
+        ends = np.asarray(self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info))
+        if ends.shape != outcomes.terminated.shape:
+            raise ValueError(
+                f"compute_terminated must return shape {outcomes.terminated.shape} for as many goals, "
+                f"got {ends.shape}; reduce over the goal's own axes only"
+            )
+        return ends.astype(bool, copy=False)
+
+
+@dataclass
+class Success:
+    """A relabeled step ends the episode if it earns what a reached goal earns, or for another reason.
+
+    It takes rewards of two values, one of them for the reached goal; others are refused.
+    """
+
+    _values: set[float] = field(default_factory=set)
+    _reached: float = np.nan
+
+    def ends(self, outcomes: Outcomes) -> Bools:
+        """Compare the rewards with that of a reached goal; other reasons stay reasons."""
+        reached: Bools = outcomes.reward == self._reached
+        return reached | outcomes.other_reason
+
+    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+        """Collect the rewards' values, and blame something else where a miss terminated.
+
+        Raises:
+            ValueError: There are more than two values, or reached goals earn unlike rewards.
+        """
+        reached = set(if_reached().tolist())
+        values = self._values | set(outcomes.reward.tolist()) | reached
+        if len(values) > 2 or len(reached) > 1:
+            raise ValueError(
+                'termination="success" needs rewards of two values, one for a reached goal and one for a '
+                f"missed one, got {', '.join(f'{value + 0.0:g}' for value in sorted(values)[:5])}; "
+                "use a sparse reward or pass a function as termination="
+            )
+        self._values, self._reached = values, reached.pop()
+        missed: Bools = outcomes.reward != self._reached
+        return outcomes.terminated & missed
+
+
+def make_termination(
+    choice: TerminationMode | GoalFunction | None,
+    compute_terminated: GoalFunction | None,
+    goal_space: spaces.Space[Any],
+) -> Termination:
+    """Make the rule that a buffer's ``termination=`` names.
+
+    Args:
+        choice: A mode, a function used like ``compute_terminated``, or None for the default: ``"recompute"``
+            where there is a ``compute_terminated``, else ``"keep"``.
+        compute_terminated: The environment's function, or None.
+        goal_space: Space of one goal.
+
+    Raises:
+        ValueError: There is no such mode, or no function to recompute with.
+    """
+    if choice in {None, "recompute"} or callable(choice):
+        function = choice if callable(choice) else compute_terminated
+        batched, _ = batched_terminated(function, goal_space)
+        if batched is not None:
+            return Recompute(batched)
+        if choice is None:
+            return KeepByDefault()
+        raise ValueError(
+            'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info); '
+            "define it on the environment or pass such a function as termination="
+        )
+    rules: dict[str, Callable[[], Termination]] = {"success": Success, "keep": Keep, "never": Never}
+    if choice not in rules:
+        modes = ", ".join(map(repr, get_args(TerminationMode)))
+        raise ValueError(f"unknown termination {choice!r}; choose from {modes}, or pass a function")
+    return rules[choice]()

@@ -1,0 +1,49 @@
+"""The quickstart in small: it runs as a user runs it, and leaves what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from examples.quickstart import app
+
+
+@pytest.fixture(name="finished", scope="module")
+def run_quickstart(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "deeper"
+    arguments = ["--bits", "4", "--steps", "1500", "--seed", "3", "--out", str(out)]
+    return CliRunner().invoke(app, arguments), out
+
+
+def test_it_ends_with_a_table_and_says_where_the_pictures_are(finished):
+    result, out = finished
+    assert result.exit_code == 0, result.output
+    assert "her_envs/BitFlipping-v0 has a goal interface" in result.output
+    for text in ("with HER", "without HER", "success rate", str(out / "rollout.gif")[:40]):
+        assert text in result.output
+
+
+def test_the_pictures_are_there_and_show_something(finished):
+    _, out = finished
+    with Image.open(out / "learning_curve.png") as picture:
+        curve = np.asarray(picture.convert("RGB"))
+    for colour in ((0, 114, 178), (213, 94, 0)):
+        assert (curve == colour).all(axis=-1).sum() > 100, "each run has its line"
+    with Image.open(out / "rollout.gif") as rollout:
+        assert rollout.size == (360, 360)
+        assert rollout.n_frames > 3
+
+
+@pytest.mark.parametrize("arguments", [["--bits", "0"], ["--steps", "0"], ["--seed", "-1"]])
+def test_bad_options_are_usage_errors(arguments):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "Invalid value" in result.output
+
+
+def test_help_shows_examples():
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    assert "python -m examples.quickstart --seed 1" in result.output

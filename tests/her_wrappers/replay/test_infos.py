@@ -1,0 +1,138 @@
+"""Rewards that need the info get the columns they ask for, in either form, and nobody else pays."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
+from tests.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
+
+
+def costs(number, length):
+    """Infos of counting episodes: the cost of step t is number + t / 100, and a force with two parts."""
+    cost = number + np.arange(length) / 100
+    return {"cost": cost, "force": np.stack([cost, -cost], axis=1).astype(np.float32)}
+
+
+def episode_with_costs(number, length):
+    infos = costs(number, length)
+    return counting_episode(number, length, infos=infos, rewards=-1 - infos["cost"])
+
+
+def reward_of_rows(achieved, desired, infos):
+    assert isinstance(infos, list)
+    assert all(
+        info["force"].tolist() == [np.float32(info["cost"]), -np.float32(info["cost"])] for info in infos
+    )
+    return compute_reward(achieved, desired, None) - np.array([info["cost"] for info in infos])
+
+
+def reward_of_columns(achieved, desired, infos):
+    assert infos["force"].shape == (len(achieved), 2)
+    return compute_reward(achieved, desired, None) - infos["cost"]
+
+
+@pytest.mark.parametrize(
+    ("function", "form"), [(reward_of_rows, "list"), (reward_of_columns, "columns")], ids=["list", "columns"]
+)
+def test_each_row_is_paid_by_the_info_of_its_own_step(function, form):
+    buffer = counting_buffer(
+        compute_reward=function, info_keys=["cost", "force"], info_format=form, buffer_size=40
+    )
+    for number, length in enumerate([3, 1, 8, 20, 11, 5, 12]):
+        buffer.add_episode(episode_with_costs(number, length))
+        batch = buffer.sample(64)
+        episode, t = batch.observations["observation"].T
+        reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(-1)
+        np.testing.assert_allclose(batch.rewards, reached - 1.0 - (episode + t / 100), rtol=1e-6)
+
+
+def test_terminations_get_the_info_too_even_row_by_row():
+    def scalar(achieved, desired, info):
+        return bool(info["cost"] > 3.02)
+
+    for form in ("list", "columns"):
+        buffer = counting_buffer(
+            compute_reward=reward_of_rows if form == "list" else reward_of_columns,
+            compute_terminated=None,
+            termination=scalar,
+            info_keys=["cost", "force"],
+            info_format=form,
+        )
+        buffer.add_episode(episode_with_costs(3, 6))
+        with pytest.warns(UserWarning, match="called once for each row"):
+            batch = buffer.sample(200)
+        rows = batch.relabeled
+        np.testing.assert_array_equal(
+            batch.terminations[rows], batch.observations["observation"][rows, 1] > 2
+        )
+
+
+def test_columns_without_keys_are_an_empty_dict():
+    seen = []
+
+    def reward(achieved, desired, infos):
+        seen.append(infos)
+        return compute_reward(achieved, desired, infos)
+
+    buffer = counting_buffer(compute_reward=reward, info_format="columns")
+    buffer.add_episode(counting_episode(0, 4))
+    buffer.sample(8)
+    assert seen == [{}, {}]
+
+
+def test_transitions_one_by_one_bring_their_infos():
+    buffer = counting_buffer(
+        compute_reward=reward_of_columns, info_keys=["cost", "force"], info_format="columns"
+    )
+    episode = episode_with_costs(2, 5)
+    for t in range(5):
+        here, there = ({key: rows[i] for key, rows in episode.observations.items()} for i in (t, t + 1))
+        info = {key: column[t] for key, column in episode.infos.items()}
+        buffer.add(here, episode.actions[t], episode.rewards[t], there, False, t == 4, info)
+    assert buffer.sample(10).rewards.max() <= -2
+
+
+def test_a_recorder_brings_what_the_buffer_asks_for():
+    env = gym.make("her_envs:her_envs/Counting-v0", terminate_on_success=False)
+    functions = {"compute_reward": lambda a, d, infos: infos["is_success"] - 1.0}
+    buffer = HindsightReplayBuffer.for_env(
+        env, info_keys=["is_success"], info_format="columns", termination="keep", **functions
+    )
+    recorder = EpisodeRecorder(env, buffer.add_episode, info_keys=["is_success"])
+    recorder.reset(seed=0)
+    for _ in range(10):
+        recorder.step(0)
+    assert (buffer.sample(100).rewards == 0).any()
+
+
+def test_nothing_is_stored_where_nothing_is_asked_for():
+    plain, asking = counting_buffer(buffer_size=1000), counting_buffer(buffer_size=1000, info_keys=["cost"])
+    for buffer in (plain, asking):
+        buffer.add_episode(counting_episode(0, 3, infos=costs(0, 3)))
+    assert asking.nbytes - plain.nbytes == 8 * (1000 + 1000 // 32 + 1)
+
+
+@pytest.mark.parametrize(
+    ("infos", "message"),
+    [
+        ({}, "infos/cost is missing in the episode; record it with EpisodeRecorder(info_keys=['cost'])"),
+        ({"cost": np.array(["a", "b", "c"])}, "infos/cost of the episode must hold numbers, got <U1"),
+        ({"cost": np.zeros((3, 2))}, "infos/cost of the episode must have shape (3,), got (3, 2)"),
+    ],
+)
+def test_infos_that_do_not_fit_are_refused_and_nothing_is_stored(infos, message):
+    buffer = counting_buffer(info_keys=["cost"])
+    buffer.add_episode(counting_episode(0, 3, infos=costs(0, 3)))
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        buffer.add_episode(counting_episode(1, 3, infos=infos))
+    assert len(buffer) == 3
+
+
+def test_an_unknown_format_is_refused():
+    with pytest.raises(ValueError, match="unknown info_format 'rows'; choose from 'list', 'columns'"):
+        HindsightReplayBuffer(SPACE, ACTIONS, compute_reward=compute_reward, info_format="rows")
