@@ -54,8 +54,8 @@ def data_changes_later(evidence: Evidence) -> Iterator[Occurrence]:
     "GE302",
     "shared-memory",
     "warning",
-    meaning="An observation shares memory with the environment, another key or call, or an action with the "
-    "environment: a change of one shows in the other.",
+    meaning="Observations share memory with the environment, another key or an earlier call, or the action "
+    "is changed or handed back: writing to one shows in the other.",
     fix="return and keep copies",
     adapter="CopyObservation",
     passive=True,

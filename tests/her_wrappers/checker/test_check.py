@@ -6,6 +6,7 @@ import copy
 import re
 import subprocess
 import sys
+import time
 from functools import partial
 
 import gymnasium as gym
@@ -225,8 +226,9 @@ def test_a_mismatch_comes_with_its_likely_cause(specimen, cause):
 
 @pytest.mark.parametrize("env_id", her_envs.registration.ENTRY_POINTS)
 def test_bundled_environments_take_less_than_five_seconds(env_id):
-    """Counted in steps rather than seconds: the default budget, in a time that only a hang exceeds."""
-    report = check_goal_env(gym.make(env_id), max_seconds=60)
+    start = time.process_time()  # of this process alone, so that a busy machine does not matter
+    report = check_goal_env(gym.make(env_id))
+    assert time.process_time() - start < 5
     assert report.steps == 3000
 
 

@@ -9,7 +9,7 @@ from her_wrappers.checker.registry import RULES
 from tests.her_wrappers.checker.specimens.broken import FAULTS
 from tests.her_wrappers.checker.specimens.correct import CORRECT
 
-MAX_STEPS = 600
+MAX_STEPS = 400
 
 
 def assert_found_alone(specimen, code, seed):
