@@ -20,7 +20,7 @@ from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.trees import copy_tree
 
 WATCHED_CLOSELY = 1000
-"""Steps that are all looked at; then one step in `STRIDE` is."""
+"""Steps that are all looked at, with the resets between them; then one step in `STRIDE` is."""
 
 STRIDE = 16
 
@@ -76,7 +76,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         """Reset the environment, see `gymnasium.Env.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._episode, self._t, self._observation = self._episode + 1, 0, observation
-        if self._is_watching():
+        if self._steps < WATCHED_CLOSELY:
             start = Start(
                 self._episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
             )
@@ -119,7 +119,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             evidence = _Glance(
                 self.env, self.observation_space, tape, *self._probes, relabels=False, seen=self._rewards
             )
-            if starts and self._steps < WATCHED_CLOSELY:  # once an episode: this is the costliest look
+            if starts:  # once an episode, since this is the costliest look
                 evidence.state = arrays_in(self.env.unwrapped)
             self._rewards.add(evidence)
             rules = CLOSE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES

@@ -160,12 +160,12 @@ def test_ge204_panda_ends_on_success_and_cannot_say_so_of_other_goals(name):
 def test_ge005_panda_objects_turn_faster_than_their_space_allows(name):
     env, observation, _ = started(name)
     space = env.observation_space["observation"]
-    for _ in range(3000):
+    for t in range(3000):
         if not space.contains(observation["observation"]):
             break
         observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
         if terminated or truncated:
-            observation, _ = env.reset()
+            observation, _ = env.reset(seed=t)
     assert np.abs(observation["observation"]).max() > 10
 
 

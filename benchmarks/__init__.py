@@ -1,0 +1,1 @@
+"""Measurements of what the parts cost, against peers and against the machine."""
