@@ -56,7 +56,7 @@ def check_goal_env(
         The report; ``report.raise_if_errors()`` makes it a test.
 
     Raises:
-        TypeError: ``env_or_factory`` is or gives no environment.
+        TypeError: ``env_or_factory`` is or gives no environment, or ``reset_options`` are no dicts.
         ValueError: The factory raised, a rule code is unknown, or ``max_steps`` is below 1.
 
     Example:
@@ -150,6 +150,13 @@ def _open(env_or_factory: Any) -> tuple[Any, Factory | None]:
 
 
 def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
-    if options is None:
-        return []
-    return [dict(options)] if isinstance(options, Mapping) else [dict(part) for part in options]
+    """Return reset options as a list of them.
+
+    Raises:
+        TypeError: They are neither a dict nor a list of dicts.
+    """
+    parts = [options] if isinstance(options, Mapping) else list(options or [])
+    for part in parts:
+        if not isinstance(part, Mapping):
+            raise TypeError(f"reset_options must be a dict or a list of dicts, got {part!r}")
+    return [dict(part) for part in parts]

@@ -18,7 +18,12 @@ from her_wrappers import GoalEnvError, check_goal_env
 from tests.her_wrappers.checker.specimens.broken_batches import NormOverEverything
 from tests.her_wrappers.checker.specimens.broken_episodes import FlagWithOtherRadius, NoFlag
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset, RewardScaled
-from tests.her_wrappers.checker.specimens.broken_spaces import GoalBoundsDiffer
+from tests.her_wrappers.checker.specimens.broken_spaces import (
+    GoalBoundsDiffer,
+    ResetRaises,
+    StepRaises,
+    StepReturnsFourValues,
+)
 from tests.her_wrappers.checker.specimens.correct import GoalByOptions, NeverEnds
 from tests.her_wrappers.checker.specimens.reach import Reach
 
@@ -204,6 +209,27 @@ def test_what_follows_from_a_finding_stays_away_even_if_the_finding_is_ignored()
     assert check_goal_env(NormOverEverything, max_steps=60, ignore=["GE105"]).codes == []
 
 
+@pytest.mark.parametrize(
+    ("specimen", "place", "got"),
+    [
+        (StepRaises, "episode 0, step 7", "RuntimeError: the simulator has crashed"),
+        (ResetRaises, "episode 4", "OSError: no such level"),
+        (StepReturnsFourValues, "episode 0, step 0", "TypeError: expected 5 values, got 4 values"),
+    ],
+)
+def test_an_environment_that_raises_gets_a_finding_with_the_tracebacks_last_line(specimen, place, got):
+    report = check_goal_env(specimen, max_steps=200)
+    (finding,) = report.of_severity("error")
+    assert (finding.code, finding.place, finding.got) == ("GE000", place, got)
+
+
+def test_what_happened_before_an_exception_is_judged_all_the_same():
+    class ScaledAndFragile(StepRaises, RewardScaled):
+        pass
+
+    assert check_goal_env(ScaledAndFragile, max_steps=200).codes == ["GE000", "GE101"]
+
+
 def test_raise_if_errors_is_a_test_of_one_line():
     check_goal_env(GoalBoundsDiffer, max_steps=60).raise_if_errors()
     with pytest.raises(GoalEnvError, match="GE006 goal-bounds-differ"):
@@ -249,6 +275,11 @@ BAD = [
     ),
     (lambda: check_goal_env(fails), ValueError, "the factory raised OSError: no display"),
     (lambda: check_goal_env(Reach, max_steps=0), ValueError, "max_steps must be at least 1, got 0"),
+    (
+        lambda: check_goal_env(Reach, reset_options=["goal"]),
+        TypeError,
+        "reset_options must be a dict or a list of dicts, got 'goal'",
+    ),
     (
         lambda: check_goal_env(Reach, select=["GE107"]),
         ValueError,
