@@ -1,1 +1,1 @@
-"""Measurements of what the parts cost, against peers and against the machine."""
+"""Measurements against peers; not part of the packages."""

@@ -40,7 +40,7 @@ def evaluate(
         seed: Seeds the first reset: equal seeds give equal starts and goals.
 
     Raises:
-        ValueError: ``episodes`` is below 1.
+        ValueError: ``episodes`` is below 1, or an episode ends without ``is_success``.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be >= 1, got {episodes}")
@@ -52,5 +52,7 @@ def evaluate(
             observation, reward, terminated, truncated, info = env.step(policy(observation))
             results[i, 1:] += float(reward), 1
             done = terminated or truncated
+        if "is_success" not in info:
+            raise ValueError(f"info has no 'is_success' at the end of an episode, only {sorted(info)}")
         results[i, 0] = info["is_success"]
     return Evaluation(*results.mean(axis=0).tolist())

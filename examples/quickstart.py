@@ -1,7 +1,7 @@
 """From an environment to an agent that solves it: check, record, relabel, train, look.
 
-DQN learns to flip bits twice with the same budget of steps, once with Hindsight Experience Replay and once
-without. Run it with ``make demo`` or ``python -m examples.quickstart``.
+DQN learns to flip bits twice with the same number of environment steps, once with Hindsight Experience Replay
+and once without. Run it with ``make demo`` or ``python -m examples.quickstart``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Run:
     name: str
     agent: DQN
     env_steps: int = 0
+    episodes: int = 0
     updates: int = 0
+    started: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
     curve: list[tuple[int, float]] = field(default_factory=list)  # environment steps, success rate
 
@@ -56,6 +58,18 @@ class Run:
     def success_rate(self) -> float:
         """Latest success rate."""
         return self.curve[-1][1] if self.curve else 0.0
+
+    def measure(self, env: gym.Env[Any, Any]) -> None:
+        """Add the present success rate to the curve."""
+        self.curve.append((self.env_steps, evaluate(env, self.agent.act, 50, TEST_SEED).success_rate))
+        self.seconds = time.perf_counter() - self.started
+
+    def update(self, buffer: HindsightReplayBuffer) -> None:
+        """Learn for a while."""
+        for _ in range(UPDATES_PER_CYCLE):
+            self.agent.update(buffer.sample(BATCH_SIZE))
+        self.updates += UPDATES_PER_CYCLE
+        self.seconds = time.perf_counter() - self.started
 
 
 def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], None]) -> Run:
@@ -65,31 +79,31 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
         bits: Number of bits.
         steps: Environment steps.
         seed: Seeds everything.
-        her: Whether to relabel; all else is equal.
+        her: Whether to relabel. All else is equal: who solves episodes sooner has more of them in as many
+            steps, and so more updates.
         show: Called now and then with the state of the training.
     """
     env = gym.make(ENV_ID, n_bits=bits)
     buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, seed=seed)
-    agent = DQN(buffer.observation_space, env.action_space, seed=seed)
+    agent = DQN(buffer.observation_space, buffer.action_space, seed=seed)
     run = Run("with HER" if her else "without HER", agent)
-
-    recorder = EpisodeRecorder(env, buffer.add_episode)
     test_env = gym.make(ENV_ID, n_bits=bits)
-    started = time.perf_counter()
-    observation, _ = recorder.reset(seed=seed)
-    for run.env_steps in range(1, steps + 1):
-        observation, _, terminated, truncated, _ = recorder.step(agent.act(observation, EPSILON))
-        if terminated or truncated:
-            observation, _ = recorder.reset()
-            if buffer.num_episodes % EPISODES_PER_CYCLE == 0:
-                for _ in range(UPDATES_PER_CYCLE):
-                    agent.update(buffer.sample(BATCH_SIZE))
-                run.updates += UPDATES_PER_CYCLE
-                run.seconds = time.perf_counter() - started
-                show(run)
+    env = EpisodeRecorder(env, buffer.add_episode)
+    observation, _ = env.reset(seed=seed)
+    while True:
         if run.env_steps % max(1, steps // EVALUATIONS) == 0:
-            run.curve.append((run.env_steps, evaluate(test_env, agent.act, 50, TEST_SEED).success_rate))
-    run.seconds = time.perf_counter() - started
+            run.measure(test_env)
+        if run.env_steps == steps:
+            break
+        observation, _, terminated, truncated, _ = env.step(agent.act(observation, EPSILON))
+        run.env_steps += 1
+        if not (terminated or truncated):
+            continue
+        observation, _ = env.reset()
+        run.episodes += 1
+        if run.episodes % EPISODES_PER_CYCLE == 0:
+            run.update(buffer)
+            show(run)
     show(run)
     return run
 
@@ -134,7 +148,7 @@ def save_learning_curve(runs: list[Run], bits: int, path: Path) -> None:
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for run, colour, style in zip(runs, ("#0072b2", "#d55e00"), ("-", "--"), strict=True):
-        curve = np.array([(0, 0.0), *run.curve])
+        curve = np.array(run.curve)
         axes.plot(curve[:, 0], curve[:, 1], style, color=colour, linewidth=2.2, label=run.name)
     axes.set(
         title=f"DQN flipping {bits} bits",
@@ -185,8 +199,12 @@ def results_table(runs: list[Run], results: list[Evaluation], bits: int, steps: 
 def main(
     bits: Annotated[int, typer.Option(min=1, help="Number of bits to flip.")] = 15,
     steps: Annotated[int, typer.Option(min=1, help="Environment steps of each training.")] = 50_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seeds environments, buffers and weights.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("runs/quickstart"),
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Seeds environments, buffers and weights.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the pictures.")] = Path(
+        "runs/quickstart"
+    ),
 ) -> None:
     """Train DQN on BitFlipping with and without Hindsight Experience Replay.
 
@@ -198,6 +216,7 @@ def main(
     - `python -m examples.quickstart --bits 10`: plain DQN still learns, only later
     - `python -m examples.quickstart --bits 30 --steps 150000`
     """
+    out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # the network is so small that more threads only wait for each other
     interface = GoalInterface.of(gym.make(ENV_ID, n_bits=bits))
     console.print(
@@ -209,7 +228,6 @@ def main(
     results = [evaluate(test_env, run.agent.act, 100, TEST_SEED + 1) for run in runs]
     console.print(results_table(runs, results, bits, steps))
 
-    out.mkdir(parents=True, exist_ok=True)
     save_learning_curve(runs, bits, out / "learning_curve.png")
     save_rollout(runs[0].agent.act, bits, out / "rollout.gif")
     console.print(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -69,14 +69,15 @@ class BitFlipping(GoalTask):
         self.action_space = (
             spaces.Box(-1.0, 1.0, (n_bits,), np.float32) if continuous else spaces.Discrete(n_bits)
         )
-        self._flips = _flip_positive if continuous else np.eye(self.n_bits, dtype=np.int8).__getitem__
+        self._flips = (
+            _flip_positive if continuous else partial(np.eye(self.n_bits, dtype=np.int8).take, axis=0)
+        )
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Draw bits and goals."""
-        shape = (num_envs, self.n_bits)
-        bits = rng.integers(2, size=shape, dtype=np.int8)
-        goal = rng.integers(2, size=shape, dtype=np.int8) if self._random_goal else np.ones(shape, np.int8)
-        return {"bits": bits, "goal": goal}
+        # For a few bits, comparing floats is more than twice as fast as drawing integers.
+        bits, goal = (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5).view(np.int8)
+        return {"bits": bits, "goal": goal if self._random_goal else np.ones_like(goal)}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Flip the bits that the actions name."""
@@ -98,6 +99,13 @@ class BitFlipping(GoalTask):
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
         """Number of bits that differ."""
         return self._form.hamming(achieved_goal, desired_goal)
+
+    def start_error(self, state: State) -> str | None:
+        """Refuse bits that are neither 0 nor 1; an image or an integer of them would not show it."""
+        for name, part in (("state", "bits"), ("goal", "goal")):
+            if not np.isin(state[part], (0, 1)).all():
+                return f"reset option {name!r} must hold zeros and ones, got {state[part].tolist()}"
+        return None
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
         """Draw the bits beside the goal's, and mark the bits that still differ."""

@@ -10,26 +10,26 @@ Colours are those of Okabe and Ito, told apart by colour-blind people: https://j
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import ModuleType
 
-    from her_envs.task import GoalTask, State
-
-Point = Any
-"""Two numbers, x and y."""
+    from her_envs.task import Point
 
 BACKGROUND = (250, 250, 248)
 INK = (40, 40, 40)
 FAINT = (205, 205, 200)
+WALL = (120, 120, 118)
 AGENT = (0, 114, 178)
 GOAL = (213, 94, 0)
 REACHED = (0, 158, 115)
+OBJECT = (204, 121, 167)
 MARKED = (230, 159, 0)
 
 
@@ -47,13 +47,6 @@ def require_pygame() -> ModuleType:
         ) from error
 
 
-def draw_frame(task: GoalTask, state: State, index: int, size: int) -> np.ndarray:
-    """Draw one environment of ``state``: (size, size, 3) uint8."""
-    canvas = Canvas(size)
-    task.draw(canvas, state, index)
-    return canvas.pixels()
-
-
 class Canvas:
     """A square picture.
 
@@ -63,32 +56,84 @@ class Canvas:
 
     def __init__(self, size: int) -> None:
         self._pygame = require_pygame()
-        self._size = size
-        self._surface = self._pygame.Surface((size, size))
+        # Drawn at twice the size and scaled down, which smooths every edge.
+        self._size = 2 * size
+        self._surface = self._pygame.Surface((self._size, self._size), depth=32)
         self._surface.fill(BACKGROUND)
 
     def pixels(self) -> np.ndarray:
         """Return the picture, (size, size, 3) uint8, row 0 at the top."""
-        return np.ascontiguousarray(self._pygame.surfarray.array3d(self._surface).swapaxes(0, 1))
+        half = self._size // 2
+        scaled = self._pygame.transform.smoothscale(self._surface, (half, half))
+        return np.ascontiguousarray(self._pygame.surfarray.array3d(scaled).swapaxes(0, 1))
 
-    def frame(self) -> None:
-        """Draw the border of the unit square, which fills the canvas but for a margin."""
-        left, top = self._inside((0, 1))
-        right, bottom = self._inside((1, 0))
+    def frame(self, inset: float = 0.0) -> None:
+        """Draw the border of the unit square, which fills the canvas but for a margin, or a line inside it.
+
+        Args:
+            inset: Distance from the border.
+        """
+        left, top = self._inside((inset, 1 - inset))
+        right, bottom = self._inside((1 - inset, inset))
         rectangle = self._pygame.Rect(left, top, right - left + 1, bottom - top + 1)
-        self._pygame.draw.rect(self._surface, INK, rectangle, self._width(0.006))
+        self._pygame.draw.rect(self._surface, FAINT if inset else INK, rectangle, self._width(0.006))
 
-    def agent(self, position: Point, reached: bool) -> None:
-        """Draw the agent as a disc, in another colour once the goal is reached."""
-        centre = self._inside(position)
-        self._pygame.draw.circle(self._surface, REACHED if reached else AGENT, centre, self._width(0.018))
+    def wall(self, corner: Point, side: float) -> None:
+        """Fill a square of the unit square.
+
+        Args:
+            corner: Its lower left corner.
+            side: Its side.
+        """
+        left, bottom = self._inside(corner)
+        right, top = self._inside([c + side for c in corner])
+        self._pygame.draw.rect(self._surface, WALL, (left, top, right - left + 1, bottom - top + 1))
+
+    def agent(self, position: Point, reached: bool = False, radius: float = 0.02) -> None:
+        """Draw the agent as a disc, with a bright middle once it has reached its goal.
+
+        Args:
+            position: Its centre.
+            reached: Whether it is where it shall be.
+            radius: Its radius.
+        """
+        self._disc(position, radius, AGENT, reached)
+
+    def puck(self, position: Point, radius: float, reached: bool = False) -> None:
+        """Draw an object that shall be moved as a disc, with a bright middle once it has reached its goal.
+
+        Args:
+            position: Its centre.
+            radius: Its radius.
+            reached: Whether it is where it shall be.
+        """
+        self._disc(position, radius, OBJECT, reached)
+
+    def _disc(self, position: Point, radius: float, colour: tuple[int, int, int], reached: bool) -> None:
+        centre, pixels = self._inside(position), max(2, self._length(radius))
+        self._pygame.draw.circle(self._surface, REACHED if reached else colour, centre, pixels)
+        if reached:
+            self._pygame.draw.circle(self._surface, BACKGROUND, centre, max(1, pixels // 2))
+
+    def trail(self, path: Sequence[Point], colour: tuple[int, int, int] = AGENT) -> None:
+        """Draw the way of the agent or of an object, in a lighter tint of its colour.
+
+        Args:
+            path: Places passed, the first one first.
+            colour: Colour of what went this way.
+        """
+        tint = tuple((part + paper) // 2 for part, paper in zip(colour, BACKGROUND, strict=True))
+        pixels = [self._inside(place) for place in path]
+        if len(pixels) > 1:
+            self._pygame.draw.lines(self._surface, tint, False, pixels, self._width(0.006))
+        for pixel in pixels:
+            self._pygame.draw.circle(self._surface, tint, pixel, self._width(0.006))
 
     def goal(self, position: Point, radius: float) -> None:
         """Draw the goal as a cross in a ring of its success radius."""
         x, y = self._inside(position)
         draw, arm = self._pygame.draw, self._width(0.014)
-        pixels = max(2, round(radius * self._size * (1 - 2 * _MARGIN)))
-        draw.circle(self._surface, GOAL, (x, y), pixels, self._width(0.007))
+        draw.circle(self._surface, GOAL, (x, y), max(2, self._length(radius)), self._width(0.007))
         draw.line(self._surface, GOAL, (x - arm, y), (x + arm, y), self._width(0.007))
         draw.line(self._surface, GOAL, (x, y - arm), (x, y + arm), self._width(0.007))
 
@@ -134,10 +179,13 @@ class Canvas:
 
     def _font(self, pixels: float) -> Any:
         self._pygame.font.init()
-        return self._pygame.font.Font(None, max(8, round(1.3 * pixels)))
+        return self._pygame.font.Font(None, max(16, round(1.3 * pixels)))
 
     def _width(self, share: float) -> int:
         return max(1, round(share * self._size))
+
+    def _length(self, inside: float) -> int:
+        return round(inside * self._size * (1 - 2 * _MARGIN))
 
     def _pixel(self, point: Point) -> tuple[int, int]:
         x, y = (float(c) * (self._size - 1) for c in point)
@@ -161,36 +209,73 @@ def _grid(count: int, width: int, height: int) -> tuple[int, int]:
     return columns, max(1, side(columns))
 
 
+@dataclass(frozen=True)
+class Keys:
+    """What the keyboard did, by pygame's names of the keys: ``"left"``, ``"3"``, ``"escape"``.
+
+    Attributes:
+        pressed: Keys that went down since the last look, in their order.
+        held: Keys that are down now.
+        closed: Whether the window was asked to close.
+    """
+
+    pressed: tuple[str, ...]
+    held: frozenset[str]
+    closed: bool
+
+
 class Window:
     """The window of `human` mode. pygame has one, which all environments of a process share.
 
-    Args:
-        caption: Title of the window.
-        fps: Frames shown a second; `show` waits for the time to come.
+    Raises:
+        RuntimeError: There is no display.
     """
 
     _open: int = 0
 
-    def __init__(self, caption: str, fps: int) -> None:
+    def __init__(self) -> None:
         self._pygame = require_pygame()
-        self._pygame.display.init()
+        try:
+            self._pygame.display.init()
+        except self._pygame.error as error:
+            raise RuntimeError(
+                f'cannot open a window: {error}; render_mode="rgb_array" needs no display'
+            ) from error
         self._clock = self._pygame.time.Clock()
-        self._caption = caption
-        self._fps = fps
+        self._held: set[str] = set()
         Window._open += 1
 
-    def show(self, frame: np.ndarray) -> None:
-        """Show a picture, (H, W, 3) uint8."""
+    def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
+        """Show a picture.
+
+        Args:
+            picture: (H, W, 3) uint8.
+            caption: Title of the window.
+            fps: Pictures shown a second; the call waits for the time to come.
+        """
         display = self._pygame.display
-        surface = self._pygame.surfarray.make_surface(frame.swapaxes(0, 1))
+        surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))
         screen = display.get_surface()
         if screen is None or screen.get_size() != surface.get_size():
             screen = display.set_mode(surface.get_size())
-        display.set_caption(self._caption)
+        display.set_caption(caption)
         screen.blit(surface, (0, 0))
         self._pygame.event.pump()
         display.flip()
-        self._clock.tick(self._fps)
+        self._clock.tick(fps)
+
+    def keys(self) -> Keys:
+        """Look at the keyboard."""
+        pygame, pressed, closed = self._pygame, [], False
+        for event in pygame.event.get((pygame.KEYDOWN, pygame.KEYUP, pygame.QUIT)):
+            if event.type == pygame.QUIT:
+                closed = True
+            elif event.type == pygame.KEYDOWN:
+                pressed.append(pygame.key.name(event.key))
+                self._held.add(pressed[-1])
+            else:
+                self._held.discard(pygame.key.name(event.key))
+        return Keys(tuple(pressed), frozenset(self._held), closed)
 
     def close(self) -> None:
         """Close the window, unless another environment still shows in it."""

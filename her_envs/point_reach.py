@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.task import Array, GoalTask, State
+from her_envs.point_goal import PointGoalTask, goal_spaces
+from her_envs.task import Array, Point, State
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
 
 
-class PointReach(GoalTask):
+class PointReach(PointGoalTask):
     """A point without velocity in the unit square.
 
     State: the position, float32 (2,) in [0, 1].
@@ -32,20 +33,13 @@ class PointReach(GoalTask):
     terminate_on_success = False
 
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
-        # The upper bound keeps a start away from any goal possible: a corner is at least 0.7 away.
-        if not 0 < success_radius <= 0.5:
-            raise ValueError(f"success_radius must lie in (0, 0.5], got {success_radius!r}")
+        # A larger radius would cover the whole square from its middle; a corner is 0.7 away.
+        super().__init__(success_radius, largest_radius=0.5)
         if not 0 < step_size <= 1:
             raise ValueError(f"step_size must lie in (0, 1], got {step_size!r}")
-        self.success_radius = float(success_radius)
-        self._squared_radius = np.float32(success_radius) ** 2
         self._step_size = np.float32(step_size)
         square = spaces.Box(0.0, 1.0, (2,), np.float32)
-        self.observation_space = spaces.Dict({
-            "observation": square,
-            "achieved_goal": square,
-            "desired_goal": square,
-        })
+        self.observation_space = goal_spaces(square, goal=square)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
@@ -68,17 +62,9 @@ class PointReach(GoalTask):
             "desired_goal": state["goal"].copy(),
         }
 
-    def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Whether the points are within ``success_radius`` of each other.
-
-        Compares squares: a square root may round differently in NumPy and torch and move the threshold.
-        """
-        return _squared_distance(achieved_goal, desired_goal) <= self._squared_radius
-
-    def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Euclidean distance [side lengths of the square]."""
-        # The added axis makes one goal take the same code path as a batch, to the last bit.
-        return (_squared_distance(achieved_goal, desired_goal)[None] ** np.float32(0.5))[0]
+    def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
+        """Return the place of the point."""
+        return (state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
         """Draw the square, the goal with its success radius, and the point."""
@@ -86,7 +72,3 @@ class PointReach(GoalTask):
         canvas.frame()
         canvas.goal(goal, self.success_radius)
         canvas.agent(position, reached=bool(self.success(position, goal)))
-
-
-def _squared_distance(achieved_goal: Array, desired_goal: Array) -> Array:
-    return ((achieved_goal - desired_goal) ** 2).sum(-1)

@@ -1,7 +1,8 @@
 """GoalTask: the mathematics of one goal-conditioned task, over a batch, with no Gymnasium machinery in it.
 
-To write a task, subclass `GoalTask` and answer six questions; `her_envs.TaskEnv` turns the answers into an
-environment with rewards, seeding, time limit, termination and pictures. `point_reach.py` is an example.
+To write a task, subclass `GoalTask` and answer six questions; `her_envs.TaskEnv` and `her_envs.TaskVectorEnv`
+turn the answers into environments with rewards, seeding, time limit, termination and pictures.
+`point_reach.py` is an example, and docs/write_a_task.md goes through another one.
 
 Rewards follow from `success` and `distance` alone, so they cannot disagree with them. Both must work on
 NumPy arrays and on torch tensors, for any number of leading axes: use operators, and methods that both have.
@@ -31,6 +32,10 @@ ONE = np.float32(1)
 """Multiplying by it turns booleans into float32, in NumPy and in torch alike."""
 
 _ZERO = np.float32(0)
+_MINUS_ONE = np.float32(-1)
+
+Point: TypeAlias = Any
+"""Two numbers, x and y."""
 
 
 class GoalTask(ABC):
@@ -78,6 +83,18 @@ class GoalTask(ABC):
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
         """Draw environment ``index`` of ``state``."""
 
+    def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
+        """Places in the unit square whose way through the episode is drawn, the agent's first; none here."""
+        return ()
+
+    def start_error(self, state: State) -> str | None:
+        """Say why a start that reset options ask for cannot be, where the observation space does not tell.
+
+        Returns:
+            One sentence that names the option, ``'goal'`` or ``'state'``, or None for a possible start.
+        """
+        return None
+
     def reward(self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType) -> Array:
         """Reward of reaching ``achieved_goal`` when asked for ``desired_goal``.
 
@@ -91,8 +108,21 @@ class GoalTask(ABC):
             (...) float32, the shape of a goal's leading axes; () for one goal.
         """
         if reward_type == "sparse":
-            return self.success(achieved_goal, desired_goal) * ONE - ONE
+            return _sparse_reward(self.success(achieved_goal, desired_goal))
         return -self.distance(achieved_goal, desired_goal) + _ZERO  # the sum turns -0.0 into 0.0
+
+    def outcome(
+        self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType
+    ) -> tuple[Array, Array]:
+        """Return `success` and `reward` of a step, without working out success twice."""
+        success = self.success(achieved_goal, desired_goal)
+        if reward_type == "sparse":
+            return success, _sparse_reward(success)
+        return success, self.reward(achieved_goal, desired_goal, reward_type)
+
+
+def _sparse_reward(success: Array) -> Array:
+    return success + _MINUS_ONE
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

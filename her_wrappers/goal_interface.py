@@ -7,6 +7,7 @@ done here, once.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,7 +19,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from her_wrappers.trees import map_tree
+from her_wrappers.arguments import require_function
+from her_wrappers.trees import Path, leaf_arrays, leaf_spaces, map_tree
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
@@ -39,15 +41,12 @@ class GoalInterface:
         compute_reward: Rewards of a batch of goals.
         compute_terminated: Terminations of a batch of goals, or None where the environment has no such
             function.
-        terminated_row_by_row: Whether the environment's ``compute_terminated`` knows single goals only, so
-            that a batch costs as many calls as it has rows.
     """
 
     observation_space: spaces.Dict
     action_space: spaces.Space[Any]
     compute_reward: GoalFunction
     compute_terminated: GoalFunction | None = None
-    terminated_row_by_row: bool = False
 
     @classmethod
     def of(
@@ -76,22 +75,23 @@ class GoalInterface:
             array([ 0., -1.], dtype=float32)
         """
         observation_space, action_space = goal_spaces(env)
-        compute_reward = compute_reward or find_function(env, "compute_reward")
+        if compute_reward is None:
+            compute_reward = find_function(env, "compute_reward")
+        if compute_terminated is None:
+            compute_terminated = find_function(env, "compute_terminated")
         if compute_reward is None:
             raise ValueError(
                 f"{_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
                 "define it on the environment or pass compute_reward="
             )
-        terminated, row_by_row = batched_terminated(
-            compute_terminated or find_function(env, "compute_terminated"), observation_space["achieved_goal"]
-        )
-        return cls(
-            observation_space,
-            action_space,
-            _require_callable("compute_reward", compute_reward),
-            terminated,
-            row_by_row,
-        )
+        require_function("compute_reward", compute_reward)
+        terminated = batched_terminated(compute_terminated, observation_space["achieved_goal"])
+        return cls(observation_space, action_space, compute_reward, terminated)
+
+    @property
+    def terminated_row_by_row(self) -> bool:
+        """Whether ``compute_terminated`` knows single goals only: a batch costs a call for each row."""
+        return isinstance(self.compute_terminated, RowByRow)
 
 
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
@@ -128,7 +128,7 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
             "add it to the space and to what reset() and step() return"
         )
     achieved, desired = space["achieved_goal"], space["desired_goal"]
-    if (achieved.shape, achieved.dtype) != (desired.shape, desired.dtype):
+    if _shapes(achieved) != _shapes(desired):
         raise ValueError(
             f"achieved_goal and desired_goal must have one shape and dtype, got {achieved} and {desired}; "
             "use the same space for both"
@@ -136,9 +136,7 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
     return space
 
 
-def batched_terminated(
-    function: GoalFunction | None, goal_space: spaces.Space[Any]
-) -> tuple[GoalFunction | None, bool]:
+def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[Any]) -> GoalFunction | None:
     """Make ``compute_terminated`` answer for every row of a batch.
 
     It is probed with 2 and 3 goals: gymnasium-robotics' Fetch returns one False and its PointMaze one wrong
@@ -149,57 +147,102 @@ def batched_terminated(
         goal_space: Space of one goal.
 
     Returns:
-        The function for batches, None where it is absent or raises NotImplementedError, and whether it
-        calls ``function`` row by row.
+        The function for batches, a `RowByRow` where it knows single goals only, a `DecidedAtUse` where it
+        needs infos to answer at all, or None where it is absent or raises NotImplementedError.
 
     Raises:
-        TypeError: ``function`` is not callable.
+        TypeError: ``function`` is not callable with three arguments.
         ValueError: A batch of N goals gets neither one answer nor N.
     """
-    if function is None:
-        return None, False
-    _require_callable("compute_terminated", function)
+    if function is None or isinstance(function, RowByRow | DecidedAtUse):
+        return function
+    require_function("compute_terminated", function)
     for count in (2, 3):
-        goals = batch_space(goal_space, count)
-        goals.seed(count)
         try:
-            shape = np.shape(function(goals.sample(), goals.sample(), [{} for _ in range(count)]))
+            shape = _probe(function, goal_space, count)
         except NotImplementedError:
-            return None, False
+            return None
         except Exception:
-            shape = ()
+            known = _knows_single_goals(function, goal_space)
+            return RowByRow(function) if known else DecidedAtUse(function)
         if shape == ():
-            return _row_by_row(function), True
+            return RowByRow(function)
         if shape != (count,):
             raise ValueError(
                 f"compute_terminated must return shape ({count},) for {count} goals, got {shape}; "
                 "reduce over the goal's own axes only"
             )
-    return function, False
+    return function
 
 
-def _row_by_row(function: GoalFunction) -> GoalFunction:
-    warned = False
+def _probe(function: GoalFunction, goal_space: spaces.Space[Any], count: int | None) -> tuple[int, ...]:
+    """Return the shape of the answer for ``count`` goals, or for a single one."""
+    space = copy.deepcopy(goal_space) if count is None else batch_space(goal_space, count)
+    space.seed(count or 1)
+    infos: Any = {} if count is None else [{} for _ in range(count)]
+    return np.shape(function(space.sample(), space.sample(), infos))
 
-    def batched(achieved_goal: Any, desired_goal: Any, info: Any) -> np.ndarray:
-        nonlocal warned
+
+def _knows_single_goals(function: GoalFunction, goal_space: spaces.Space[Any]) -> bool:
+    """Whether a function that raised on a batch answers for a single goal.
+
+    Raises:
+        TypeError: It cannot be called like ``compute_terminated``.
+    """
+    try:
+        return _probe(function, goal_space, None) == ()
+    except TypeError as error:
+        raise TypeError(
+            f"compute_terminated must be a function of (achieved_goal, desired_goal, info): {error}"
+        ) from error
+    except Exception:
+        return False
+
+
+class RowByRow:
+    """A function of single goals, called once for each row of a batch.
+
+    Args:
+        function: ``(achieved_goal, desired_goal, info) -> bool`` of one goal.
+    """
+
+    def __init__(self, function: GoalFunction) -> None:
+        self._function = function
+        self._warned = False
+
+    def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> np.ndarray:
+        """Return (B,) bools; the first time, warn of the cost."""
         infos = _info_rows(info, _count(achieved_goal))
-        if not warned and len(infos) > 1:
-            warned = True
+        if not self._warned and len(infos) > 1:
+            self._warned = True
             warnings.warn(
                 "compute_terminated answers for single goals only, so it is called once for each row, "
                 f"{len(infos)} times for this batch; let it return one bool a row to be fast",
                 stacklevel=2,
             )
-        return np.array(
-            [
-                bool(function(_row(achieved_goal, i), _row(desired_goal, i), row_info))
-                for i, row_info in enumerate(infos)
-            ],
-            dtype=bool,
-        )
+        rows = ((_row(achieved_goal, i), _row(desired_goal, i), row) for i, row in enumerate(infos))
+        return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
-    return batched
+
+class DecidedAtUse:
+    """A function that needs the infos of real steps: whether it knows batches shows at its first call.
+
+    Args:
+        function: ``(achieved_goal, desired_goal, info)`` -> (B,) bool or one bool.
+    """
+
+    def __init__(self, function: GoalFunction) -> None:
+        self._function = function
+        self._batched: GoalFunction | None = None
+
+    def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Return (B,) bools."""
+        if self._batched is None:
+            self._batched = RowByRow(self._function)
+            with contextlib.suppress(Exception):  # whatever a scalar function raises on a batch
+                if np.shape(self._function(achieved_goal, desired_goal, info)) != ():
+                    self._batched = self._function
+        return self._batched(achieved_goal, desired_goal, info)
 
 
 def _info_rows(info: Any, count: int) -> list[Any]:
@@ -211,19 +254,15 @@ def _info_rows(info: Any, count: int) -> list[Any]:
 
 def _count(goals: Any) -> int:
     """Return the number of rows."""
-    while isinstance(goals, dict | tuple):
-        goals = next(iter(goals.values() if isinstance(goals, dict) else goals))
-    return len(goals)
+    return len(leaf_arrays(goals)[0])
+
+
+def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:
+    return {path: (leaf.shape, leaf.dtype) for path, leaf in leaf_spaces(space).items()}
 
 
 def _row(goals: Any, i: int) -> Any:
     return map_tree(lambda rows: rows[i], goals)
-
-
-def _require_callable(name: str, function: Any) -> GoalFunction:
-    if not callable(function):
-        raise TypeError(f"{name} must be a function of (achieved_goal, desired_goal, info), got {function!r}")
-    return function  # type: ignore[no-any-return] # its signature shows when it is called
 
 
 def find_function(env: AnyEnv, name: str) -> Any:
@@ -240,23 +279,23 @@ def _find_in_sub_environments(vector_env: Any, name: str) -> Any:
     if isinstance(vector_env, gym.vector.SyncVectorEnv):
         return find_function(vector_env.envs[0], name)
     local = _local_copy(vector_env)
-    if local is not None:
-        return find_function(local, name)
-    if hasattr(vector_env, "call") and all(vector_env.call("has_wrapper_attr", name)):
-        return lambda *goals_and_info: vector_env.call(name, *goals_and_info)[0]
-    return None
+    return None if local is None else find_function(local, name)
 
 
-def _local_copy(env: gym.vector.VectorEnv[Any, Any, Any]) -> gym.Env[Any, Any] | None:
-    """Make one environment like those behind ``env``: asking a worker process would cost far more."""
-    if env.spec is None:
-        return None
-    spec = copy.deepcopy(env.spec)
-    spec.kwargs.pop("render_mode", None)
+def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
+    """Make one environment like those behind ``vector_env``.
+
+    Asking the worker processes by ``call`` would cost far more, and a function that raises there ends them.
+    """
+    makers = getattr(vector_env, "env_fns", None)
     try:
-        return gym.make(spec, disable_env_checker=True)
+        if makers:
+            return makers[0]()  # type: ignore[no-any-return] # AsyncVectorEnv does not say what it keeps
+        if vector_env.spec is not None:
+            return gym.make(vector_env.spec.id, disable_env_checker=True, **vector_env.spec.kwargs)
     except Exception:
         return None
+    return None
 
 
 def _name(env: AnyEnv) -> str:

@@ -47,10 +47,23 @@ def path_name(path: Path) -> str:
     return "/".join(map(str, path))
 
 
-def leaf_at(tree: Tree, path: Path) -> Any:
-    """Return the leaf that ``path`` leads to."""
-    for key in path:
-        tree = tree[key]
+def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
+    """Return the leaf that ``path`` leads to.
+
+    Args:
+        tree: A value as a user or an environment gave it.
+        path: Where the leaf should be.
+        label: What the tree is, for the message.
+        where: Where it was found, for the message.
+
+    Raises:
+        ValueError: There is no such leaf.
+    """
+    try:
+        for key in path:
+            tree = tree[key]
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"{path_name((label, *path))} is missing {where}") from error
     return tree
 
 
@@ -72,7 +85,9 @@ def map_tree(function: Callable[[np.ndarray], Any], tree: Tree) -> Tree:
     return function(tree)
 
 
-def as_leaf(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def as_leaf(
+    name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, rounding: bool = False
+) -> np.ndarray:
     """Return ``value`` as an array of the given shape and dtype, which may be ``value`` itself.
 
     Args:
@@ -80,11 +95,17 @@ def as_leaf(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any])
         value: Anything that NumPy takes for an array.
         shape: Shape it must have.
         dtype: Dtype it gets, if that loses nothing.
+        rounding: Whether floats may be rounded to shorter ones.
 
     Raises:
         ValueError: The shape differs, or a cast to ``dtype`` would change values.
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} must be an array of shape {shape}, got {type(value).__name__}: {error}"
+        ) from error
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     if array.dtype == dtype:
@@ -93,7 +114,11 @@ def as_leaf(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any])
         raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
     with np.errstate(all="ignore"):  # what does not fit shows in the comparison
         cast = array.astype(dtype)
-    if not np.array_equal(cast, array, equal_nan=True):
+        back = cast.astype(array.dtype)
+    rounded = rounding and array.dtype.kind == "f" and np.dtype(dtype).kind == "f"
+    if rounded and np.array_equal(np.isfinite(cast), np.isfinite(array)):
+        return cast
+    if not np.array_equal(back, array, equal_nan=array.dtype.kind == "f"):
         raise ValueError(
             f"{name} must have dtype {dtype}, got {array.dtype} with values that it cannot hold; "
             f"return {dtype} or declare {array.dtype} in the space"

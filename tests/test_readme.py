@@ -16,12 +16,7 @@ def test_the_example_prints_what_the_readme_shows(tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    # the actions are not seeded, so the shares vary
-    numbers = [float(number) for number in re.findall(r"[\d.]+(?=%)", result.stdout)]
-    shown = [float(number) for number in re.findall(r"[\d.]+(?=%)", output)]
-    assert re.sub(r"[\d.]+%", "", result.stdout) == re.sub(r"[\d.]+%", "", output)
-    assert numbers[0] < 4
-    assert abs(numbers[1] - shown[1]) < 3
+    assert result.stdout == output
 
 
 def test_every_link_leads_somewhere():

@@ -32,7 +32,7 @@ class DQN:
         seed: Seeds the weights and the exploration.
 
     Raises:
-        TypeError: The actions are not Discrete.
+        TypeError: The actions are not Discrete, or the observations or goals no vectors.
     """
 
     def __init__(
@@ -48,6 +48,9 @@ class DQN:
     ) -> None:
         if not isinstance(action_space, spaces.Discrete):
             raise TypeError(f"DQN needs Discrete actions, got {action_space}")
+        for key in ("observation", "desired_goal"):
+            if len(observation_space[key].shape or ()) != 1:
+                raise TypeError(f"DQN needs vectors as {key}, got {observation_space[key]}")
         inputs = sum(spaces.flatdim(observation_space[key]) for key in ("observation", "desired_goal"))
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -56,7 +59,7 @@ class DQN:
             )
         self._target = copy.deepcopy(self._network).requires_grad_(False)
         self._optimizer = torch.optim.Adam(self._network.parameters(), learning_rate)
-        self._num_actions = int(action_space.n)
+        self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
         self._gamma = gamma
         self._tau = tau
         self._rng = np.random.default_rng(seed)
@@ -70,9 +73,9 @@ class DQN:
             epsilon: How often to explore.
         """
         if epsilon and self._rng.random() < epsilon:
-            return int(self._rng.integers(self._num_actions))
+            return self._first_action + int(self._rng.integers(self._num_actions))
         seen = np.concatenate([observation["observation"], observation["desired_goal"]], dtype=np.float32)
-        return int(self._network(torch.from_numpy(seen)).argmax())
+        return self._first_action + int(self._network(torch.from_numpy(seen)).argmax())
 
     def update(self, batch: Batch) -> float:
         """Take one step of gradient descent.
@@ -90,7 +93,8 @@ class DQN:
             value = self._target(after).gather(1, best).squeeze(1)
             target = batch.rewards + self._gamma * value * ~batch.terminations
             target = target.clamp(-1 / (1 - self._gamma), 0)
-        chosen = self._network(_inputs(batch.observations)).gather(1, batch.actions.unsqueeze(1)).squeeze(1)
+        taken = (batch.actions - self._first_action).unsqueeze(1)
+        chosen = self._network(_inputs(batch.observations)).gather(1, taken).squeeze(1)
         loss = nn.functional.mse_loss(chosen, target)
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call] # torch does not annotate it

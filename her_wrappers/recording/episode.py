@@ -25,9 +25,11 @@ class Episode:
         terminated: Whether the task ended at the last step.
         truncated: Whether the episode was cut short there, by a limit or by whoever recorded it.
         infos: (T, ...) arrays of the infos that were asked for.
-        reset_info: Those of them that ``reset`` gave already.
+        reset_info: Those of them that came with the first state: from ``reset``, or from the step at which an
+            endless episode was cut.
 
     Raises:
+        TypeError: A flag is no bool.
         ValueError: The arrays do not describe at least one step of one episode.
     """
 
@@ -40,8 +42,14 @@ class Episode:
     reset_info: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if np.ndim(self.rewards) != 1 or len(self.rewards) == 0:
-            raise ValueError(f"rewards must have shape (T,) with T >= 1, got {np.shape(self.rewards)}")
+        rewards = np.asarray(self.rewards)
+        if rewards.ndim != 1 or len(rewards) == 0:
+            raise ValueError(f"rewards must have shape (T,) with T >= 1, got {rewards.shape}")
+        if rewards.dtype.kind not in "biuf":
+            raise ValueError(f"rewards must hold numbers, got {rewards.dtype}")
+        for name in ("terminated", "truncated"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise TypeError(f"{name} must be one bool, of the last step, got {getattr(self, name)!r}")
         _require_rows("observations", self.observations, len(self) + 1)
         _require_rows("actions", self.actions, len(self))
         _require_rows("infos", self.infos, len(self))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
+from her_wrappers.arguments import require_count, require_keys
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.staging import StagingArea
 
@@ -21,20 +22,19 @@ Sink: TypeAlias = Callable[[Episode], object]
 class SinkError(RuntimeError):
     """A sink raised. The other sinks were served, and the recorder is ready to go on.
 
-    Attributes:
+    Args:
+        message: What happened.
         episode: The episode that the sink was given.
         result: What ``step`` would have returned; None when the episode ended by ``reset`` or ``close``.
     """
 
-    def __init__(
-        self, sink: Sink, episode: Episode, result: tuple[Any, ...] | None, error: Exception
-    ) -> None:
-        super().__init__(
-            f"{getattr(sink, '__qualname__', sink)} raised {type(error).__name__} on an episode of "
-            f"{len(episode)} steps: {error}"
-        )
+    def __init__(self, message: str, episode: Episode, result: tuple[Any, ...] | None) -> None:
+        super().__init__(message, episode, result)  # all of them, so that the error can be pickled
         self.episode = episode
         self.result = result
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
@@ -54,8 +54,9 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             next episode from there. The environment is not reset: this cuts endless tasks.
 
     Raises:
-        TypeError: ``env`` is no single environment, a sink is not callable, or a space holds no arrays.
-        ValueError: ``max_episode_steps`` is below 1.
+        TypeError: ``env`` is no single environment, a sink is not callable, ``info_keys`` is one string, or a
+            space holds no arrays.
+        ValueError: ``max_episode_steps`` is no whole number of at least 1.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -84,12 +85,14 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         for sink in sinks:
             if not callable(sink):
                 raise TypeError(f"a sink must be callable with an Episode, got {sink!r}")
-        if max_episode_steps is not None and max_episode_steps < 1:
-            raise ValueError(f"max_episode_steps must be >= 1, got {max_episode_steps}")
+        if max_episode_steps is not None:
+            max_episode_steps = require_count("max_episode_steps", max_episode_steps, at_least=1)
         super().__init__(env)
         self._sinks = sinks
         self._max_episode_steps = max_episode_steps
-        self._staging = StagingArea(env.observation_space, env.action_space, info_keys=info_keys)
+        self._staging = StagingArea(
+            env.observation_space, env.action_space, info_keys=require_keys("info_keys", info_keys)
+        )
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override] # a property in gym.Wrapper too
@@ -116,17 +119,18 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         Raises:
             gymnasium.error.ResetNeeded: There is no episode under way.
             SinkError: A sink raised; the error has the five values and the episode.
-            ValueError: The action, the observation, the reward or an info cannot be recorded. If the
-                environment has moved, the episode up to here is handed over and a reset is needed.
+            ValueError: The action cannot be recorded; the environment did not get it. Or the observation, the
+                reward or an info cannot: after this, as after any error of the environment itself, the
+                episode up to here has been handed over and a reset is needed.
         """
         if not self._staging.is_open(0):
             raise ResetNeeded("no episode is being recorded; call reset() before step()")
         self._staging.act(0, action)
-        result = self.env.step(action)
-        observation, reward, terminated, truncated, info = result
         try:
+            result = self.env.step(action)
+            observation, reward, terminated, truncated, info = result
             self._staging.observe(0, reward, observation, info)
-        except ValueError:
+        except BaseException:  # whatever it is, the environment may have moved without being seen
             self._interrupt()
             raise
         if terminated or truncated:
@@ -154,12 +158,13 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         self._staging.forget(0)
 
     def _hand_over(self, episode: Episode, result: tuple[Any, ...] | None) -> None:
-        failed: list[tuple[Sink, Exception]] = []
+        failed: list[tuple[str, Exception]] = []
         for sink in self._sinks:
             try:
                 sink(episode)
             except Exception as error:
-                failed.append((sink, error))
+                failed.append((getattr(sink, "__qualname__", repr(sink)), error))
         if failed:
-            first_sink, first_error = failed[0]
-            raise SinkError(first_sink, episode, result, first_error) from first_error
+            what = "; ".join(f"{name} raised {type(error).__name__}: {error}" for name, error in failed)
+            message = f"on an episode of {len(episode)} steps {what}"
+            raise SinkError(message, episode, result) from failed[0][1]

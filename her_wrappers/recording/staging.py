@@ -6,6 +6,7 @@ Values are copied the moment they arrive, so environments that reuse their array
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from gymnasium import spaces
 
@@ -67,20 +68,32 @@ class StagingArea:
         """Open an episode with its first state; one that was open there is forgotten.
 
         Raises:
-            ValueError: The observation does not lie in its space.
+            ValueError: The observation does not fit its space, or an info is of a kind that cannot be kept.
         """
         self._lengths[row] = -1
         self._observations.write(row, 0, observation)
-        self._reset_infos[row] = {key: np.array(info[key]) for key in self._infos if key in info}
+        self._reset_infos[row] = {
+            key: _as_info(key, info[key], "reset") for key in self._infos if key in info
+        }
         for values in self._infos.values():
             values[row].clear()
         self._lengths[row] = 0
+
+    def require_continuation(self, row: int, observation: Tree) -> None:
+        """Refuse an observation that is not the latest one of the open episode.
+
+        Raises:
+            ValueError: It is another, or does not fit its space.
+        """
+        difference = self._observations.difference(row, self._lengths[row], observation)
+        if difference:
+            raise ValueError(f"obs does not follow on the next_obs before: {difference}")
 
     def act(self, row: int, action: Tree) -> None:
         """Note the action of the step that comes; it counts once `observe` has seen the outcome.
 
         Raises:
-            ValueError: The action does not fit its space.
+            ValueError: The action does not fit its space; floats may be rounded.
         """
         length = self._lengths[row]
         if length + 1 >= self._capacity:
@@ -91,31 +104,20 @@ class StagingArea:
         """Add the outcome of the step to the open episode.
 
         Raises:
-            ValueError: The observation does not lie in its space, the reward is not a number, or an info
-                is missing. The episode stays as it was.
+            ValueError: The observation does not fit its space, the reward is not a number, or an info is
+                missing or cannot be kept. The episode stays as it was.
         """
         length = self._lengths[row]
-        if np.ndim(reward) != 0:
-            raise ValueError(f"reward must be one number, got {reward!r} at step {length}")
-        missing = [key for key in self._infos if key not in info]
-        if missing:
-            raise ValueError(f"info has no {missing[0]!r} at step {length}; it has {sorted(info)}")
-        self._rewards[row, length] = reward
+        number = as_reward(reward, length)
+        infos = {key: self._next_info(key, row, info) for key in self._infos}
         self._observations.write(row, length + 1, observation)
-        for key, values in self._infos.items():
-            values[row].append(np.array(info[key]))
+        self._rewards[row, length] = number
+        for key, value in infos.items():
+            self._infos[key][row].append(value)
         self._lengths[row] = length + 1
 
-    def last(self, row: int, key: str) -> Tree:
-        """Return one entry of the latest observation in ``row``, as a view."""
-        return self._observations.at(row, self._lengths[row])[key]
-
     def finish(self, row: int, *, terminated: bool, truncated: bool) -> Episode:
-        """Close the open episode and return it, in memory of its own.
-
-        Raises:
-            ValueError: The values of an info cannot be made one array.
-        """
+        """Close the open episode and return it, in memory of its own."""
         length = self._lengths[row]
         self._lengths[row] = -1
         return Episode(
@@ -124,13 +126,26 @@ class StagingArea:
             rewards=self._rewards[row, :length].copy(),
             terminated=bool(terminated),
             truncated=bool(truncated),
-            infos={key: _as_column(key, values[row]) for key, values in self._infos.items()},
+            infos={key: np.stack(values[row]) for key, values in self._infos.items()},
             reset_info=self._reset_infos[row],
         )
 
     def forget(self, row: int) -> None:
         """Close the open episode in ``row``, if there is one, and drop it."""
         self._lengths[row] = -1
+
+    def _next_info(self, key: str, row: int, info: Mapping[str, Any]) -> np.ndarray:
+        length, earlier = self._lengths[row], self._infos[key][row]
+        if not isinstance(info, Mapping) or key not in info:
+            has = sorted(info) if isinstance(info, Mapping) else info
+            raise ValueError(f"info has no {key!r} at step {length}; it has {has}")
+        value = _as_info(key, info[key], f"step {length}")
+        if earlier and _kind(value) != _kind(earlier[0]):
+            raise ValueError(
+                f"info {key!r} must keep its shape and kind within an episode, "
+                f"got {_kind(earlier[0])} and then {_kind(value)} at step {length}"
+            )
+        return value
 
     def _grow(self) -> None:
         self._capacity *= 2
@@ -143,6 +158,7 @@ class _Columns:
     """The leaves of one space, each as an array (rows, capacity, ...)."""
 
     def __init__(self, name: str, space: spaces.Space[Any], rows: int, capacity: int) -> None:
+        self._name = name
         self._space = space
         self._leaves: list[tuple[Path, str, tuple[int, ...], np.dtype[Any]]] = []
         self._arrays: list[np.ndarray] = []
@@ -152,22 +168,37 @@ class _Columns:
             self._arrays.append(np.empty((rows, capacity, *shape), dtype))
 
     def write(self, row: int, t: int, tree: Tree, *, rounding: bool = False) -> None:
-        """Copy a tree to ``t``; ``rounding`` permits float64 for float32 and the like.
+        """Copy a tree to ``t``.
 
         Raises:
             ValueError: A leaf is missing, or does not fit its space.
         """
-        for (path, name, shape, dtype), array in zip(self._leaves, self._arrays, strict=True):
-            try:
-                value = leaf_at(tree, path)
-            except (KeyError, IndexError, TypeError) as error:
-                raise ValueError(f"{name} is missing at step {t}") from error
-            if rounding and np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):
-                value = np.asarray(value).astype(dtype, copy=False)
-            array[row, t] = as_leaf(f"{name} at step {t}", value, shape, dtype)
+        for array, value in zip(self._arrays, self._values(t, tree, rounding=rounding), strict=True):
+            array[row, t] = value
 
-    def at(self, row: int, t: int) -> Tree:
-        return self._tree([array[row, t] for array in self._arrays])
+    def difference(self, row: int, t: int, tree: Tree) -> str:
+        """Say where a tree differs from the one at ``t``, or return an empty text.
+
+        Raises:
+            ValueError: A leaf is missing, or does not fit its space.
+        """
+        values = self._values(t, tree, rounding=False)
+        for (_, name, _, dtype), array, value in zip(self._leaves, self._arrays, values, strict=True):
+            if not np.array_equal(array[row, t], value, equal_nan=dtype.kind == "f"):
+                return f"{name} is {value}, was {array[row, t]}"
+        return ""
+
+    def _values(self, t: int, tree: Tree, *, rounding: bool) -> list[np.ndarray]:
+        return [
+            as_leaf(
+                f"{name} at step {t}",
+                leaf_at(tree, path, self._name, f"at step {t}"),
+                shape,
+                dtype,
+                rounding=rounding,
+            )
+            for path, name, shape, dtype in self._leaves
+        ]
 
     def rows(self, row: int, count: int) -> Tree:
         return self._tree([array[row, :count].copy() for array in self._arrays])
@@ -186,11 +217,36 @@ def _grown(array: np.ndarray, capacity: int) -> np.ndarray:
     return larger
 
 
-def _as_column(key: str, values: list[np.ndarray]) -> np.ndarray:
-    shapes = {value.shape for value in values}
-    if len(shapes) > 1:
-        raise ValueError(f"info {key!r} must keep its shape within an episode, got {sorted(shapes)}")
-    column = np.stack(values)
-    if column.dtype == object:
-        raise ValueError(f"info {key!r} must be numbers or strings, got {values[0]!r}")
-    return column
+def as_reward(reward: Any, step: int) -> float:
+    """Return a reward as a float.
+
+    Raises:
+        ValueError: It is not one number.
+    """
+    try:
+        number = np.asarray(reward)
+    except (TypeError, ValueError, RuntimeError):
+        number = np.asarray(None)
+    if number.shape != () or number.dtype.kind not in "biuf":
+        raise ValueError(f"reward must be one number, got {reward!r} at step {step}")
+    return float(number)
+
+
+def _as_info(key: str, value: Any, where: str) -> np.ndarray:
+    """Return a copy of an info.
+
+    Raises:
+        ValueError: It is neither numbers nor strings.
+    """
+    try:
+        array = np.array(value)
+    except (TypeError, ValueError, RuntimeError):
+        array = np.array(None)
+    if array.dtype.kind not in "biufUS":
+        raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} at {where}")
+    return array
+
+
+def _kind(value: np.ndarray) -> str:
+    """Return what the values of one info have in common."""
+    return f"{'strings' if value.dtype.kind in 'US' else 'numbers'} of shape {value.shape}"

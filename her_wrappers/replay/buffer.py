@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from her_wrappers.arguments import require_count, require_function, require_keys
 from her_wrappers.goal_interface import GoalInterface, goal_spaces, require_goal_space
-from her_wrappers.recording.staging import StagingArea
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.staging import StagingArea, as_reward
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.infos import InfoFormat, InfoLayout
-from her_wrappers.replay.rewards import batch_rewards, warn_of_other_rewards
-from her_wrappers.replay.shares import Shares, require_count
+from her_wrappers.replay.rewards import batch_rewards, rewards_agree, warn_of_other_rewards
+from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import Outcomes, make_termination
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
-    from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.goal_selection import Strategy
     from her_wrappers.replay.shares import Choice
     from her_wrappers.replay.storage import EncodedEpisode, Steps
@@ -48,7 +49,7 @@ class HindsightReplayBuffer:
     records at first, and for more once episodes are so short on average that they need it. An observation
     that is the achieved goal, as images are, is stored once for both.
 
-    The buffer may be used from several threads.
+    Several threads may add episodes and sample; only one of them may add transitions by `add`.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
@@ -120,17 +121,20 @@ class HindsightReplayBuffer:
                 "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
                 "pass compute_reward=, or n_sampled_goal=0 for plain replay"
             )
-        self._compute_reward = compute_reward
-        self._termination = make_termination(
-            termination if self._shares.relabels else "keep", compute_terminated, goal_space["achieved_goal"]
+        if compute_reward is not None:
+            require_function("compute_reward", compute_reward)
+        self._compute_reward = compute_reward if self._shares.relabels else None
+        self._termination_choice = make_termination(
+            termination, compute_terminated, goal_space["achieved_goal"]
         )
         self._skip_trivial = skip_trivial
-        self._infos = InfoLayout(info_keys, info_format)
+        self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
         self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size, self._infos)
         self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._lock = threading.RLock()
-        self._episodes_to_check = CHECKED_EPISODES if self._shares.relabels else 0
+        self._episodes_to_check = 0
+        self._begin_learning()
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -197,21 +201,33 @@ class HindsightReplayBuffer:
             info: Where ``info_keys`` are found.
 
         Raises:
-            ValueError: A value lies outside its space, the reward is not finite, or ``obs`` does not follow
-                on the ``next_obs`` before; nothing is added. Or the episode that ends is refused by
-                `add_episode`; it is dropped.
+            TypeError: A flag is no bool; nothing is added.
+            ValueError: A value does not fit its space, the reward is not finite, ``obs`` does not follow on
+                the ``next_obs`` before, or the episode is longer than the buffer; nothing is added. Or the
+                episode that ends is refused by `add_episode`; it is dropped.
         """
         with self._lock:
-            if not np.isfinite(reward):
-                raise ValueError(f"reward must be a finite number, got {reward}")
-            if self._staging.length(0) < 1:
-                self._staging.begin(0, obs, info or {})
-            else:
-                self._require_continuation(obs)
+            length = max(0, self._staging.length(0))
+            _require_finite(as_reward(reward, length), length)
+            _require_flag("terminated", terminated)
+            _require_flag("truncated", truncated)
+            self._open(obs, length)
             self._staging.act(0, action)
             self._staging.observe(0, reward, next_obs, info or {})
             if terminated or truncated:
-                self.add_episode(self._staging.finish(0, terminated=terminated, truncated=truncated))
+                episode = self._staging.finish(0, terminated=bool(terminated), truncated=bool(truncated))
+                self.add_episode(episode)
+
+    def truncate_open_episode(self) -> None:
+        """End the open episode of `add` as truncated, if there is one: after an interruption, say.
+
+        Raises:
+            ValueError: `add_episode` refuses it; it is dropped.
+        """
+        with self._lock:
+            if self._staging.length(0) > 0:
+                self.add_episode(self._staging.finish(0, terminated=False, truncated=True))
+            self._staging.forget(0)
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, evicting the oldest ones as far as needed.
@@ -220,9 +236,13 @@ class HindsightReplayBuffer:
             episode: An episode of the buffer's spaces; it is copied.
 
         Raises:
-            ValueError: The episode is longer than the buffer, lies outside the spaces, or has a reward that
-                is not finite. Nothing is added or evicted.
+            TypeError: It is no `Episode`.
+            ValueError: The episode is longer than the buffer, does not fit the spaces, or has a reward that
+                is not finite; or ``compute_reward`` or ``compute_terminated`` answer wrongly. Nothing is
+                added or evicted.
         """
+        if not isinstance(episode, Episode):
+            raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
         with self._lock:
             if len(episode) > self.buffer_size:
                 raise ValueError(
@@ -305,10 +325,21 @@ class HindsightReplayBuffer:
             self._storage.verify()
 
     def clear(self) -> None:
-        """Drop everything stored, the open episode of `add` included."""
+        """Drop everything stored and learned, the open episode of `add` included; indices go on."""
         with self._lock:
             self._storage.clear()
             self._staging.forget(0)
+            self._begin_learning()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the lock behind: copies and pickles get one of their own."""
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a state, with a new lock."""
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
 
     def _draw_goals(self, steps: Steps, offsets: np.ndarray, ends: list[int]) -> np.ndarray:
         """Give the first steps, up to the last of ``ends``, goals from hindsight.
@@ -366,29 +397,55 @@ class HindsightReplayBuffer:
         infos = self._infos.rows(None if episode.infos is None else episode.infos[:-1], len(episode))
         reward, terminated = episode.records["reward"][:-1], np.zeros(len(episode), np.bool_)
         terminated[-1] = episode.segments["terminated"][-1]
-        if self._episodes_to_check:
-            computed = batch_rewards(compute_reward, achieved, desired, infos, len(episode))
-            warned = warn_of_other_rewards(reward, computed)
-            self._episodes_to_check = 0 if warned else self._episodes_to_check - 1
+
+        def rewards(goals: Tree) -> np.ndarray:
+            return batch_rewards(compute_reward, achieved, goals, infos, len(episode))
+
         other_reason = self._termination.learn(
-            Outcomes(achieved, desired, infos, reward, terminated, np.zeros_like(terminated)),
-            lambda: batch_rewards(compute_reward, achieved, achieved, infos, len(episode)),
+            Outcomes(achieved, desired, infos, reward, terminated, np.zeros_like(terminated)), rewards
         )
         episode.segments["other_reason"] = other_reason[-1]
+        if self._episodes_to_check:
+            computed = rewards(desired)
+            agrees = rewards_agree(reward, computed)
+            # Before the warning, which may be turned into an error: it is to come once.
+            self._episodes_to_check = self._episodes_to_check - 1 if agrees else 0
+            if not agrees:
+                warn_of_other_rewards(reward, computed)
 
-    def _require_continuation(self, obs: Mapping[str, Tree]) -> None:
-        for key in ("achieved_goal", "desired_goal"):
-            if key in obs and not _equal(obs[key], self._staging.last(0, key)):
-                raise ValueError(
-                    f"obs does not follow on the next_obs before: {key} is {obs[key]}, was "
-                    f"{self._staging.last(0, key)}; pass terminated or truncated where an episode ends, or "
-                    "its goal is changed from outside"
-                )
+    def _begin_learning(self) -> None:
+        """Forget what was learned from episodes."""
+        self._termination = copy.deepcopy(self._termination_choice)
+        self._episodes_to_check = CHECKED_EPISODES if self._shares.relabels else 0
+
+    def _open(self, obs: Mapping[str, Tree], length: int) -> None:
+        """Begin an episode with ``obs``, or see that it follows on the open one.
+
+        Raises:
+            ValueError: It does not, or does not fit its space, or the episode is as long as the buffer.
+        """
+        if length == 0:
+            self._staging.begin(0, obs, {})
+            return
+        try:
+            self._staging.require_continuation(0, obs)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; pass terminated or truncated where an episode ends or its goal is changed from "
+                "outside, or call truncate_open_episode() after an interruption"
+            ) from error
+        if length >= self.buffer_size:
+            raise ValueError(
+                f"an episode must fit the buffer of {self.buffer_size} transitions, and the open one has as "
+                "many; raise buffer_size, or pass truncated before, or call truncate_open_episode()"
+            )
 
 
-def _equal(first: Tree, second: Tree) -> bool:
-    if isinstance(second, dict):
-        return all(_equal(first[key], second[key]) for key in second)
-    if isinstance(second, tuple):
-        return all(map(_equal, first, second))
-    return bool(np.array_equal(first, second))
+def _require_finite(reward: float, step: int) -> None:
+    if not abs(reward) <= float(np.finfo(np.float32).max):
+        raise ValueError(f"reward must be finite as float32, got {reward} at step {step}")
+
+
+def _require_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be one bool, got {value!r}")

@@ -34,7 +34,8 @@ class SpaceLayout:
     def __init__(self, name: str, space: spaces.Space[Any]) -> None:
         self._space = space
         self.leaves = leaf_spaces(space)
-        self._fields = {path: path_name((name, *path)) for path in self.leaves}
+        # Numbered: keys may hold anything, slashes too.
+        self._fields = {path: f"{name} {i}" for i, path in enumerate(self.leaves)}
 
     def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
         """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
@@ -44,27 +45,28 @@ class SpaceLayout:
             if path not in without
         ]
 
-    def check(self, tree: Tree, rows: int, label: str) -> dict[Path, np.ndarray]:
+    def check(self, tree: Tree, rows: int, label: str, *, rounding: bool = False) -> dict[Path, np.ndarray]:
         """Return the leaves of a tree of arrays, with the space's shapes and dtypes.
 
         Args:
             tree: Values in the structure of the space, with a leading axis.
             rows: Length of that axis.
             label: What they are, for messages.
+            rounding: Whether floats may be rounded to shorter ones.
 
         Raises:
             ValueError: A leaf is missing, or has another shape or dtype than the space.
         """
-        checked = {}
-        for path, leaf in self.leaves.items():
-            name = path_name((label, *path))
-            try:
-                value = leaf_at(tree, path)
-            except (KeyError, IndexError, TypeError) as error:
-                raise ValueError(f"{name} is missing in the episode") from error
-            shape, dtype = (rows, *(leaf.shape or ())), np.dtype(leaf.dtype)
-            checked[path] = as_leaf(f"{name} of the episode", value, shape, dtype)
-        return checked
+        return {
+            path: as_leaf(
+                f"{path_name((label, *path))} of the episode",
+                leaf_at(tree, path, label, "in the episode"),
+                (rows, *(leaf.shape or ())),
+                np.dtype(leaf.dtype),
+                rounding=rounding,
+            )
+            for path, leaf in self.leaves.items()
+        }
 
     def write(
         self, records: np.ndarray, leaves: Mapping[Path, Any], *, without: Container[Path] = ()

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from her_wrappers.arguments import require_count
 from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, Strategy, require_states
 
 RANDOM = "random"
@@ -72,10 +73,15 @@ class Shares:
         her_ratio: Share of relabeled rows, or None.
 
     Raises:
+        TypeError: The choice is no strategy at all.
         ValueError: There is no such strategy, or the share is given twice or outside its range.
     """
 
     def __init__(self, choice: Choice, n_sampled_goal: int | None, her_ratio: float | None) -> None:
+        if not (isinstance(choice, str | Mixture) or callable(choice)):
+            raise TypeError(
+                f"goal_selection_strategy must be a name, a function or a Mixture, got {choice!r}"
+            )
         mixture = choice if isinstance(choice, Mixture) else Mixture({choice: 1.0})
         total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
         strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
@@ -119,22 +125,11 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     return k / (k + 1)
 
 
-def require_count(name: str, value: object, *, at_least: int) -> int:
-    """Return ``value`` as an int.
-
-    Raises:
-        ValueError: It is not a whole number of at least ``at_least``.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
-    return int(value)
-
-
 def _make_part(key: str | Strategy, share: float) -> Part:
     if callable(key):
         select = key if isinstance(key, Geometric) else require_states(key)
         return Part(getattr(key, "__name__", repr(key)), select, share)
-    if key != RANDOM and key not in STRATEGIES:
+    if not isinstance(key, str) or (key != RANDOM and key not in STRATEGIES):
         names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))
         raise ValueError(
             f"unknown goal_selection_strategy {key!r}; choose from {names}, a Mixture of them, or a function"

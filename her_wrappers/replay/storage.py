@@ -18,6 +18,7 @@ from gymnasium import spaces
 
 from her_wrappers.replay.layout import SpaceLayout
 from her_wrappers.replay.ring import Ring
+from her_wrappers.trees import leaf_at
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
@@ -118,16 +119,20 @@ class EpisodeStorage:
             ],
             align=True,
         )
-        self.clear()
+        self.first_index = 0
+        self._begin()
 
     def clear(self) -> None:
-        """Drop all episodes and allocate anew."""
+        """Drop all episodes and allocate anew; indices go on."""
+        self.first_index += self.num_steps
+        self._begin()
+
+    def _begin(self) -> None:
         self._shared: set[Path] = set()  # leaves of what is seen that are the achieved goal
         self._allocate_states()
         self._segments = Ring(FIRST_SEGMENTS, segment=self._segment_dtype)
         self._steps = Ring(self._buffer_size, position=np.int32 if self._buffer_size < 2**29 else np.int64)
         self._episodes: deque[tuple[int, int]] = deque()  # steps and segments of each
-        self.first_index = 0
 
     @property
     def num_steps(self) -> int:
@@ -151,12 +156,13 @@ class EpisodeStorage:
             ValueError: It lies outside the spaces, lacks an info, or has a reward that is not finite.
         """
         length = len(episode)
-        finite = np.isfinite(episode.rewards)
-        if not finite.all():
-            t = np.flatnonzero(~finite)[0]
-            raise ValueError(f"rewards must be finite, got {episode.rewards[t]} at step {t}")
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            rewards = np.asarray(episode.rewards).astype(np.float32)
+        if not np.isfinite(rewards).all():
+            t = np.flatnonzero(~np.isfinite(rewards))[0]
+            raise ValueError(f"rewards must be finite as float32, got {episode.rewards[t]} at step {t}")
         seen = self._seen.check(episode.observations, length + 1, "observations")
-        actions = self._action.check(episode.actions, length, "actions")
+        actions = self._action.check(episode.actions, length, "actions", rounding=True)
         achieved, desired = (self._check_goals(episode, key) for key in GOALS)
         self._share({path for path in self._sharable if np.array_equal(seen[path], achieved[()])})
 
@@ -168,7 +174,7 @@ class EpisodeStorage:
         self._action.write(records[:-1], actions)
         self.goal.write(achieved_records, achieved)
         self.goal.write(segments, desired)
-        records["reward"][:-1] = episode.rewards
+        records["reward"][:-1] = rewards
         records["t"] = np.arange(length + 1)
         segments["length"] = length
         segments["terminated"] = episode.terminated
@@ -299,9 +305,8 @@ class EpisodeStorage:
         return self._action.read(records)
 
     def _check_goals(self, episode: Episode, key: str) -> dict[Path, np.ndarray]:
-        if key not in episode.observations:
-            raise ValueError(f"observations/{key} is missing in the episode")
-        return self.goal.check(episode.observations[key], len(episode) + 1, f"observations/{key}")
+        goals = leaf_at(episode.observations, (key,), "observations", "in the episode")
+        return self.goal.check(goals, len(episode) + 1, f"observations/{key}")
 
     def _share(self, shared: set[Path]) -> None:
         """Store the leaves in ``shared``, which are the achieved goal in one more episode, no second time."""

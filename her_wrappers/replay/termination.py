@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from her_wrappers.goal_interface import batched_terminated
+from her_wrappers.replay.rewards import read_only
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -28,8 +29,8 @@ TerminationMode = Literal["recompute", "success", "keep", "never"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 
-Rewards: TypeAlias = Callable[[], NDArray[np.float32]]
-"""Computes (B,) float32 rewards when called, since few rules need them."""
+Rewards: TypeAlias = Callable[[Any], NDArray[np.float32]]
+"""From desired goals to (B,) float32 rewards of an episode's steps; called by the rules that need them."""
 
 
 class Outcomes(NamedTuple):
@@ -58,12 +59,12 @@ class Termination(Protocol):
     def ends(self, outcomes: Outcomes) -> Bools:
         """Whether each step ends the episode: (B,) bool."""
 
-    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
         """Look at a whole episode before it is stored.
 
         Args:
             outcomes: Its steps, as recorded; ``other_reason`` is not known yet.
-            if_reached: What the steps would earn if the goals they achieved had been asked for.
+            rewards: What ``compute_reward`` says that the steps earn, for any desired goals.
 
         Returns:
             (B,) bool, which terminations the goal does not explain.
@@ -77,7 +78,7 @@ class Keep:
         """Return what was recorded."""
         return outcomes.terminated
 
-    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
         """Leave all reasons alone."""
         return np.zeros_like(outcomes.terminated)
 
@@ -88,10 +89,11 @@ class KeepByDefault(Keep):
 
     _warned: bool = False
 
-    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
         """Warn once when a reached goal ends an episode: relabeled ones will not."""
         if not self._warned and outcomes.terminated.any():
-            self._warned = bool((outcomes.terminated & (outcomes.reward == if_reached())).any())
+            reached = rewards(outcomes.desired_goal) == rewards(outcomes.achieved_goal)
+            self._warned = bool((outcomes.terminated & reached).any())
             if self._warned:
                 warnings.warn(
                     "an episode terminated at its goal, but without compute_terminated relabeled successes "
@@ -99,7 +101,7 @@ class KeepByDefault(Keep):
                     'function, or termination="keep" to keep them knowingly',
                     stacklevel=2,
                 )
-        return super().learn(outcomes, if_reached)
+        return super().learn(outcomes, rewards)
 
 
 class Never(Keep):
@@ -124,14 +126,15 @@ class Recompute:
         """Ask the function; other reasons stay reasons."""
         return self._by_goal(outcomes) | outcomes.other_reason
 
-    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
         """Blame something else where a step terminated and the function does not say so."""
         if not outcomes.terminated.any():
             return np.zeros_like(outcomes.terminated)
         return outcomes.terminated & ~self._by_goal(outcomes)
 
     def _by_goal(self, outcomes: Outcomes) -> Bools:
-        ends = np.asarray(self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info))
+        goals = read_only(outcomes.achieved_goal), read_only(outcomes.desired_goal)
+        ends = np.asarray(self.function(*goals, outcomes.info))
         if ends.shape != outcomes.terminated.shape:
             raise ValueError(
                 f"compute_terminated must return shape {outcomes.terminated.shape} for as many goals, "
@@ -147,31 +150,49 @@ class Success:
     It takes rewards of two values, one of them for the reached goal; others are refused.
     """
 
-    _values: set[float] = field(default_factory=set)
     _reached: float = np.nan
+    _missed: float = np.nan
 
     def ends(self, outcomes: Outcomes) -> Bools:
-        """Compare the rewards with that of a reached goal; other reasons stay reasons."""
+        """Compare the rewards with that of a reached goal; other reasons stay reasons.
+
+        Raises:
+            ValueError: There is a third value.
+        """
         reached: Bools = outcomes.reward == self._reached
+        self._require_two_values(self._reached, outcomes.reward[~reached])
         return reached | outcomes.other_reason
 
-    def learn(self, outcomes: Outcomes, if_reached: Rewards) -> Bools:
-        """Collect the rewards' values, and blame something else where a miss terminated.
+    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
+        """Find the reward of a reached goal, and blame something else where a miss terminated.
 
         Raises:
             ValueError: There are more than two values, or reached goals earn unlike rewards.
         """
-        reached = set(if_reached().tolist())
-        values = self._values | set(outcomes.reward.tolist()) | reached
-        if len(values) > 2 or len(reached) > 1:
+        if_reached, earned = rewards(outcomes.achieved_goal), rewards(outcomes.desired_goal)
+        reward = if_reached[0] if np.isnan(self._reached) else self._reached
+        missed: Bools = earned != reward
+        self._require_two_values(reward, np.append(earned[missed], if_reached[if_reached != reward]))
+        self._reached = float(reward)
+        return outcomes.terminated & missed
+
+    def _require_two_values(self, reached: float, missed: NDArray[np.float32]) -> None:
+        """Refuse a third value, and remember the second.
+
+        Raises:
+            ValueError: There is a third value.
+        """
+        if not len(missed):
+            return
+        second = missed[0] if np.isnan(self._missed) else self._missed
+        if (missed != second).any():
+            values = sorted({float(reached), float(second), *missed.tolist()})
             raise ValueError(
                 'termination="success" needs rewards of two values, one for a reached goal and one for a '
-                f"missed one, got {', '.join(f'{value + 0.0:g}' for value in sorted(values)[:5])}; "
+                f"missed one, got {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
                 "use a sparse reward or pass a function as termination="
             )
-        self._values, self._reached = values, reached.pop()
-        missed: Bools = outcomes.reward != self._reached
-        return outcomes.terminated & missed
+        self._missed = float(second)
 
 
 def make_termination(
@@ -190,9 +211,9 @@ def make_termination(
     Raises:
         ValueError: There is no such mode, or no function to recompute with.
     """
-    if choice in {None, "recompute"} or callable(choice):
+    if choice is None or choice == "recompute" or callable(choice):
         function = choice if callable(choice) else compute_terminated
-        batched, _ = batched_terminated(function, goal_space)
+        batched = batched_terminated(function, goal_space)
         if batched is not None:
             return Recompute(batched)
         if choice is None:
@@ -202,7 +223,7 @@ def make_termination(
             "define it on the environment or pass such a function as termination="
         )
     rules: dict[str, Callable[[], Termination]] = {"success": Success, "keep": Keep, "never": Never}
-    if choice not in rules:
+    if not isinstance(choice, str) or choice not in rules:
         modes = ", ".join(map(repr, get_args(TerminationMode)))
         raise ValueError(f"unknown termination {choice!r}; choose from {modes}, or pass a function")
     return rules[choice]()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -14,6 +16,15 @@ from her_envs import BitFlipping, PointReach, TaskEnv
 from her_wrappers import Batch
 
 TASK = BitFlipping(n_bits=2)
+
+
+@pytest.fixture(autouse=True, name="one_thread")
+def use_one_thread():
+    """More threads only wait for each other on networks so small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def one_transition(*, terminated):
@@ -85,6 +96,21 @@ def test_continuous_actions_are_refused():
         DQN(PointReach().observation_space, PointReach().action_space)
 
 
+@pytest.mark.parametrize("form", ["integer", "image"])
+def test_observations_that_are_no_vectors_are_refused(form):
+    task = BitFlipping(observation=form)
+    with pytest.raises(TypeError, match="DQN needs vectors as observation, got"):
+        DQN(task.observation_space, task.action_space)
+
+
+def test_actions_may_begin_anywhere():
+    agent = DQN(TASK.observation_space, gym.spaces.Discrete(2, start=5), seed=0)
+    observation = {"observation": np.int8([1, 0]), "desired_goal": np.int8([1, 1])}
+    assert {agent.act(observation, epsilon=1.0) for _ in range(50)} == {5, 6}
+    batch = one_transition(terminated=True)
+    agent.update(dataclasses.replace(batch, actions=batch.actions + 5))
+
+
 def flip_what_differs(observation):
     return int(np.argmax(observation["observation"] != observation["desired_goal"]))
 
@@ -99,12 +125,13 @@ def test_evaluate_averages_whole_episodes():
     assert evaluate(env, flip_what_differs, episodes=50, seed=0) == perfect
     with pytest.raises(ValueError, match="episodes must be >= 1, got 0"):
         evaluate(env, flip_what_differs, episodes=0)
+    with pytest.raises(ValueError, match="info has no 'is_success' at the end of an episode"):
+        evaluate(gym.make("CartPole-v1"), lambda observation: 0, episodes=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_dqn_solves_15_bits_with_her_and_not_without(seed):
-    torch.set_num_threads(1)
     env = gym.make("her_envs/BitFlipping-v0", n_bits=15)
     rates = {
         her: evaluate(
@@ -119,7 +146,6 @@ def test_dqn_solves_15_bits_with_her_and_not_without(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize(("bits", "steps", "least"), [(5, 10_000, 0.95), (10, 50_000, 0.9)])
 def test_the_baseline_without_her_is_an_honest_one(bits, steps, least):
-    torch.set_num_threads(1)
     run = train(bits, steps, 0, her=False, show=lambda run: None)
     env = gym.make("her_envs/BitFlipping-v0", n_bits=bits)
     assert evaluate(env, run.agent.act, 100, 7).success_rate >= least

@@ -22,6 +22,10 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("her_envs/BitFlippingContinuous-v0", {"goal": "ones"}),
     ("her_envs/PointReach-v0", {"success_radius": 0.3, "step_size": 0.2}),
     ("her_envs/PointReach-v0", {"terminate_on_success": True, "max_steps": 7}),
+    ("her_envs/PointMaze-v0", {"layout": "open", "success_radius": 0.5, "step_size": 1.0}),
+    ("her_envs/PointMaze-v0", {"layout": ["..#.", "#..."], "terminate_on_success": True}),
+    ("her_envs/PointMaze-v0", {"layout": "large", "step_size": 1000.0, "max_steps": 60}),
+    ("her_envs/PointPush-v0", {"success_radius": 0.3, "terminate_on_success": True}),
     ("her_envs/Counting-v0", {"length": 3, "terminate_on_success": False}),
 ]
 ids = [f"{env_id}-{options}" for env_id, options in VARIANTS]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pygame
 import pytest
 from gymnasium.error import DependencyNotInstalled
 
-from her_envs import canvas
+from her_envs import PointReach, TaskEnv, canvas
 from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 
@@ -21,7 +23,7 @@ def test_pictures_have_the_size_asked_for_and_show_something(env_id, options, si
     env.reset(seed=0)
     frame = env.render()
     assert (frame.shape, frame.dtype) == ((size, size, 3), np.uint8)
-    assert len(np.unique(frame.reshape(-1, 3), axis=0)) >= 3
+    assert len(np.unique(frame @ [1, 256, 65536])) >= 3
     assert frame.flags.c_contiguous
 
 
@@ -81,3 +83,86 @@ def test_a_grid_of_bits_fits_its_box(n_bits):
     columns, cell = canvas._grid(n_bits, 200, 400)
     assert columns * cell <= 200
     assert -(-n_bits // columns) * cell <= 400
+
+
+def test_pictures_show_the_way_through_the_episode_and_no_other():
+    options = {"goal": [0.9, 0.9], "state": [0.5, 0.5]}
+    env = make("her_envs/PointReach-v0", render_mode="rgb_array", render_size=256)
+    env.reset(options=options)
+    start = env.render()
+    for action in ([1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]):
+        env.step(action)
+    assert not np.array_equal(env.render(), start), "there and back leaves a trail"
+    env.reset(options=options)
+    np.testing.assert_array_equal(env.render(), start)
+
+
+def test_the_caption_tells_task_step_return_and_success(monkeypatch):
+    monkeypatch.setitem(TaskEnv.metadata, "render_fps", 1000)
+    env = TaskEnv(PointReach(), render_mode="human", render_size=32)
+    env.reset(options={"goal": [0.5, 0.5], "state": [0.5, 0.4]})
+    env.step([0.0, 0.0])
+    assert pygame.display.get_caption()[0] == "PointReach | step 1 | return -1 | no success"
+    env.step([0.0, 1.0])
+    assert pygame.display.get_caption()[0] == "PointReach | step 2 | return -1 | success"
+    env.close()
+
+
+def test_human_mode_keeps_the_pace_of_render_fps(monkeypatch):
+    monkeypatch.setitem(TaskEnv.metadata, "render_fps", 50)
+    env = TaskEnv(PointReach(), render_mode="human", render_size=32)
+    env.reset(seed=0)
+    begin = time.perf_counter()
+    for _ in range(20):
+        env.step([0.0, 0.0])
+    assert 0.36 <= time.perf_counter() - begin < 2
+    env.close()
+
+
+def test_keys_are_told_apart_by_pressed_and_held():
+    window = canvas.Window()
+    for kind, key in [
+        (pygame.KEYDOWN, pygame.K_3),
+        (pygame.KEYDOWN, pygame.K_LEFT),
+        (pygame.KEYUP, pygame.K_3),
+    ]:
+        pygame.event.post(pygame.event.Event(kind, key=key))
+    assert window.keys() == canvas.Keys(("3", "left"), frozenset({"left"}), closed=False)
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    assert window.keys() == canvas.Keys((), frozenset({"left"}), closed=True)
+    window.close()
+
+
+def test_a_window_without_a_display_is_refused_in_a_sentence():
+    code = (
+        "import her_envs\n"
+        "env = her_envs.TaskEnv(her_envs.PointReach(), render_mode='human')\n"
+        "try: env.reset()\n"
+        "except RuntimeError as error: print(error)\n"
+    )
+    environment = {"SDL_VIDEODRIVER": "no-such-driver", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+    )
+    assert result.stdout.startswith("cannot open a window: no-such-driver not available; render_mode=")
+
+
+COLOURS = ("AGENT", "GOAL", "OBJECT", "WALL", "BACKGROUND")
+
+
+@pytest.mark.parametrize("colours", list(itertools.combinations(COLOURS, 2)))
+def test_colours_differ_for_colour_blind_people_too(colours):
+    """Machado et al. 2009: how deuteranopes and protanopes see, severity 1."""
+    deutan = [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ]
+    protan = [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ]
+    a, b = (np.array(getattr(canvas, name)) for name in colours)
+    for seen in (np.eye(3), deutan, protan):
+        assert np.linalg.norm(np.array(seen) @ (a - b)) > 45

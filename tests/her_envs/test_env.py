@@ -247,7 +247,8 @@ BAD_RESETS = [
     ({"gaol": [1, 1]}, "unknown reset option 'gaol'; choose from 'goal', 'state'"),
     ({"goal": [1, 1, 1]}, "reset option 'goal' must have shape (2,), got (3,)"),
     ({"goal": [0.5, 1]}, "reset option 'goal' must hold int8 numbers, got [0.5, 1]"),
-    ({"goal": [7, 1]}, "reset options lie outside the observation space: got {'goal': [7, 1]}"),
+    ({"goal": [7, 1]}, "reset option 'goal' must hold zeros and ones, got [[7, 1]]"),
+    ({"goal": ["a", "b"]}, "reset option 'goal' must hold numbers, got ['a', 'b']"),
     ({"state": {"bit": [1, 1]}}, "reset option 'state' has an unknown part 'bit'; it has ['bits']"),
 ]
 
@@ -256,6 +257,23 @@ BAD_RESETS = [
 def test_bad_reset_options_are_refused(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         TaskEnv(BitFlipping(n_bits=2)).reset(options=options)
+
+
+@pytest.mark.parametrize("form", ["integer", "image"])
+@pytest.mark.parametrize("bits", [[2, 0], [-1, 1], [7, 1]])
+def test_bits_are_zeros_and_ones_also_where_they_do_not_show(form, bits):
+    env = TaskEnv(BitFlipping(n_bits=2, observation=form))
+    for name in ("goal", "state"):
+        with pytest.raises(ValueError, match=f"reset option '{name}' must hold zeros and ones, got"):
+            env.reset(options={name: bits})
+
+
+def test_options_that_are_no_dict_or_no_array_are_refused():
+    env = TaskEnv(BitFlipping(n_bits=2))
+    with pytest.raises(TypeError, match=r"reset options must be a dict, got \['goal'\]"):
+        env.reset(options=["goal"])
+    with pytest.raises(ValueError, match="reset option 'goal' must be an array of shape"):
+        env.reset(options={"goal": [[1], [1, 0]]})
 
 
 def test_a_start_that_leaves_no_unsolved_goal_is_refused():

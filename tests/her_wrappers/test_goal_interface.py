@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from contextlib import nullcontext
 
 import gymnasium as gym
@@ -13,7 +14,13 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 import her_envs
 from her_envs import BitFlipping, PointReach, TaskEnv
-from her_wrappers.goal_interface import GoalInterface, batched_terminated, goal_spaces, require_goal_space
+from her_wrappers.goal_interface import (
+    GoalInterface,
+    RowByRow,
+    batched_terminated,
+    goal_spaces,
+    require_goal_space,
+)
 
 NEAR, FAR = np.float32([[0, 0], [0.5, 0.5]]), np.float32([[0, 0], [1, 1]])
 """Of these two pairs of points the first is one goal, the second is not."""
@@ -67,8 +74,8 @@ def test_a_sync_vector_environment_lends_its_first_environments_functions():
     assert rewards(gym.wrappers.vector.RecordEpisodeStatistics(vector)) == [0, -2]
 
 
-@pytest.mark.parametrize("with_spec", [True, False], ids=["local-copy", "workers"])
-def test_an_async_vector_environment_is_asked_through_a_local_copy_or_its_workers(with_spec):
+@pytest.mark.parametrize("with_spec", [True, False])
+def test_an_async_vector_environment_is_asked_through_a_local_copy(with_spec):
     if with_spec:
         vector = gym.make_vec("her_envs/BitFlipping-v0", num_envs=2, vectorization_mode="async", n_bits=2)
     else:
@@ -89,6 +96,24 @@ def test_a_vector_environments_own_method_is_used():
             return np.full(len(achieved_goal), 7)
 
     assert rewards(gym.wrappers.vector.RecordEpisodeStatistics(Native([make_reach]))) == [7, 7]
+
+
+class Raising(TaskEnv):
+    """Its functions raise, each in its way."""
+
+    def __init__(self, kind):
+        super().__init__(PointReach())
+        self.kind = kind
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if self.kind == "reward":
+            raise ZeroDivisionError
+        return super().compute_reward(achieved_goal, desired_goal, info)
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        if self.kind == "not-implemented":
+            raise NotImplementedError
+        return "yes" if np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.1 else ""
 
 
 GOALS = spaces.Box(-1, 1, (3,))
@@ -117,18 +142,19 @@ def not_implemented(achieved, desired, info):
     ids=["rowwise", "scalar", "raises"],
 )
 def test_terminations_are_right_for_every_row_however_the_function_is_written(function, row_by_row):
-    batched, found = batched_terminated(function, GOALS)
+    batched = batched_terminated(function, GOALS)
     achieved, desired = np.random.default_rng(0).uniform(-1, 1, (2, 100, 3))
     desired[::2] = achieved[::2]
     with pytest.warns(UserWarning, match="100 times for this batch") if row_by_row else nullcontext():
         result = batched(achieved, desired, [{}] * 100)
-    assert found == row_by_row
+    assert isinstance(batched, RowByRow) == row_by_row
+    assert batched_terminated(batched, GOALS) is batched
     assert result.dtype == bool
     np.testing.assert_array_equal(result, close(achieved, desired))
 
 
 def test_the_info_of_each_row_reaches_a_scalar_termination_function():
-    batched, _ = batched_terminated(lambda achieved, desired, info: bool(info.get("crashed")), GOALS)
+    batched = batched_terminated(lambda achieved, desired, info: bool(info.get("crashed")), GOALS)
     infos = [{"crashed": i == 2} for i in range(4)]
     with pytest.warns(UserWarning, match="called once for each row, 4 times"):
         result = batched(np.zeros((4, 3)), np.zeros((4, 3)), infos)
@@ -136,8 +162,46 @@ def test_the_info_of_each_row_reaches_a_scalar_termination_function():
 
 
 def test_a_termination_function_that_is_not_implemented_counts_as_absent():
-    assert batched_terminated(not_implemented, GOALS) == (None, False)
-    assert batched_terminated(None, GOALS) == (None, False)
+    assert batched_terminated(not_implemented, GOALS) is None
+    assert batched_terminated(None, GOALS) is None
+
+
+def test_a_function_that_takes_other_arguments_is_refused_at_once():
+    message = r"compute_terminated must be a function of \(achieved_goal, desired_goal, info\): .*takes 2"
+    with pytest.raises(TypeError, match=message):
+        batched_terminated(lambda achieved, desired: True, GOALS)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda achieved, desired, info: bool(info["force"] > 2),
+        lambda achieved, desired, info: np.array([row["force"] > 2 for row in info]),
+    ],
+    ids=["scalar", "rowwise"],
+)
+def test_a_function_that_needs_infos_is_understood_when_it_gets_them(function):
+    batched = batched_terminated(function, GOALS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for count in (4, 1, 3):
+            infos = [{"force": i} for i in range(count)]
+            result = batched(np.zeros((count, 3)), np.zeros((count, 3)), infos)
+            assert result.tolist() == [i > 2 for i in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["if", "not-implemented", "reward"])
+def test_functions_that_raise_leave_the_workers_of_an_async_environment_alive(kind):
+    vector = AsyncVectorEnv([lambda: Raising(kind)] * 2)
+    interface = GoalInterface.of(vector)
+    if kind == "reward":
+        with pytest.raises(ZeroDivisionError):
+            interface.compute_reward(NEAR, FAR, [{}, {}])
+    else:
+        assert interface.compute_reward(NEAR, FAR, [{}, {}]).tolist() == [0, -1]
+        assert interface.terminated_row_by_row == (kind == "if")
+    vector.reset()
+    vector.close()
 
 
 def goal_space(**changes):
@@ -173,6 +237,14 @@ BAD = [
         ValueError,
         f"achieved_goal and desired_goal must have one shape and dtype, got {GOALS} and "
         f"{spaces.Box(-1, 1, (2,))}; use the same space for both",
+    ),
+    (
+        lambda: require_goal_space(
+            goal_space(achieved_goal=spaces.Dict(a=GOALS), desired_goal=spaces.Dict(b=GOALS))
+        ),
+        ValueError,
+        f"achieved_goal and desired_goal must have one shape and dtype, got {spaces.Dict(a=GOALS)} and "
+        f"{spaces.Dict(b=GOALS)}; use the same space for both",
     ),
     (
         lambda: GoalInterface.of(NoRewardFunction()),

@@ -8,6 +8,7 @@ import re
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from hypothesis import given
@@ -187,7 +188,7 @@ def test_a_sink_that_raises_keeps_nobody_from_anything():
     env.reset()
     env.step(np.zeros(2, np.float32))
     with pytest.raises(
-        SinkError, match="broken raised OSError on an episode of 2 steps: disk full"
+        SinkError, match=r"on an episode of 2 steps .*broken raised OSError: disk full"
     ) as caught:
         env.step(np.zeros(2, np.float32))
     assert caught.value.episode is served[0]
@@ -281,8 +282,84 @@ def test_infos_of_changing_shape_are_refused():
     recorder.reset()
     recorder.step(np.zeros(2, np.float32))
     env.info["size"] = np.zeros(2)
-    with pytest.raises(ValueError, match=re.escape("info 'size' must keep its shape within an episode")):
+    message = "info 'size' must keep its shape and kind within an episode, got numbers of shape (1,) and then"
+    with pytest.raises(ValueError, match=re.escape(message)):
         recorder.step(np.zeros(2, np.float32))
+
+
+class LeavingError(Exception):
+    """Some error of an environment."""
+
+
+def leave(result):
+    raise LeavingError
+
+
+def old_api(result):
+    result.pop()
+
+
+FAULTS_OF_ANY_KIND = [
+    (leave, LeavingError),
+    (old_api, ValueError),
+    (change(1, 1j), ValueError),
+    (change(1, "1.5"), ValueError),
+    (change(1, None), ValueError),
+    (change(1, torch.ones(1, requires_grad=True)), ValueError),
+    (change(0, {"count": [[0.0], [1.0, 2.0]], "flag": 0}), ValueError),
+    (change(4, None), ValueError),
+    (change(4, {"twice": None}), ValueError),
+    (change(4, {"twice": {"a": 1}}), ValueError),
+    (change(4, {"twice": [[1], [1, 2]]}), ValueError),
+]
+
+
+@pytest.mark.parametrize(("fault", "error"), FAULTS_OF_ANY_KIND)
+def test_no_error_leaves_a_hole_in_an_episode(fault, error):
+    """Once the environment has moved unseen, the next observation belongs to no recorded action."""
+    episodes = []
+    env = EpisodeRecorder(Faulty(fault), episodes.append, info_keys=["twice"])
+    env.reset()
+    env.step(np.zeros(2, np.float32))
+    with pytest.raises(error):
+        env.step(np.zeros(2, np.float32))
+    with pytest.raises(ResetNeeded):
+        env.step(np.zeros(2, np.float32))
+    env.reset()
+    env.step(np.zeros(2, np.float32))
+    env.close()
+    assert [episode.observations["count"][:, 1].tolist() for episode in episodes] == [[0, 1], [0, 1]]
+
+
+def test_one_bad_info_leaves_the_others_in_step():
+    episodes = []
+    env = EpisodeRecorder(
+        Faulty(change(4, {"twice": 1, "thrice": 2})), episodes.append, info_keys=["thrice", "twice"]
+    )
+    env.unwrapped.info["thrice"] = 3
+    env.reset()
+    env.step(np.zeros(2, np.float32))
+    with pytest.raises(ValueError, match="info 'twice' must keep its shape"):
+        env.step(np.zeros(2, np.float32))
+    assert {key: len(column) for key, column in episodes[0].infos.items()} == {"thrice": 1, "twice": 1}
+
+
+def test_sink_errors_name_all_sinks_and_cross_processes():
+    def broken(episode):
+        raise OSError("disk full")
+
+    def also_broken(episode):
+        raise KeyError("gone")
+
+    env = EpisodeRecorder(Numbered([1]), broken, also_broken)
+    env.reset()
+    with pytest.raises(
+        SinkError, match=r"broken raised OSError: disk full; .*also_broken raised KeyError"
+    ) as caught:
+        env.step(np.zeros(2, np.float32))
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert str(copied) == str(caught.value)
+    assert len(copied.episode) == 1
 
 
 @pytest.mark.parametrize(
@@ -293,11 +370,26 @@ def test_infos_of_changing_shape_are_refused():
             TypeError,
             "EpisodeRecorder records a single gymnasium.Env, got CartPoleVectorEnv",
         ),
+        (
+            lambda: EpisodeRecorder(Numbered(), max_episode_steps=2.5),
+            ValueError,
+            "max_episode_steps must be a whole number >= 1, got 2.5",
+        ),
+        (
+            lambda: EpisodeRecorder(Numbered(), info_keys="is_success"),
+            TypeError,
+            "info_keys must be a list of strings, got the string 'is_success'; write ['is_success']",
+        ),
+        (
+            lambda: EpisodeRecorder(Numbered(), info_keys=[1]),
+            TypeError,
+            "info_keys must be a list of strings, got [1]",
+        ),
         (lambda: EpisodeRecorder(Numbered(), 5), TypeError, "a sink must be callable with an Episode, got 5"),
         (
             lambda: EpisodeRecorder(Numbered(), max_episode_steps=0),
             ValueError,
-            "max_episode_steps must be >= 1, got 0",
+            "max_episode_steps must be a whole number >= 1, got 0",
         ),
     ],
 )
@@ -314,6 +406,7 @@ BAD_EPISODES = [
         {"observations": {"a": np.zeros(2)}},
         "observations must have 3 rows to go with the rewards, got shape (2,)",
     ),
+    ({"rewards": np.array(["1", "2"])}, "rewards must hold numbers, got <U1"),
     ({"infos": {"a": np.zeros(())}}, "infos must have 2 rows to go with the rewards, got shape ()"),
 ]
 
@@ -324,6 +417,12 @@ def test_an_episode_that_does_not_add_up_cannot_be_made(change, message):
     Episode(**parts, terminated=True, truncated=False)
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Episode(**parts | change, terminated=True, truncated=False)
+
+
+@pytest.mark.parametrize("flag", ["no", 1, np.array([True, False]), None])
+def test_the_flags_of_an_episode_are_bools(flag):
+    with pytest.raises(TypeError, match="truncated must be one bool, of the last step, got"):
+        Episode(np.zeros((3, 1)), np.zeros(2), np.zeros(2), terminated=False, truncated=flag)
 
 
 def test_counting_episodes_count():

@@ -1,0 +1,50 @@
+"""Draw the pictures of the bundled tasks that the documentation shows: python docs/images/make.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import imageio.v3 as imageio
+import numpy as np
+
+import her_envs
+
+gym.register_envs(her_envs)
+
+# id, options, seed, steps
+PICTURES: list[tuple[str, dict[str, Any], int, int]] = [
+    ("BitFlipping", {}, 1, 4),
+    ("PointReach", {}, 3, 30),
+    ("PointMaze", {"layout": "four_rooms"}, 118, 60),
+    ("PointPush", {}, 9, 20),
+    ("Counting", {}, 1, 3),
+]
+
+
+def towards(observation: dict[str, Any], noise: np.ndarray) -> np.ndarray:
+    """Wander towards the goal; with a puck, towards the puck."""
+    place = observation["observation"]
+    there = observation["desired_goal"] if len(place) == 2 else place[2:]
+    return np.clip(2 * (there - place[:2]) / np.abs(there - place[:2]).max() + noise, -1, 1)
+
+
+def main() -> None:
+    """Write one small PNG a task."""
+    for name, options, seed, steps in PICTURES:
+        env = gym.make(f"her_envs/{name}-v0", render_mode="rgb_array", render_size=240, **options)
+        env.action_space.seed(seed)
+        rng = np.random.default_rng(seed)
+        observation, _ = env.reset(seed=seed)
+        for _ in range(steps):
+            points = isinstance(env.action_space, gym.spaces.Box)
+            action = towards(observation, rng.normal(size=2)) if points else env.action_space.sample()
+            observation, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                break
+        imageio.imwrite(Path(__file__).parent / f"{name}.png", env.render(), optimize=True)
+
+
+if __name__ == "__main__":
+    main()

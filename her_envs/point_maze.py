@@ -1,0 +1,104 @@
+"""PointMaze: move a point among walls to a goal point. The way there may first lead away from the goal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from gymnasium import spaces
+
+from her_envs.floor_plan import FloorPlan, LayoutName
+from her_envs.point_goal import PointGoalTask, goal_spaces
+from her_envs.task import Array, Point, State
+
+if TYPE_CHECKING:
+    from her_envs.canvas import Canvas
+
+
+class PointMaze(PointGoalTask):
+    """A point without velocity among walls, in cells of side 1.
+
+    State: the position, float32 (2,): x from the left, y from the bottom [cells].
+    Action: Box(-1, 1, (2,)); the point moves by ``step_size`` times the action, and slides along walls.
+    Start and goal: independent and uniform over the free cells.
+    Success: the Euclidean distance, walls or not, is at most ``success_radius``.
+    Reward: sparse, or dense minus that distance, which is blind to walls and misleads.
+    Episode: ``(2 * farthest + 2) / step_size`` steps, where ``farthest`` is the grid distance of the farthest
+    cell from the first, so every goal can be reached in time; success does not end it.
+    Idea: PointMaze of Fu et al. 2020, D4RL (arXiv 2004.07219), without inertia.
+
+    Args:
+        layout: ``"open"``, ``"u"``, ``"four_rooms"``, ``"large"``, or rows of ``#`` (wall) and ``.`` (free),
+            the top row first.
+        success_radius: Distance [cells] within which the goal counts as reached.
+        step_size: Largest move along each axis in one step [cells].
+
+    Raises:
+        ValueError: The layout is no connected free space, or a number is out of range.
+    """
+
+    terminate_on_success = False
+
+    def __init__(
+        self,
+        *,
+        layout: LayoutName | Sequence[str] = "u",
+        success_radius: float = 0.3,
+        step_size: float = 0.25,
+    ) -> None:
+        # A larger radius would reach through a wall, which is one cell thick, from half a cell away.
+        super().__init__(success_radius, largest_radius=0.5)
+        if not 0 < step_size < math.inf:
+            raise ValueError(f"step_size must be a finite number above 0, got {step_size!r}")
+        self._plan = FloorPlan(layout)
+        self._step_size = float(step_size)
+        self.max_steps = math.ceil((self._plan.longest_way + 2) / step_size)
+        rows, columns = self._plan.free.shape
+        self._scale = 1 / max(rows, columns)
+        place = spaces.Box(np.zeros(2, np.float32), np.array([columns, rows], np.float32))
+        self.observation_space = goal_spaces(place, goal=place)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, num_envs: int, rng: np.random.Generator) -> State:
+        """Draw starts and goals uniformly from the free cells."""
+        position, goal = self._plan.draw_points(2 * num_envs, rng).reshape(2, num_envs, 2)
+        return {"position": position, "goal": goal}
+
+    def start_error(self, state: State) -> str | None:
+        """Say which option puts a point into a wall."""
+        for name, option in (("goal", "goal"), ("position", "state")):
+            outside = ~self._plan.contains(state[name])
+            if outside.any():
+                return f"reset option {option!r} must lie in a free cell, got {state[name][outside][0]}"
+        return None
+
+    def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
+        """Move each point as far as the walls let it."""
+        position = self._plan.move(state["position"], self._step_size * action.astype(np.float64))
+        return {"position": position, "goal": state["goal"]}
+
+    def observe(self, state: State) -> dict[str, Array]:
+        """Show the position twice, as observation and as achieved goal."""
+        return {
+            "observation": state["position"].copy(),
+            "achieved_goal": state["position"].copy(),
+            "desired_goal": state["goal"].copy(),
+        }
+
+    def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
+        """Return the place of the point."""
+        return (self._scale * state["position"][index],)
+
+    def draw(self, canvas: Canvas, state: State, index: int) -> None:
+        """Draw the walls, the goal with its success radius, and the point."""
+        goal, position = state["goal"][index], state["position"][index]
+        side = max(self._plan.free.shape)
+        rows, columns = self._plan.free.shape
+        for row, column in np.ndindex(side, side):
+            if row >= rows or column >= columns or not self._plan.free[row, column]:
+                canvas.wall((column / side, row / side), 1 / side)
+        canvas.frame()
+        canvas.goal(self._scale * goal, self._scale * self.success_radius)
+        canvas.agent(self._scale * position, reached=bool(self.success(position, goal)))

@@ -1,0 +1,41 @@
+"""Arguments: checks that many constructors need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def require_count(name: str, value: object, *, at_least: int) -> int:
+    """Return ``value`` as an int.
+
+    Raises:
+        ValueError: It is not a whole number of at least ``at_least``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
+    return int(value)
+
+
+def require_keys(name: str, keys: object) -> tuple[str, ...]:
+    """Return ``keys`` as a tuple of strings.
+
+    Raises:
+        TypeError: It is a single string, whose letters would be taken for keys, or holds what is no string.
+    """
+    if isinstance(keys, str):
+        raise TypeError(f"{name} must be a list of strings, got the string {keys!r}; write [{keys!r}]")
+    if not isinstance(keys, Iterable) or not all(isinstance(key, str) for key in keys):
+        raise TypeError(f"{name} must be a list of strings, got {keys!r}")
+    return tuple(keys)
+
+
+def require_function(name: str, value: object) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        TypeError: ``value`` is not callable.
+    """
+    if not callable(value):
+        raise TypeError(f"{name} must be a function of (achieved_goal, desired_goal, info), got {value!r}")

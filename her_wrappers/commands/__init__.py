@@ -1,0 +1,1 @@
+"""The subcommands of ``her``, one file each: plain functions, which `her_wrappers.cli` registers."""

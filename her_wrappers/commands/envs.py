@@ -1,0 +1,105 @@
+"""``her envs``: what the bundled environments are, and all their options."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import gymnasium as gym
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from her_envs import TaskEnv, TaskVectorEnv
+from her_envs.registration import ENTRY_POINTS
+from her_wrappers.commands.make import make_env
+
+
+def envs(
+    env_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Show this one with all its options.")
+    ] = None,
+) -> None:
+    """List the bundled environments, or show one with all its options.
+
+    For example:
+
+        her envs
+
+        her envs her_envs/PointMaze-v0
+    """
+    console = Console()
+    if env_id is None:
+        console.print(_table_of_all())
+        return
+    task = type(_make(env_id).task)
+    console.print(f"[bold]{env_id}[/bold]: {task.__name__}\n")
+    console.print(_description(task), markup=False, highlight=False)
+    console.print(_table_of_options(env_id, task))
+
+
+def _make(env_id: str) -> TaskEnv:
+    """Make a bundled environment.
+
+    Raises:
+        typer.BadParameter: ``env_id`` is none of ours.
+    """
+    env = make_env(env_id).unwrapped if env_id in ENTRY_POINTS else None
+    if not isinstance(env, TaskEnv):
+        raise typer.BadParameter(f"unknown id {env_id!r}; choose from {', '.join(ENTRY_POINTS)}")
+    return env
+
+
+def _table_of_all() -> Table:
+    table = Table("id", "actions", "observation", "goal", "steps", "success ends it")
+    table.columns[0].no_wrap = True
+    for env_id in ENTRY_POINTS:
+        env = _make(env_id)
+        space = env.task.observation_space
+        table.add_row(
+            env_id,
+            _short(env.action_space),
+            _short(space["observation"]),
+            _short(space["desired_goal"]),
+            str(env.max_steps),
+            "yes" if env.terminate_on_success else "no",
+        )
+    return table
+
+
+def _table_of_options(env_id: str, task: type) -> Table:
+    table = Table("option", "default", "meaning")
+    presets = gym.spec(env_id).kwargs
+    for owner in (task, TaskEnv, TaskVectorEnv):
+        for name, default, meaning in _options(owner):
+            if owner is TaskVectorEnv and name in inspect.signature(TaskEnv).parameters:
+                continue
+            where = " (make_vec)" if owner is TaskVectorEnv else ""
+            table.add_row(name + where, escape(str(presets.get(name, default))), escape(meaning))
+    return table
+
+
+def _options(owner: type) -> Iterator[tuple[str, Any, str]]:
+    """Yield name, default and documentation of each option of a class."""
+    _, _, args = (inspect.getdoc(owner) or "").partition("\nArgs:\n")
+    section = args.split("\n\n")[0] + "\n"
+    entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", section, re.DOTALL | re.MULTILINE)
+    meanings = {name: " ".join(text.split()) for name, text in entries}
+    for name, parameter in inspect.signature(owner).parameters.items():
+        if name != "task":
+            yield name, parameter.default, meanings[name]
+
+
+def _description(task: type) -> str:
+    """Return the docstring up to its arguments."""
+    return (inspect.getdoc(task) or "").split("\nArgs:")[0]
+
+
+def _short(space: gym.Space[Any]) -> str:
+    """Name a space without its bounds row by row."""
+    if isinstance(space, gym.spaces.Box):
+        return f"Box({space.low.min():g}, {space.high.max():g}, {space.shape}, {space.dtype})"
+    return str(space)

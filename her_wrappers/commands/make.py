@@ -1,0 +1,69 @@
+"""Environments and policies from what a user types."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import typer
+
+
+def parse_options(options: list[str]) -> dict[str, Any]:
+    """Read ``name=value`` pairs; values are JSON, and what is no JSON is a word.
+
+    Raises:
+        typer.BadParameter: An option has no ``=``.
+
+    Example:
+        >>> parse_options(["n_bits=5", "continuous=true", "goal=ones"])
+        {'n_bits': 5, 'continuous': True, 'goal': 'ones'}
+    """
+    parsed = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"expected name=value, got {option!r}; write --option n_bits=5")
+        try:
+            parsed[name] = json.loads(value)
+        except json.JSONDecodeError:
+            parsed[name] = value
+    return parsed
+
+
+def make_env(env_id: str, **options: Any) -> gym.Env[Any, Any]:
+    """Make an environment.
+
+    Raises:
+        typer.BadParameter: There is no such id, or it has no such options.
+    """
+    try:
+        return gym.make(env_id, **options)
+    except (gym.error.Error, ImportError, TypeError, ValueError) as error:
+        raise typer.BadParameter(
+            f"cannot make {env_id}: {error}; `her envs` lists ids and options"
+        ) from error
+
+
+def load_policy(name: str) -> Callable[[Any], Any]:
+    """Find a function by ``module:function``, in the present folder too.
+
+    Raises:
+        typer.BadParameter: There is no such function.
+    """
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise typer.BadParameter(f"expected 'random' or module:function, got {name!r}")
+    sys.path.insert(0, "")
+    try:
+        policy = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise typer.BadParameter(f"cannot load the policy {name}: {error}") from error
+    finally:
+        sys.path.remove("")
+    if not callable(policy):
+        raise typer.BadParameter(f"the policy must be a function of an observation, got {policy!r}")
+    return policy  # type: ignore[no-any-return] # its signature shows when it is called

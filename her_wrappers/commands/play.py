@@ -1,0 +1,114 @@
+"""``her play``: an environment in a window, by keyboard or by a policy, or as a GIF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import numpy as np
+import typer
+
+from her_wrappers.commands.keyboard import key_map
+from her_wrappers.commands.make import load_policy, make_env, parse_options
+from her_wrappers.commands.screen import Film, Quit, Screen
+
+
+def play(
+    env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment's id; `her envs` lists ours.")],
+    *,
+    policy: Annotated[
+        str | None, typer.Option(help="What acts instead of you: random, or module:function.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Write a GIF instead of opening a window; needs no display.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.")] = 3,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seeds environment and random policy.")] = None,
+    fps: Annotated[int, typer.Option(min=1, help="Steps shown a second.")] = 10,
+) -> None:
+    """Play an environment by keyboard, watch a policy, or record one.
+
+    Keys: arrows move a point; numbers flip bits, or left, right and space do; escape ends.
+
+    For example:
+
+        her play her_envs/PointMaze-v0 -o layout=four_rooms
+
+        her play her_envs/BitFlipping-v0 --policy random
+
+        her play her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif
+    """
+    env = make_env(env_id, render_mode="rgb_array", **parse_options(option or []))
+    env.action_space.seed(seed)
+    screen: Screen | Film = Film(record, fps) if record else Screen(fps)
+    try:
+        acts = _chosen_policy(env, policy, screen)
+        for number in range(episodes):
+            _play_episode(env, acts, screen, number, seed)
+    except Quit:
+        typer.echo("bye")
+    finally:
+        screen.close()
+        env.close()
+
+
+def _chosen_policy(env: gym.Env[Any, Any], name: str | None, screen: Screen | Film) -> Callable[[Any], Any]:
+    if name is None and isinstance(screen, Screen):
+        return _keyboard_policy(env, screen)
+    if name in {None, "random"}:
+        return _watched(lambda observation: env.action_space.sample(), screen)
+    return _watched(load_policy(str(name)), screen)
+
+
+def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Callable[[Any], Any]:
+    """Return a policy that waits for the player."""
+    keys = key_map(env.action_space)
+    typer.echo(f"{keys.help}; escape ends")
+
+    def act(observation: Any) -> Any:
+        while (action := keys.action(screen.keys())) is None:
+            screen.hint = keys.hint
+            screen.refresh()
+        return action
+
+    return act
+
+
+def _watched(policy: Callable[[Any], Any], screen: Screen | Film) -> Callable[[Any], Any]:
+    """Let the player end what a policy does."""
+
+    def act(observation: Any) -> Any:
+        if isinstance(screen, Screen):
+            screen.keys()
+        return policy(observation)
+
+    return act
+
+
+def _play_episode(
+    env: gym.Env[Any, Any], policy: Callable[[Any], Any], screen: Screen | Film, number: int, seed: int | None
+) -> None:
+    """Play one episode and tell how it went."""
+    observation, info = env.reset(seed=None if seed is None else seed + number)
+    steps, total, ended = 0, 0.0, False
+    screen.show(_picture(env), _caption(env, steps, total, info))
+    while not ended:
+        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        steps, total, ended = steps + 1, total + float(reward), terminated or truncated
+        screen.show(_picture(env), _caption(env, steps, total, info))
+    typer.echo(f"episode {number + 1}: {_caption(env, steps, total, info)}")
+
+
+def _caption(env: gym.Env[Any, Any], steps: int, total: float, info: dict[str, Any]) -> str:
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    success = f" | {'success' if info['is_success'] else 'no success'}" if "is_success" in info else ""
+    return f"{name} | step {steps} | return {total:.4g}{success}"
+
+
+def _picture(env: gym.Env[Any, Any]) -> np.ndarray:
+    return np.asarray(env.render())

@@ -1,0 +1,106 @@
+"""Where the pictures of an episode go: into a window, or into a GIF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import typer
+
+from her_envs.canvas import Keys, Window
+
+QUIT_KEYS = {"escape", "q"}
+
+
+class Quit(Exception):  # noqa: N818 - the player's wish, not an error
+    """The player closes the window."""
+
+
+class Screen:
+    """The window, with the picture it shows and the line above it.
+
+    Args:
+        fps: Pictures shown a second.
+
+    Attributes:
+        hint: What the player needs to know beside the caption.
+
+    Raises:
+        typer.BadParameter: There is no display.
+    """
+
+    def __init__(self, fps: int) -> None:
+        try:
+            self._window = Window()
+        except RuntimeError as error:
+            raise typer.BadParameter(f"{error}; --record out.gif needs none") from error
+        self._fps = fps
+        self._picture = np.zeros((1, 1, 3), np.uint8)
+        self._caption = ""
+        self.hint = ""
+
+    def show(self, picture: np.ndarray, caption: str) -> None:
+        """Show a picture for the time of one frame."""
+        self._picture, self._caption = picture, caption
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the same picture for one more frame."""
+        caption = f"{self._caption} | {self.hint}" if self.hint else self._caption
+        self._window.show(self._picture, caption, self._fps)
+
+    def keys(self) -> Keys:
+        """Look at the keyboard.
+
+        Raises:
+            Quit: The player wants to.
+        """
+        keys = self._window.keys()
+        if keys.closed or QUIT_KEYS & set(keys.pressed):
+            raise Quit
+        return keys
+
+    def close(self) -> None:
+        """Close the window."""
+        self._window.close()
+
+
+class Film:
+    """Pictures on their way into a GIF.
+
+    Args:
+        path: The file to write.
+        fps: Pictures shown a second.
+
+    Raises:
+        typer.BadParameter: The file is to be something else than a GIF.
+    """
+
+    def __init__(self, path: Path, fps: int) -> None:
+        if path.suffix.lower() != ".gif":
+            raise typer.BadParameter(f"--record writes a .gif, got {path}")
+        self._path = path
+        self._fps = fps
+        self._pictures: list[np.ndarray] = []
+
+    def show(self, picture: np.ndarray, caption: str) -> None:
+        """Keep a picture."""
+        self._pictures.append(picture)
+
+    def close(self) -> None:
+        """Write the file, if there is a picture.
+
+        Raises:
+            typer.BadParameter: imageio is missing.
+        """
+        if not self._pictures:
+            return
+        try:
+            import imageio.v3 as imageio  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise typer.BadParameter(
+                '--record needs imageio and pillow; run: pip install "her-toolkit[examples]"'
+            ) from error
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        imageio.imwrite(self._path, self._pictures, duration=1000 / self._fps, loop=0)
+        typer.echo(f"{len(self._pictures)} pictures in {self._path}")

@@ -1,0 +1,197 @@
+"""PointMaze and PointPush: their rules, that they can be solved, and that chance does not solve them."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from her_envs import PointMaze, PointPush, TaskEnv, TaskVectorEnv
+from her_envs.floor_plan import LAYOUTS
+from her_envs.point_push import AGENT_RADIUS, PUCK_RADIUS, RAIL
+
+CONTACT = AGENT_RADIUS + PUCK_RADIUS
+
+
+def cells_to(free, goal):
+    """Steps along the grid from each cell to the goal's."""
+    steps = np.where(free, np.inf, -1.0)
+    ring = [goal]
+    for count in range(free.size):
+        for row, column in ring:
+            steps[row, column] = count
+        around = {(r + a, c + b) for r, c in ring for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))}
+        rows, columns = free.shape
+        ring = [(r, c) for r, c in around if 0 <= r < rows and 0 <= c < columns and np.isinf(steps[r, c])]
+    return steps
+
+
+def maze_policy(task, observation):
+    """Go from middle to middle of the cells on a shortest way, and at last to the goal."""
+    position, goal = observation["achieved_goal"], observation["desired_goal"]
+    free = task._plan.free
+    steps = cells_to(free, tuple(np.floor(goal[::-1]).astype(int)))
+    row, column = np.floor(position[::-1]).astype(int)
+    target = goal
+    if steps[row, column] > 0:
+        padded = np.pad(np.where(steps < 0, np.inf, steps), 1, constant_values=np.inf)
+        around = [(row + a, column + b) for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))]
+        nearer = min(around, key=lambda cell: padded[cell[0] + 1, cell[1] + 1])
+        target = np.array(nearer[::-1]) + 0.5
+        # First to the middle of this cell across the way, so as not to catch a corner.
+        across = 0 if nearer[1] == column else 1
+        middle = np.array([column, row]) + 0.5
+        if abs(position[across] - middle[across]) > 0.3:
+            target = middle
+    return np.clip((target - position) / task._step_size, -1, 1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_can_be_solved_within_its_time(layout):
+    env = TaskEnv(PointMaze(layout=layout))
+    for seed in range(25):
+        observation, _ = env.reset(seed=seed)
+        truncated = False
+        while not truncated:
+            observation, _, _, truncated, info = env.step(maze_policy(env.task, observation))
+        assert info["is_success"]
+
+
+def test_an_agent_that_runs_against_walls_stays_in_the_free_space():
+    env = TaskVectorEnv(PointMaze(layout="large", step_size=7.0), 200)
+    env.action_space.seed(0)
+    observations, _ = env.reset(seed=0)
+    for _ in range(60):
+        assert env.task._plan.contains(observations["achieved_goal"]).all()
+        assert env.task._plan.contains(observations["desired_goal"]).all()
+        observations, *_ = env.step(env.action_space.sample())
+
+
+BAD_STARTS = [
+    (PointMaze(), {"goal": [0.5, 1.5]}, "reset option 'goal' must lie in a free cell, got [0.5 1.5]"),
+    (PointMaze(), {"state": [1.5, 1.5]}, "reset option 'state' must lie in a free cell, got [1.5 1.5]"),
+    (PointMaze(), {"goal": [3.0, 0.5]}, "reset option 'goal' must lie in a free cell, got [3.  0.5]"),
+    (PointMaze(), {"goal": [3.5, 0.5]}, "reset option 'goal' must lie in a free cell, got [3.5 0.5]"),
+    (
+        PointPush(),
+        {"goal": [0.1, 0.5]},
+        "reset options lie outside the observation space: got {'goal': [0.1, 0.5]}",
+    ),
+    (
+        PointPush(),
+        {"state": {"agent": [0.5, 0.5], "puck": [0.5, 0.5]}},
+        "reset option 'state' must keep agent and puck 0.08 apart, got [0.5 0.5] and [0.5 0.5]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "options", "message"), BAD_STARTS)
+def test_an_impossible_start_is_refused(task, options, message):
+    for env in (TaskEnv(task), TaskVectorEnv(task, 3)):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            env.reset(options=options)
+
+
+BAD_NUMBERS = [
+    (lambda: PointMaze(step_size=0), "step_size must be a finite number above 0, got 0"),
+    (lambda: PointMaze(step_size=np.inf), "step_size must be a finite number above 0, got inf"),
+    (lambda: PointMaze(success_radius=0.6), "success_radius must lie in (0, 0.5], got 0.6"),
+    (lambda: PointPush(step_size=0.06), "step_size must lie in (0, 0.05], got 0.06"),
+    (lambda: PointPush(success_radius=-1), "success_radius must lie in (0, 0.35], got -1"),
+]
+
+
+@pytest.mark.parametrize(("make_it", "message"), BAD_NUMBERS)
+def test_a_number_out_of_range_is_refused(make_it, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make_it()
+
+
+def push_policy(observation):
+    """Go round to the far side of the puck, then push it straight to the goal."""
+    agent, puck = np.split(observation["observation"].astype(float), 2)
+    goal = observation["desired_goal"]
+    push = (goal - puck) / max(np.hypot(*(goal - puck)), 1e-9)
+    to_puck = (puck - agent) / np.hypot(*(puck - agent))
+    if np.hypot(*(goal - puck)) < 0.03:
+        way = np.zeros(2)
+    elif to_puck @ push > 0.97:
+        sideways = (puck - agent) - (puck - agent) @ push * push
+        way = goal - push * CONTACT - agent + 2 * sideways
+    else:
+        way = puck - push * (CONTACT + 0.03) - agent
+        if np.hypot(*(puck - agent)) < CONTACT + 0.08 and way @ to_puck > 0:
+            # Round the puck, on the shorter side.
+            way -= way @ to_puck * to_puck
+            tangent = np.array([-to_puck[1], to_puck[0]])
+            way = 0.05 * np.sign(way @ tangent or 1.0) * tangent - 0.01 * to_puck
+    return np.clip(way / 0.05, -1, 1)
+
+
+def test_a_puck_can_be_pushed_to_its_goal():
+    env = TaskEnv(PointPush())
+    successes = []
+    for seed in range(60):
+        observation, _ = env.reset(seed=seed)
+        truncated = False
+        while not truncated:
+            observation, _, _, truncated, info = env.step(push_policy(observation))
+        successes.append(info["is_success"])
+    assert np.mean(successes) >= 0.95
+
+
+def test_chance_almost_never_pushes_a_puck_to_its_goal():
+    env = gym.make_vec("her_envs/PointPush-v0", num_envs=2000)
+    env.action_space.seed(0)
+    env.reset(seed=0)
+    ever = np.zeros(2000, bool)
+    for _ in range(env.unwrapped.max_steps):
+        ever |= env.step(env.action_space.sample())[-1]["is_success"]
+    assert ever.mean() < 0.01
+
+
+def test_agent_and_puck_never_overlap_and_the_puck_stays_within_the_rail():
+    env = TaskVectorEnv(PointPush(), 500)
+    rng = np.random.default_rng(0)
+    observations, _ = env.reset(seed=0)
+    touched = np.zeros(500, bool)
+    for _ in range(100):
+        agent, puck = np.split(observations["observation"].astype(float), 2, axis=1)
+        distance = np.hypot(*(agent - puck).T)
+        assert (distance >= CONTACT - 1e-6).all()
+        assert ((puck >= RAIL - 1e-6) & (puck <= 1 - RAIL + 1e-6)).all()
+        assert ((agent >= 0) & (agent <= 1)).all()
+        touched |= distance < CONTACT + 1e-4
+        # Towards the puck, from all sides and into all corners.
+        noise = rng.normal(scale=0.5, size=agent.shape)
+        observations, *_ = env.step(np.sign(puck - agent) * rng.random((500, 1)) + noise)
+    assert touched.all()
+
+
+def test_a_puck_moves_only_when_it_is_touched_and_only_away_from_the_agent():
+    env = TaskVectorEnv(PointPush(), 500)
+    rng = np.random.default_rng(1)
+    before, _ = env.reset(seed=1)
+    for _ in range(50):
+        agent, puck = np.split(before["observation"], 2, axis=1)
+        after, *_ = env.step(np.sign(puck - agent) + rng.normal(scale=0.7, size=agent.shape))
+        moved = (after["achieved_goal"] != before["achieved_goal"]).any(1)
+        reach = np.hypot(*(agent - puck).T) <= CONTACT + 0.0708
+        assert not (moved & ~reach).any()
+        push = (after["achieved_goal"] - before["achieved_goal"]) * (puck - after["observation"][:, :2])
+        assert (push.sum(1)[moved] > 0).all()
+        before = after
+
+
+def test_an_agent_at_rest_leaves_a_touching_puck_where_it_is():
+    env = TaskVectorEnv(PointPush(), 400)
+    angles = np.linspace(0, 2 * np.pi, 400)
+    beside = 0.5 + 0.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    env.reset(options={"goal": [0.8, 0.8], "state": {"agent": beside, "puck": [0.5, 0.5]}})
+    pushed, *_ = env.step((0.5 - beside) / 0.1)
+    assert (pushed["achieved_goal"] != 0.5).any(axis=1).all()
+    for _ in range(20):
+        later, *_ = env.step(np.zeros((400, 2)))
+        np.testing.assert_array_equal(later["achieved_goal"], pushed["achieved_goal"])

@@ -1,0 +1,439 @@
+"""TaskVectorEnv: the same as Gymnasium's SyncVectorEnv of single environments, only faster."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
+from her_envs.registration import ENTRY_POINTS
+from her_envs.starts import draw_starts
+from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids
+
+MODES = list(AutoresetMode)
+TASKS = [
+    PointMaze(layout=["..#", "..."], success_radius=0.5, step_size=1.5),
+    PointPush(success_radius=0.2),
+    BitFlipping(n_bits=3),
+    BitFlipping(n_bits=2, continuous=True),
+    BitFlipping(n_bits=3, observation="integer"),
+    BitFlipping(n_bits=2, observation="image"),
+    PointReach(success_radius=0.4, step_size=0.5),
+    Counting(length=4),
+]
+
+
+def starts_of(task, seed):
+    """Unsolved starts without end, as the task draws them."""
+    rng = np.random.default_rng(seed)
+    while True:
+        yield draw_starts(task, 1, rng, {})[0]
+
+
+def injected(task, starts):
+    """The task with a reset that takes its starts from an iterator."""
+
+    def reset(num_envs, rng):
+        rows = [next(starts) for _ in range(num_envs)]
+        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+    task = copy.copy(task)
+    task.reset = reset
+    return task
+
+
+def pair(task, num_envs, mode, seed, **options):
+    """A native vector environment and a SyncVectorEnv that will see the same starts in the same order."""
+    native = TaskVectorEnv(injected(task, starts_of(task, seed)), num_envs, autoreset_mode=mode, **options)
+    shared = injected(task, starts_of(task, seed))
+    sync = SyncVectorEnv([lambda: TaskEnv(shared, **options)] * num_envs, autoreset_mode=mode)
+    return native, sync
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    task=st.sampled_from(TASKS),
+    num_envs=st.integers(1, 5),
+    mode=st.sampled_from(MODES),
+    seed=st.integers(0, 2**32 - 1),
+    max_steps=st.integers(1, 7),
+    terminate_on_success=st.booleans(),
+    reward_type=st.sampled_from(["sparse", "dense"]),
+    partial_resets=st.booleans(),
+)
+def test_every_step_and_reset_is_that_of_a_sync_vector_env(
+    task, num_envs, mode, seed, partial_resets, **options
+):
+    rng = np.random.default_rng(seed)
+    native, sync = pair(task, num_envs, mode, seed, **options)
+    assert native.observation_space == sync.observation_space
+    assert native.action_space == sync.action_space
+    native.action_space.seed(seed)
+    assert data_equivalence(native.reset(), sync.reset(), exact=True)
+    for _ in range(40):
+        actions = native.action_space.sample()
+        got = native.step(actions)
+        assert data_equivalence(got, sync.step(actions), exact=True), got
+        mask = rng.random(num_envs) < 0.15 * partial_resets
+        if mode is AutoresetMode.DISABLED:
+            mask |= got[2] | got[3]
+        if mask.any():
+            resets = [env.reset(options={"reset_mask": mask.copy()}) for env in (native, sync)]
+            assert data_equivalence(*resets, exact=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_starts_asked_for_are_those_of_a_sync_vector_env(mode):
+    native, sync = pair(PointReach(success_radius=0.1), 3, mode, seed=0)
+    options = {"goal": [0.5, 0.5], "state": {"position": [0.55, 0.5]}}
+    assert data_equivalence(native.reset(options=options), sync.reset(options=dict(options)), exact=True)
+    mask = np.array([False, True, True])
+    elsewhere = {"goal": [0.1, 0.1], "state": [0.9, 0.9], "reset_mask": mask}
+    got = native.reset(options=elsewhere)
+    assert data_equivalence(got, sync.reset(options=dict(elsewhere)), exact=True)
+    assert got[1]["_is_success"].tolist() == mask.tolist()
+    assert elsewhere["reset_mask"] is mask, "the caller's options stay as they were"
+
+
+def test_each_environment_can_be_asked_for_a_start_of_its_own():
+    env = TaskVectorEnv(PointReach(), 3)
+    goals = np.float32([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]])
+    observations, _ = env.reset(options={"goal": goals})
+    np.testing.assert_array_equal(observations["desired_goal"], goals)
+    mask = np.array([True, False, True])
+    observations, infos = env.reset(options={"goal": 1 - goals, "state": 1 - goals, "reset_mask": mask})
+    np.testing.assert_array_equal(observations["desired_goal"], np.where(mask[:, None], 1 - goals, goals))
+    assert infos["is_success"].tolist() == mask.tolist()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_make_vec_picks_the_native_environment_with_all_options(env_id, options, mode):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode.value, reward_type="dense", **options)
+    assert isinstance(env, TaskVectorEnv)
+    assert env.metadata["autoreset_mode"] is mode
+    single = gym.make(env_id, **options).unwrapped
+    assert (env.max_steps, env.terminate_on_success) == (single.max_steps, single.terminate_on_success)
+    assert (env.single_observation_space, env.single_action_space) == (
+        single.observation_space,
+        single.action_space,
+    )
+    env.action_space.seed(0)
+    observations, _ = env.reset(seed=0)
+    assert env.observation_space.contains(observations)
+    observations, rewards, terminations, _, infos = env.step(env.action_space.sample())
+    assert env.observation_space.contains(observations)
+    last = infos.get("final_obs", [None] * 3)
+    for i, reward in enumerate(rewards):
+        seen = last[i] or {key: rows[i] for key, rows in observations.items()}
+        goals = seen["achieved_goal"], seen["desired_goal"]
+        assert env.compute_reward(*goals, {}) == reward
+        assert env.compute_terminated(*goals, {}) == terminations[i]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_a_seed_fixes_everything_that_follows(env_id, options, mode):
+    histories = []
+    for _ in range(2):
+        env = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode, **options)
+        env.action_space.seed(4)
+        history = [env.reset(seed=4)]
+        for _ in range(12):
+            history.append(env.step(env.action_space.sample()))
+            ended = history[-1][2] | history[-1][3]
+            if mode is AutoresetMode.DISABLED and ended.any():
+                history.append(env.reset(options={"reset_mask": ended}))
+        histories.append(history)
+    assert data_equivalence(*histories, exact=True)
+
+
+def scribble(tree):
+    """Overwrite every array of a tree."""
+    if isinstance(tree, np.ndarray) and tree.dtype != object:
+        tree[...] = 1
+    elif isinstance(tree, dict):
+        scribble(list(tree.values()))
+    elif isinstance(tree, list | tuple | np.ndarray):
+        for part in tree:
+            scribble(part)
+
+
+def arrays_of(tree):
+    """Every array of numbers in a tree."""
+    if isinstance(tree, np.ndarray) and tree.dtype != object:
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree
+    return [array for part in parts if part is not None for array in arrays_of(part)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("task", [PointReach(), PointPush(), BitFlipping()])
+def test_no_two_arrays_returned_share_memory(task, mode):
+    env = TaskVectorEnv(task, 3, autoreset_mode=mode, max_steps=1)
+    results = arrays_of([env.reset(seed=0), env.step(env.action_space.sample())])
+    for i, first in enumerate(results):
+        assert not any(np.shares_memory(first, second) for second in results[:i])
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_a_task_may_hand_out_arrays_that_it_keeps(mode):
+    """Environments that start anew must not write into what a task gave them."""
+    task, middle = copy.copy(PointReach(success_radius=0.1)), np.float32([0.5, 0.5])
+
+    def reset(num_envs, rng):
+        position = rng.random((num_envs, 2), dtype=np.float32)
+        return {"position": position, "goal": np.broadcast_to(middle, (num_envs, 2))}
+
+    task.reset = reset
+    env = TaskVectorEnv(task, 50, autoreset_mode=mode, max_steps=1)
+    env.reset(seed=0)
+    for _ in range(3):
+        observations, *_ = env.step(env.action_space.sample())
+        np.testing.assert_array_equal(observations["desired_goal"], np.tile(middle, (50, 1)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_returned_may_be_overwritten(task, mode):
+    env, twin = (TaskVectorEnv(task, 4, autoreset_mode=mode, max_steps=3) for _ in range(2))
+    env.action_space.seed(0)
+    results = [each.reset(seed=0) for each in (env, twin)]
+    for _ in range(12):
+        assert data_equivalence(*results, exact=True)
+        ended = results[1][2] | results[1][3] if len(results[1]) == 5 else np.zeros(4, bool)
+        scribble(results[0])
+        if mode is AutoresetMode.DISABLED and ended.any():
+            results = [each.reset(options={"reset_mask": ended}) for each in (env, twin)]
+        else:
+            actions = env.action_space.sample()
+            results = [each.step(actions) for each in (env, twin)]
+
+
+def test_what_was_returned_stays_as_it_was():
+    env = TaskVectorEnv(BitFlipping(n_bits=2), 3, autoreset_mode="SameStep")
+    env.action_space.seed(0)
+    results = [env.reset(seed=0)]
+    kept = copy.deepcopy(results)
+    for _ in range(8):
+        results.append(env.step(env.action_space.sample()))
+        kept.append(copy.deepcopy(results[-1]))
+    assert data_equivalence(results, kept, exact=True)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_starts_and_goals_are_uniform_over_the_unsolved_ones_at_every_reset(mode):
+    """Solved starts are redrawn in batches, which must not favour any start or environment."""
+    env = TaskVectorEnv(BitFlipping(n_bits=2, observation="integer"), 3000, autoreset_mode=mode, max_steps=1)
+    observations, _ = env.reset(seed=0)
+    counts = np.zeros((4, 4))
+    for _ in range(5):
+        np.add.at(counts, (observations["achieved_goal"], observations["desired_goal"]), 1)
+        observations, *_ = env.step(env.action_space.sample())
+        if mode is AutoresetMode.NEXT_STEP:
+            observations, *_ = env.step(env.action_space.sample())
+    assert np.diag(counts).sum() == 0
+    assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
+
+
+def test_a_start_that_leaves_no_unsolved_goal_is_refused():
+    env = TaskVectorEnv(BitFlipping(n_bits=2, goal="ones"), 3)
+    with pytest.raises(ValueError, match="every one of 1000 starts drawn was solved already; give another"):
+        env.reset(options={"state": [[1, 1], [0, 1], [0, 0]]})
+
+
+# Without autoreset they differ: SyncVectorEnv takes the mask out of the options, the wrapper then clears all.
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_episode_statistics_of_gymnasium_see_the_same_episodes(mode):
+    native, sync = pair(BitFlipping(n_bits=3), 4, mode, seed=1)
+    envs = [RecordEpisodeStatistics(env) for env in (native, sync)]
+    native.action_space.seed(1)
+    for env in envs:
+        env.reset()
+    finished = 0
+    for _ in range(30):
+        actions = native.action_space.sample()
+        results = [env.step(actions) for env in envs]
+        episodes = [{key: result[4].get("episode", {}).get(key) for key in "rl"} for result in results]
+        assert data_equivalence(*episodes, exact=True)
+        finished += (results[0][2] | results[0][3]).sum()
+    assert finished > 10
+
+
+def test_copies_and_pickles_go_on_alike():
+    env = TaskVectorEnv(PointReach(), 2, max_steps=2)
+    env.reset(seed=0)
+    actions = np.zeros((2, 2))
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        original = copy.deepcopy(env)
+        for _ in range(4):
+            assert data_equivalence(twin.step(actions), original.step(actions), exact=True)
+
+
+def test_a_disabled_environment_refuses_to_step_past_the_end():
+    env = TaskVectorEnv(PointReach(), 3, autoreset_mode="Disabled", max_steps=1)
+    env.reset(seed=0)
+    env.step(np.zeros((3, 2)))
+    env.reset(options={"reset_mask": np.array([True, False, True])})
+    with pytest.raises(ResetNeeded, match=r"the episodes of environments \[1\] have ended; call reset"):
+        env.step(np.zeros((3, 2)))
+
+
+def test_step_and_render_need_a_reset_before():
+    env = TaskVectorEnv(PointReach(), 2, render_mode="rgb_array")
+    for use in (lambda: env.step(np.zeros((2, 2))), env.render):
+        with pytest.raises(ResetNeeded, match="no episode has begun; call reset"):
+            use()
+
+
+def test_rendering_without_a_mode_warns_and_draws_nothing():
+    env = TaskVectorEnv(PointReach(), 2)
+    env.reset(seed=0)
+    with pytest.warns(UserWarning, match="without a render mode draws nothing"):
+        assert env.render() is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_pictures_are_those_of_the_single_environment_trails_included(mode):
+    options = {"render_mode": "rgb_array", "render_size": 64, "max_steps": 5}
+    native, sync = pair(PointReach(), 3, mode, seed=0, **options)
+    native.action_space.seed(0)
+    for env in (native, sync):
+        env.reset()
+    for step in range(8):
+        pictures = native.render()
+        assert data_equivalence(pictures, sync.render(), exact=True)
+        actions = native.action_space.sample()
+        ended = native.step(actions)[3]
+        sync.step(actions)
+        mask = ended if mode is AutoresetMode.DISABLED else np.array([step == 2, False, False])
+        if mask.any():
+            for env in (native, sync):
+                env.reset(options={"reset_mask": mask.copy()})
+
+
+def test_the_window_shows_a_mosaic(monkeypatch):
+    monkeypatch.setitem(TaskVectorEnv.metadata, "render_fps", 1000)
+    env = TaskVectorEnv(BitFlipping(), 40, render_mode="human", render_size=256)
+    env.reset(seed=0)
+    env.step(env.action_space.sample())
+    pygame = __import__("pygame")
+    assert pygame.display.get_surface().get_size() == (256, 256)
+    assert pygame.display.get_caption()[0] == "BitFlipping | 16 of 40 environments"
+    env.close()
+    assert not pygame.display.get_init()
+
+
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
+def test_specs_of_vector_environments_survive_json(env_id):
+    spec = gym.make_vec(env_id, num_envs=2, max_steps=3, autoreset_mode="SameStep").spec
+    again = gym.make_vec(gym.envs.registration.EnvSpec.from_json(spec.to_json()))
+    assert (again.num_envs, again.unwrapped.max_steps) == (2, 3)
+    assert again.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+
+
+def test_max_episode_steps_is_another_name_of_max_steps():
+    assert gym.make_vec(BIT_FLIPPING, num_envs=2, max_episode_steps=3).unwrapped.max_steps == 3
+
+
+BAD_OPTIONS = [
+    ({"num_envs": 0}, "num_envs must be a whole number >= 1, got 0"),
+    ({"num_envs": 2.0}, "num_envs must be a whole number >= 1, got 2.0"),
+    (
+        {"autoreset_mode": "sometimes"},
+        "unknown autoreset_mode 'sometimes'; choose from 'NextStep', 'SameStep', 'Disabled'",
+    ),
+    ({"reward_type": "shaped"}, "unknown reward_type 'shaped'; choose from 'sparse', 'dense'"),
+    ({"max_steps": 0}, "max_steps must be a whole number >= 1, got 0"),
+    (
+        {"max_steps": 3, "max_episode_steps": 4},
+        "max_steps and max_episode_steps are two names of one limit, got 3 and 4; give one of them",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
+def test_a_bad_option_is_refused_at_once(options, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        gym.make_vec(BIT_FLIPPING, **options)
+
+
+BAD_RESETS = [
+    ({"goal": np.zeros((2, 2))}, "reset option 'goal' must have shape (2,) or (3, 2), got (2, 2)"),
+    ({"goal": [2, 0]}, "reset options lie outside the observation space: got {'goal': [2, 0]}"),
+    ({"gaol": [0, 0]}, "unknown reset option 'gaol'; choose from 'goal', 'state'"),
+    (
+        {"reset_mask": np.ones(2, bool)},
+        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
+        "got bool of shape (2,): [ True  True]",
+    ),
+    (
+        {"reset_mask": [1, 0, 1]},
+        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
+        "got int64 of shape (3,): [1 0 1]",
+    ),
+    (
+        {"reset_mask": np.zeros(3, bool)},
+        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
+        "got bool of shape (3,): [False False False]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_RESETS)
+def test_a_bad_reset_is_refused_and_the_episodes_go_on(options, message):
+    env = TaskVectorEnv(PointReach(), 3)
+    env.reset(seed=0)
+    observations, *_ = env.step(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        env.reset(options=options)
+    assert data_equivalence(env.step(np.zeros((3, 2)))[0], observations, exact=True)
+
+
+def test_a_first_reset_cannot_be_partial():
+    with pytest.raises(ValueError, match="leaves out environments that never began; reset all first"):
+        TaskVectorEnv(PointReach(), 2).reset(options={"reset_mask": np.array([True, False])})
+
+
+def test_a_list_of_seeds_is_refused():
+    with pytest.raises(TypeError, match="one generator serves all environments"):
+        TaskVectorEnv(PointReach(), 2).reset(seed=[1, 2])
+
+
+BAD_ACTIONS = [
+    (PointReach(), np.zeros((2, 2)), "actions must have shape (3, 2), got (2, 2)"),
+    (PointReach(), np.zeros(2), "actions must have shape (3, 2), got (2,)"),
+    (PointReach(), [[0, 0], [0, np.nan], [0, 0]], "action must not hold NaN, got [ 0. nan]"),
+    (BitFlipping(n_bits=4), [0, 1], "actions must have shape (3,), got (2,)"),
+    (BitFlipping(n_bits=4), [0, 4, 1], "action must lie in 0..3, got 4"),
+    (
+        BitFlipping(n_bits=4),
+        [0.0, 1.0, 2.0],
+        "action must be a whole number, got dtype float64; cast it with int()",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "actions", "message"), BAD_ACTIONS)
+def test_a_bad_action_is_refused_and_the_episodes_go_on(task, actions, message):
+    env = TaskVectorEnv(task, 3)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        env.step(actions)
+    assert env._elapsed.tolist() == [0, 0, 0]
+    env.step(env.action_space.sample())

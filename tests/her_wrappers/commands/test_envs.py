@@ -1,0 +1,48 @@
+"""``her envs``: what a user sees of the bundled environments."""
+
+from __future__ import annotations
+
+import inspect
+
+import gymnasium as gym
+import pytest
+from typer.testing import CliRunner
+
+from her_envs.registration import ENTRY_POINTS
+from her_wrappers.cli import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["envs", *arguments], env={"COLUMNS": "200"})
+
+
+def test_all_ids_are_listed_with_their_spaces_and_lengths():
+    output = run().output
+    for env_id in ENTRY_POINTS:
+        (line,) = [line for line in output.splitlines() if env_id in line]
+        env = gym.make(env_id).unwrapped
+        assert f" {env.max_steps} " in line
+    assert "MultiBinary(10)" in output
+    assert "Box(-1, 1, (2,), float32)" in output
+
+
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
+def test_one_is_shown_with_every_option_of_task_and_environment(env_id):
+    result = run(env_id)
+    assert result.exit_code == 0
+    assert "Success:" in result.output
+    options = {*inspect.signature(type(gym.make(env_id).unwrapped.task)).parameters}
+    for name in options | {"max_steps", "reward_type", "render_mode", "num_envs", "autoreset_mode"}:
+        assert f" {name} " in result.output
+
+
+def test_the_defaults_shown_are_those_of_the_id():
+    output = run("her_envs/BitFlippingContinuous-v0").output
+    (line,) = [line for line in output.splitlines() if " continuous " in line]
+    assert " True " in line
+
+
+def test_an_unknown_id_is_answered_with_the_known_ones():
+    result = run("her_envs/PointMaze")
+    assert result.exit_code == 2
+    assert "unknown id 'her_envs/PointMaze'; choose from her_envs/BitFlipping-v0" in result.output

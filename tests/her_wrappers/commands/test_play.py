@@ -1,0 +1,128 @@
+"""``her play``: by keyboard, by a policy, and into a file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import imageio.v3 as imageio
+import numpy as np
+import pygame
+import pytest
+import typer
+from gymnasium import spaces
+from typer.testing import CliRunner
+
+from her_envs.canvas import Keys, Window
+from her_wrappers.cli import app
+from her_wrappers.commands.keyboard import key_map
+
+FAST = ["--fps", "1000"]
+BITS = ["her_envs/BitFlipping-v0", "-o", "n_bits=3", "-o", "goal=ones", "-o", "render_size=64"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["play", *arguments], env={"COLUMNS": "400"})
+
+
+@pytest.fixture
+def player(monkeypatch):
+    """Fingers that press the keys of a list, one after each picture, and then close the window."""
+    keys, captions = [], []
+    show = Window.show
+
+    def show_and_press(window, picture, caption, fps):
+        show(window, picture, caption, fps)
+        captions.append(caption)
+        key = keys.pop(0) if keys else None
+        event = pygame.event.Event(pygame.KEYDOWN, key=key) if key else pygame.event.Event(pygame.QUIT)
+        pygame.event.post(event)
+
+    monkeypatch.setattr(Window, "show", show_and_press)
+    return keys, captions
+
+
+def test_bits_are_flipped_by_number_and_by_the_cursor(player):
+    keys, captions = player
+    # Three unlike keys flip each bit once; from any start some order of them ends within three steps.
+    keys += [pygame.K_0, pygame.K_RIGHT, pygame.K_SPACE, pygame.K_LEFT, pygame.K_2]
+    output = run(*BITS, *FAST, "--seed", "0", "--episodes", "1").output
+    assert "number keys choose" in output
+    assert "| step 1 |" in captions[1]
+    assert captions[2].endswith("| cursor at 1")
+    assert "episode 1:" in output or "bye" in output
+
+
+def test_points_are_moved_by_arrows(player):
+    keys, captions = player
+    keys += [pygame.K_UP, pygame.K_RIGHT, pygame.K_ESCAPE]
+    output = run("her_envs/PointReach-v0", "-o", "render_size=64", *FAST, "--seed", "0").output
+    assert "arrow keys move" in output
+    assert "bye" in output
+    assert [caption.split(" | ")[1] for caption in captions] == ["step 0", "step 1", "step 2"]
+
+
+@pytest.mark.parametrize("policy", ["random", "her_policies_for_test:flip_first"])
+def test_a_policy_is_watched_to_the_end_of_its_episodes(policy, tmp_path, monkeypatch):
+    (tmp_path / "her_policies_for_test.py").write_text("def flip_first(observation):\n    return 0\n")
+    monkeypatch.chdir(tmp_path)
+    output = run(*BITS, *FAST, "--policy", policy, "--episodes", "2", "--seed", "3").output
+    assert output.count("episode ") == 2
+    assert not pygame.display.get_init(), "the window is closed"
+
+
+def test_a_seed_repeats_what_a_random_policy_does():
+    outputs = [run(*BITS, *FAST, "--policy", "random", "--seed", "5").output for _ in range(2)]
+    assert outputs[0] == outputs[1]
+
+
+def test_an_episode_is_recorded_without_any_display(tmp_path):
+    command = "from her_wrappers.cli import app; app()"
+    arguments = ["play", "her_envs/PointReach-v0", "-o", "max_steps=4", "-o", "render_size=64"]
+    subprocess.run(
+        [sys.executable, "-c", command, *arguments, "--record", tmp_path / "new/out.gif", "--episodes", "1"],
+        env={"SDL_VIDEODRIVER": "no-such-driver", "PYGAME_HIDE_SUPPORT_PROMPT": "1"},
+        check=True,
+        capture_output=True,
+    )
+    assert imageio.imread(tmp_path / "new" / "out.gif").shape == (5, 64, 64, 3)
+
+
+MISTAKES = [
+    (["no/Such-v0"], "cannot make no/Such-v0"),
+    (["her_envs/PointMaze-v0", "-o", "layot=u"], "unexpected keyword argument 'layot'"),
+    (["her_envs/PointMaze-v0", "-o", "layout=v"], "unknown layout 'v'; choose from 'open', 'u'"),
+    (["her_envs/PointMaze-v0", "-o", "layout"], "expected name=value, got 'layout'"),
+    ([*BITS, "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
+    ([*BITS, "--policy", "no_such_module:act"], "cannot load the policy no_such_module:act"),
+    ([*BITS, "--policy", "math:pi"], "the policy must be a function of an observation, got 3.14"),
+    ([*BITS, "--record", "out.mp4"], "--record writes a .gif, got out.mp4"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_is_answered_with_a_sentence(arguments, message):
+    result = run(*arguments, *FAST)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def pressed(*names):
+    return Keys(names, frozenset(), closed=False)
+
+
+def test_each_action_space_has_its_keys():
+    discrete = key_map(spaces.Discrete(3, start=5))
+    assert discrete.action(pressed("1")) == 6
+    assert discrete.action(pressed("7")) is None
+    assert discrete.action(pressed("left")) is None
+    assert discrete.action(pressed("space")) == 7, "the cursor goes round"
+    many = key_map(spaces.Box(-1, 1, (4,)))
+    np.testing.assert_array_equal(many.action(pressed("2")), [-1, -1, 1, -1])
+    plane = key_map(spaces.Box(-2, 2, (2,)))
+    held = Keys((), frozenset({"left", "up"}), closed=False)
+    np.testing.assert_array_equal(plane.action(held), [-2, 2])
+    np.testing.assert_array_equal(plane.action(pressed("left", "right")), [0, 0])
+    assert plane.action(pressed("x")) is None
+    with pytest.raises(typer.BadParameter, match="there are no keys for the action space"):
+        key_map(spaces.MultiDiscrete([2, 2]))

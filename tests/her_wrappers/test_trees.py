@@ -1,0 +1,84 @@
+"""Leaves: what fits a space passes, what would lose information does not."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers.trees import as_leaf, build_tree, leaf_arrays, leaf_at, leaf_spaces
+
+NESTED = spaces.Dict({
+    "a/b": spaces.Discrete(3),
+    "a": spaces.Dict(b=spaces.Box(0, 1, (2,))),
+    "c": spaces.Tuple([spaces.MultiBinary(2)]),
+})
+
+
+def test_a_tree_is_built_from_its_leaves_again():
+    element = NESTED.sample()
+    leaves = {path: leaf_at(element, path, "x", "here") for path in leaf_spaces(NESTED)}
+    built = build_tree(NESTED, leaves)
+    assert built.keys() == element.keys()
+    for one, other in zip(leaf_arrays(built), leaf_arrays(dict(element)), strict=True):
+        assert one is other
+
+
+@pytest.mark.parametrize("tree", [{}, None, {"c": ()}, {"c": 5}])
+def test_a_missing_leaf_is_named(tree):
+    with pytest.raises(ValueError, match=r"^x/c/0 is missing here$"):
+        leaf_at(tree, ("c", 0), "x", "here")
+
+
+LOSSLESS = [
+    (3, np.int64),
+    (3, np.float32),
+    (True, np.int8),
+    (2.0, np.int64),
+    (0.5, np.float16),
+    (np.float32(0.1), np.float64),
+]
+LOSSY = [
+    (0.1, np.float32),
+    (0.5, np.int64),
+    (300, np.int8),
+    (-1, np.uint8),
+    (2**53 + 1, np.float64),
+    (np.nan, np.int64),
+    (1e300, np.float32),
+    (np.inf, np.int64),
+]
+
+
+@pytest.mark.parametrize(("value", "dtype"), LOSSLESS)
+def test_casts_that_lose_nothing_are_made(value, dtype):
+    assert as_leaf("x", value, (), np.dtype(dtype)) == value
+
+
+@pytest.mark.parametrize(("value", "dtype"), LOSSY)
+def test_casts_that_lose_something_are_refused(value, dtype):
+    with pytest.raises(ValueError, match=re.escape(f"x must have dtype {np.dtype(dtype)}, got")):
+        as_leaf("x", value, (), np.dtype(dtype))
+
+
+def test_rounding_is_for_floats_and_keeps_them_finite():
+    assert as_leaf("x", 0.1, (), np.dtype(np.float32), rounding=True) == np.float32(0.1)
+    for value, dtype in ((300, np.int8), (0.5, np.int64), (1e300, np.float32)):
+        with pytest.raises(ValueError, match="with values that it cannot hold"):
+            as_leaf("x", value, (), np.dtype(dtype), rounding=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([[1], [1, 2]], "x must be an array of shape (2,), got list: "),
+        ([1, 2, 3], "x must have shape (2,), got (3,)"),
+        (["a", "b"], "x must hold numbers of dtype float32, got <U1"),
+        ([None, None], "x must hold numbers of dtype float32, got object"),
+    ],
+)
+def test_what_is_no_such_array_is_refused(value, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        as_leaf("x", value, (2,), np.dtype(np.float32))
