@@ -5,7 +5,7 @@ ARGS ?=
 bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test slow lint types format clean
+.PHONY: demo test slow real-envs lint types format clean
 
 demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -15,6 +15,9 @@ test: $(VENV)/installed-test  ## The default tests: a few minutes.
 
 slow: $(VENV)/installed-test  ## The tests marked slow.
 	$(bin)/python -m pytest -m slow $(ARGS)
+
+real-envs: $(VENV)-real/installed  ## The checker on other people's environments, in an environment of its own.
+	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)
 
 lint: $(VENV)/installed-test
 	$(bin)/ruff format --check .
@@ -28,11 +31,20 @@ format: $(VENV)/installed-test
 	$(bin)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-real build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
 	@echo "installing her-toolkit[$*] into $(VENV) (a minute or two)"
 	$(install) ".[$*]"
+	@touch $@
+
+$(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requirements.txt
+	@echo "installing simulators into $(VENV)-real (some minutes)"
+	$(PYTHON) -m venv $(VENV)-real
+	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt \
+		--requirement tests/real_envs/requirements.txt pytest --editable ".[torch]"
+	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # beside pygame-ce it breaks both
+	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --force-reinstall --no-deps pygame-ce
 	@touch $@
 
 $(bin)/python:

@@ -1,5 +1,6 @@
 """Hindsight Experience Replay for any Gymnasium goal environment: check, record, relabel."""
 
+from her_wrappers.checker import Finding, GoalEnvChecker, GoalEnvError, Report, check_goal_env
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
@@ -12,9 +13,14 @@ __all__ = [
     "Batch",
     "Episode",
     "EpisodeRecorder",
+    "Finding",
     "Geometric",
+    "GoalEnvChecker",
+    "GoalEnvError",
     "GoalInterface",
     "HindsightReplayBuffer",
     "Mixture",
+    "Report",
     "SinkError",
+    "check_goal_env",
 ]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from her_wrappers.commands.check import check, explain, rules
 from her_wrappers.commands.envs import envs
 from her_wrappers.commands.play import play
 
@@ -47,5 +48,8 @@ def main(
     """Hindsight Experience Replay for any Gymnasium goal environment."""
 
 
+app.command(epilog="""Example: her check her_envs/BitFlipping-v0 --kwargs '{"n_bits": 15}' --strict""")(check)
+app.command(epilog="Example: her rules")(rules)
+app.command(epilog="Example: her explain GE106")(explain)
 app.command()(envs)
 app.command()(play)

@@ -76,9 +76,9 @@ class GoalInterface:
         """
         observation_space, action_space = goal_spaces(env)
         if compute_reward is None:
-            compute_reward = _find(env, "compute_reward")
+            compute_reward = find_function(env, "compute_reward")
         if compute_terminated is None:
-            compute_terminated = _find(env, "compute_terminated")
+            compute_terminated = find_function(env, "compute_terminated")
         if compute_reward is None:
             raise ValueError(
                 f"{_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
@@ -265,7 +265,7 @@ def _row(goals: Any, i: int) -> Any:
     return map_tree(lambda rows: rows[i], goals)
 
 
-def _find(env: AnyEnv, name: str) -> Any:
+def find_function(env: AnyEnv, name: str) -> Any:
     """Find an environment's function, or None. The outermost layer that has it wins."""
     if isinstance(env, gym.Env):
         return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
@@ -277,9 +277,9 @@ def _find(env: AnyEnv, name: str) -> Any:
 
 def _find_in_sub_environments(vector_env: Any, name: str) -> Any:
     if isinstance(vector_env, gym.vector.SyncVectorEnv):
-        return _find(vector_env.envs[0], name)
+        return find_function(vector_env.envs[0], name)
     local = _local_copy(vector_env)
-    return None if local is None else _find(local, name)
+    return None if local is None else find_function(local, name)
 
 
 def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:

@@ -6,6 +6,7 @@ is itself a leaf. Reading a space once into its paths spares every later step th
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -130,3 +131,25 @@ def leaf_arrays(tree: Tree) -> list[np.ndarray]:
     leaves: list[np.ndarray] = []
     map_tree(leaves.append, tree)
     return leaves
+
+
+_ATOMS = (np.generic, int, float, str, type(None))
+"""What cannot change. A tuple, since isinstance takes four times as long with a union."""
+
+
+def copy_tree(value: Any) -> Any:
+    """Return a copy that shares no memory with ``value``, nor its parts with each other.
+
+    Unlike ``copy.deepcopy``, two keys that hold one array get an array each. Lists are trees here too.
+    """
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.copy()
+    if isinstance(value, _ATOMS):
+        return value
+    if isinstance(value, dict):
+        return {key: copy_tree(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [copy_tree(part) for part in value]
+    if isinstance(value, tuple):
+        return tuple(copy_tree(part) for part in value)
+    return copy.deepcopy(value)

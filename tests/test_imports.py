@@ -17,6 +17,8 @@ BELOW = {
     "her_wrappers.trees": set(),
     "her_wrappers.arguments": set(),
     "her_wrappers.goal_interface": {"her_wrappers.trees", "her_wrappers.arguments"},
+    "her_wrappers.checker": {"her_wrappers.trees", "her_wrappers.goal_interface"},
+    "her_wrappers.adapters": {"her_wrappers.trees", "her_wrappers.goal_interface"},
     "her_wrappers.recording": {"her_wrappers.trees", "her_wrappers.arguments", "her_wrappers.goal_interface"},
     "her_wrappers.replay": {
         "her_wrappers.trees",

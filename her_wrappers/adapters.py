@@ -1,0 +1,212 @@
+"""Adapters: wrappers that give an environment what its goal interface lacks.
+
+`her_wrappers.checker` names the one that repairs a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+
+from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.trees import copy_tree
+
+Env: TypeAlias = gym.Env[Any, Any]
+Info: TypeAlias = dict[str, Any]
+AchievedGoal: TypeAlias = Callable[[Any, Info], Any]
+SampleGoal: TypeAlias = Callable[[Any, Info, np.random.Generator], Any]
+Success: TypeAlias = Callable[[Any, Any], Any]
+
+
+class _Adapter(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """A wrapper that changes what the environment hands out; reset and step go through `_adapt`."""
+
+    def __init__(self, env: Env) -> None:
+        RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+
+    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+        raise NotImplementedError
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        """Reset the environment, see `gymnasium.Env.reset`."""
+        return self._adapt(*self.env.reset(seed=seed, options=options))
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
+        """Step the environment, see `gymnasium.Env.step`."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation, info = self._adapt(observation, info)
+        return observation, reward, terminated, truncated, info
+
+
+class CopyObservation(_Adapter):
+    """Hands out copies of observations and infos, and hands copies of the actions in.
+
+    Repairs environments that reuse their arrays (GE301, GE302).
+
+    Args:
+        env: The environment.
+    """
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
+        """Step the environment with a copy of the action."""
+        return super().step(copy_tree(action))
+
+    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+        return copy_tree(observation), copy_tree(info)
+
+
+class CastObservation(_Adapter):
+    """Casts every part of the observation to the dtype of its space, lists to arrays (GE005).
+
+    Args:
+        env: The environment; the leaves of its observation space are arrays.
+    """
+
+    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+        return _cast(self.observation_space, observation), info
+
+
+def _cast(space: spaces.Space[Any], value: Any) -> Any:
+    if isinstance(space, spaces.Dict):
+        known = space.spaces
+        return {key: _cast(known[key], part) if key in known else part for key, part in value.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_cast(part, value[i]) for i, part in enumerate(space))
+    return value if space.dtype is None else np.asarray(value, dtype=space.dtype)
+
+
+class BooleanSuccess(_Adapter):
+    """Sets ``info["is_success"]`` to a bool, at reset and at every step (GE201, GE203).
+
+    The flag is read from ``info["is_success"]`` or ``info["success"]``; where neither is there, or with
+    ``success``, it is worked out from the goals.
+
+    Args:
+        env: The environment.
+        success: ``(achieved_goal, desired_goal) -> bool``; decides wherever it is given.
+    """
+
+    def __init__(self, env: Env, success: Success | None = None) -> None:
+        RecordConstructorArgs.__init__(self, success=success)
+        gym.Wrapper.__init__(self, env)
+        goal_spaces(env)
+        self._success = success
+
+    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+        return observation, info | {"is_success": self._decide(observation, info)}
+
+    def _decide(self, observation: Any, info: Info) -> bool:
+        achieved, desired = observation["achieved_goal"], observation["desired_goal"]
+        if self._success is not None:
+            return bool(self._success(achieved, desired))
+        for name in ("is_success", "success"):
+            if name in info:
+                return bool(np.all(info[name]))
+        # The environment's own measure: nothing is rewarded better than a goal that is reached exactly.
+        compute_reward = self.get_wrapper_attr("compute_reward")
+        return bool(compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info))
+
+
+class AsGoalEnv(_Adapter):
+    """Gives a plain environment the goal interface (GE001, GE002, GE003).
+
+    The reward is sparse, 0 on success and -1 otherwise, with ``compute_reward`` to match, and
+    ``info["is_success"]`` is set. A success ends the episode if ``terminate_on_success``; the environment's
+    own terminations stay.
+
+    Args:
+        env: The environment; its observation becomes the part ``observation``.
+        achieved_goal: ``(observation, info) -> goal`` that was reached.
+        sample_goal: ``(observation, info, rng) -> goal`` to pursue, called at reset.
+        success: ``(achieved, desired) -> bool`` for any leading axes.
+        goal_space: Space of the goals.
+        terminate_on_success: Whether success ends an episode.
+
+    Example:
+        >>> env = AsGoalEnv(
+        ...     gym.make("MountainCarContinuous-v0"),
+        ...     achieved_goal=lambda observation, info: observation[:1],
+        ...     sample_goal=lambda observation, info, rng: rng.uniform(-1, 0.5, 1),
+        ...     success=lambda achieved, desired: abs(achieved - desired).max(-1) < 0.1,
+        ...     goal_space=spaces.Box(-1.2, 0.6, (1,)),
+        ... )
+        >>> observation, info = env.reset(seed=0)
+        >>> sorted(observation), env.compute_reward(np.zeros((3, 1)), np.ones((3, 1)), [{}] * 3)
+        (['achieved_goal', 'desired_goal', 'observation'], array([-1., -1., -1.], dtype=float32))
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        achieved_goal: AchievedGoal,
+        sample_goal: SampleGoal,
+        success: Success,
+        goal_space: spaces.Box,
+        terminate_on_success: bool = False,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self,
+            achieved_goal=achieved_goal,
+            sample_goal=sample_goal,
+            success=success,
+            goal_space=goal_space,
+            terminate_on_success=terminate_on_success,
+        )
+        gym.Wrapper.__init__(self, env)
+        self._achieved_goal, self._sample_goal, self._success = achieved_goal, sample_goal, success
+        self._terminates = terminate_on_success
+        self._goal_space = goal_space
+        self._goal: Any = None
+        self.observation_space = spaces.Dict({
+            "observation": env.observation_space,
+            "achieved_goal": goal_space,
+            "desired_goal": goal_space,
+        })
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        """Reset the environment and draw a goal; ``options["goal"]`` sets it."""
+        own = dict(options or {})
+        goal = own.pop("goal", None)
+        observation, info = self.env.reset(seed=seed, options=own or None)
+        if goal is None:
+            goal = self._sample_goal(observation, info, self.np_random)
+        self._goal = self._as_goal(goal)
+        return self._adapt(observation, info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        """Step the environment, with the reward of the goal."""
+        observation, _, terminated, truncated, info = super().step(action)
+        goals = observation["achieved_goal"], observation["desired_goal"]
+        terminated = bool(terminated or self.compute_terminated(*goals, info))
+        return observation, float(self.compute_reward(*goals, info)), terminated, truncated, info
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Reward of each pair of goals: (..., G), (..., G) -> (...) float32, 0 on success, else -1."""
+        return np.asarray(self._success(achieved_goal, desired_goal), np.float32)[()] - np.float32(1)
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Whether reaching each goal ends the episode: (..., G), (..., G) -> (...) bool."""
+        return np.asarray(self._success(achieved_goal, desired_goal), bool)[()] & self._terminates
+
+    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+        achieved, desired = self._as_goal(self._achieved_goal(observation, info)), self._goal.copy()
+        goals = {"observation": copy_tree(observation), "achieved_goal": achieved, "desired_goal": desired}
+        return goals, info | {"is_success": bool(self._success(achieved, desired))}
+
+    def _as_goal(self, goal: Any) -> Any:
+        """Return a goal in memory of its own.
+
+        Raises:
+            ValueError: Its shape is not that of the goal space.
+        """
+        own = np.array(goal, dtype=self._goal_space.dtype)
+        if own.shape != self._goal_space.shape:
+            raise ValueError(f"goals must have shape {self._goal_space.shape}, got {own.shape}")
+        return own

@@ -1,0 +1,162 @@
+"""check_goal_env: evidence, then judgment, then a report."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+
+from her_wrappers.checker.attribution import blame_wrappers
+from her_wrappers.checker.collect import Budget, collect
+from her_wrappers.checker.judge import judge, not_exercised
+from her_wrappers.checker.registry import Rule, selected
+from her_wrappers.checker.report import Report
+from her_wrappers.checker.tape import describe
+from her_wrappers.checker.twins import Factory, TwinMaker
+
+if TYPE_CHECKING:
+    from her_wrappers.checker.tape import Policy
+
+ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+def check_goal_env(
+    env_or_factory: Any,
+    *,
+    max_steps: int = 3000,
+    max_seconds: float | None = None,
+    policy: Policy | None = None,
+    reset_options: ResetOptions | None = None,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    seed: int = 0,
+) -> Report:
+    """Check whether an environment keeps the promises that hindsight relabeling relies on.
+
+    The environment is run with random actions, with actions held for long, and with actions that steer to
+    the goal by a model fitted to what was seen; then its goal functions are asked about relabeled goals.
+    The verdict depends on ``seed`` and ``max_steps`` alone. An environment passed in is used but not closed.
+
+    Args:
+        env_or_factory: A goal environment, with any wrappers, or a function that makes one. Further ones
+            are made for comparison: by the function, else from its spec, else by a deep copy.
+        max_steps: Steps to take; the environments made for comparison take up to three in twenty more.
+        max_seconds: Time after which the run is cut off; the report says so.
+        policy: ``observation -> action``, used for two thirds of the steps, to get where chance does not.
+        reset_options: Options of ``reset``, or several in turn, for every second episode.
+        select: Codes or beginnings of codes to report, such as ``"GE1"``; all by default.
+        ignore: Codes or beginnings of codes not to report.
+        seed: Of the first reset and of everything random in the check.
+
+    Returns:
+        The report; ``report.raise_if_errors()`` makes it a test.
+
+    Raises:
+        TypeError: ``env_or_factory`` is or gives no environment, or ``reset_options`` are no dicts.
+        ValueError: The factory raised, a rule code is unknown, or ``max_steps`` is below 1.
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> check_goal_env(gym.make("her_envs/PointReach-v0"), max_steps=500).findings
+        ()
+    """
+    rules = selected(select, ignore)
+    if max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
+    budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed)
+    return run_check(env_or_factory, budget, rules)
+
+
+def run_check(env_or_factory: Any, budget: Budget, rules: Sequence[Rule]) -> Report:
+    """Check an environment by some rules.
+
+    Args:
+        env_or_factory: The environment, or a function that makes one.
+        budget: How much to run.
+        rules: The rules to report.
+
+    Raises:
+        TypeError: ``env_or_factory`` is or gives no environment.
+        ValueError: The factory raised.
+    """
+    env, factory = _open(env_or_factory)
+    twins = TwinMaker.of(env, factory)
+    try:
+        with quiet():
+            return _report(env, twins, budget, rules)
+    finally:
+        twins.close()
+        if factory is not None:
+            env.close()
+
+
+def _report(env: Any, twins: TwinMaker, budget: Budget, rules: Sequence[Rule]) -> Report:
+    evidence = collect(env, twins, budget)
+    codes = {rule.code for rule in rules}
+    findings = [finding for finding in judge(evidence) if finding.code in codes]
+    return Report(
+        name_of(env),
+        budget.seed,
+        len(evidence.steps),
+        len(evidence.tape.starts),
+        sum(evidence.reached),
+        tuple(blame_wrappers(findings, evidence, twins, budget)),
+        tuple(not_exercised(evidence, rules)),
+    )
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what environments warn about out of the verdict: filters that raise would change it."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def name_of(env: Any) -> str:
+    """Return the id of an environment, or the name of its class."""
+    try:
+        spec = env.spec
+    except Exception:
+        spec = None
+    return spec.id if spec is not None else type(env.unwrapped).__name__
+
+
+def _open(env_or_factory: Any) -> tuple[Any, Factory | None]:
+    """Return the environment, and the factory if there was one.
+
+    Raises:
+        TypeError: There is no environment.
+        ValueError: The factory raised.
+    """
+    if isinstance(env_or_factory, gym.Env | gym.vector.VectorEnv):
+        return env_or_factory, None
+    if not callable(env_or_factory):
+        raise TypeError(
+            "expected a gymnasium Env or VectorEnv, or a function that makes one, "
+            f"got {type(env_or_factory).__name__}"
+        )
+    try:
+        env = env_or_factory()
+    except Exception as error:
+        raise ValueError(f"the factory raised {describe(error)}") from error
+    if not isinstance(env, gym.Env | gym.vector.VectorEnv):
+        raise TypeError(f"the factory must return a gymnasium Env or VectorEnv, got {type(env).__name__}")
+    return env, env_or_factory
+
+
+def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
+    """Return reset options as a list of them.
+
+    Raises:
+        TypeError: They are neither a dict nor a list of dicts.
+    """
+    parts = [options] if isinstance(options, Mapping) else list(options or [])
+    for part in parts:
+        if not isinstance(part, Mapping):
+            raise TypeError(f"reset_options must be a dict or a list of dicts, got {part!r}")
+    return [dict(part) for part in parts]

@@ -1,0 +1,137 @@
+"""Collecting evidence: run the environment by a budget of steps, then experiment."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from her_wrappers.checker.evidence import Evidence
+from her_wrappers.checker.experiments import ask_again, replay_on_twins
+from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
+from her_wrappers.checker.probe import probe
+from her_wrappers.checker.tape import InterruptedRunError, Runner, Tape
+from her_wrappers.checker.twins import AnyEnv, TwinMaker
+from her_wrappers.checker.values import arrays_in
+from her_wrappers.checker.vector import VectorRunner, split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from her_wrappers.checker.tape import Policy
+
+EPISODE_CAP = 0.3
+"""An episode that does not end by itself is left after this share of the budget."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much to run.
+
+    Attributes:
+        max_steps: Steps of the environment under test; twins take up to three in twenty more.
+        max_seconds: Time after which the run is cut off, or None.
+        policy: The user's own, or None.
+        reset_options: Every second episode is reset with the next of these.
+        seed: Seed of everything.
+        on_step: Called after each step.
+    """
+
+    max_steps: int
+    max_seconds: float | None = None
+    policy: Policy | None = None
+    reset_options: Sequence[dict[str, Any]] = ()
+    seed: int = 0
+    on_step: Callable[[], None] = field(default=lambda: None)
+
+
+def collect(env: AnyEnv, twins: TwinMaker, budget: Budget) -> Evidence:
+    """Run an environment and return what was seen.
+
+    Args:
+        env: A single or a vector environment.
+        twins: Makes further environments like it.
+        budget: How much to run.
+    """
+    vector = isinstance(env, gym.vector.VectorEnv)
+    width = env.num_envs if vector else 1
+    runner = (VectorRunner if vector else Runner)(
+        env,
+        seed=budget.seed,
+        reset_options=budget.reset_options,
+        episode_cap=max(1, int(EPISODE_CAP * budget.max_steps) // width),
+        max_seconds=budget.max_seconds,
+        on_step=budget.on_step,
+    )
+    spaces_watch = _SpacesWatch(env)
+    with contextlib.suppress(InterruptedRunError):
+        _run_phases(runner, env, replace(budget, max_steps=max(4, budget.max_steps // width)))
+    evidence = Evidence(
+        env,
+        env.single_observation_space if vector else env.observation_space,
+        split(runner.tape, env) if vector else runner.tape,
+        probe(env, "compute_reward"),
+        probe(env, "compute_terminated"),
+        seed=budget.seed,
+        vector_tape=runner.tape if vector else Tape(),
+        state=arrays_in(env.unwrapped),
+        spaces_replaced=spaces_watch.replaced(),
+    )
+    replay_on_twins(evidence, runner.tape, twins)
+    if runner.tape.failure is None and runner.tape.steps:
+        ask_again(evidence, runner.tape.starts[0])
+    return evidence
+
+
+def _run_phases(runner: Runner, env: AnyEnv, budget: Budget) -> None:
+    """Spend the budget on policies that find different things.
+
+    Raises:
+        InterruptedRunError: The run cannot go on.
+    """
+    rng = np.random.default_rng(budget.seed)
+    space, total = env.action_space, budget.max_steps
+    random = random_policy(space, budget.seed)
+    if budget.policy is not None:
+        runner.run(random, total // 3)
+        runner.run(budget.policy, total - total // 3)
+        return
+    runner.run(random, total - 2 * (total // 4))
+    runner.run(repeating_policy(space, rng), total // 4)
+    seek = random if isinstance(env, gym.vector.VectorEnv) else _seeking(runner.tape, space, rng, random)
+    runner.run(seek, total // 4)
+
+
+def _seeking(tape: Tape, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
+    """Return a policy that steers to the goal, and takes to another where the goals are broken."""
+    broken = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
+    try:
+        seek = seeking_policy(tape, space, rng) or otherwise
+    except broken:
+        return otherwise
+
+    def policy(observation: Any) -> Any:
+        try:
+            return seek(observation)
+        except broken:
+            return otherwise(observation)
+
+    return policy
+
+
+class _SpacesWatch:
+    """Remembers the space objects of an environment, to see whether they are replaced."""
+
+    def __init__(self, env: AnyEnv) -> None:
+        self._env = env
+        self._before = self._now()
+
+    def _now(self) -> dict[str, Any]:
+        return {name: getattr(self._env, name) for name in ("observation_space", "action_space")}
+
+    def replaced(self) -> list[str]:
+        """Return the names of the spaces that are other objects than at first."""
+        return [name for name, space in self._now().items() if space is not self._before[name]]

@@ -1,0 +1,69 @@
+"""Reports and rules on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from her_wrappers.checker.registry import Rule
+    from her_wrappers.checker.report import Finding, Report
+
+COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print all findings, each with its first occurrence, and what was not exercised."""
+    console.print(escape(report.summary()))
+    for finding in report.findings:
+        console.print(f"\n{_coloured(finding.severity)} [bold]{finding.code}[/] {finding.name}")
+        console.print(_finding_table(finding))
+    for gap in report.not_exercised:
+        console.print(f"\n[dim]not exercised:[/] {escape(str(gap))}")
+
+
+def print_rules(rules: Iterable[Rule], console: Console) -> None:
+    """Print a table of rules."""
+    table = Table("code", "name", "severity", "meaning", header_style="bold")
+    for rule in rules:
+        table.add_row(rule.code, rule.name, _coloured(rule.severity), escape(rule.meaning))
+    console.print(table)
+
+
+def print_explanation(rule: Rule, console: Console) -> None:
+    """Print one rule with a wrong and a right example."""
+    console.print(f"[bold]{rule.code} {rule.name}[/] ({_coloured(rule.severity)})")
+    console.print(escape(f"{rule.meaning}\nFix: {rule.fix}."))
+    if rule.adapter:
+        console.print(escape(f"Or wrap the environment in her_wrappers.adapters.{rule.adapter}."))
+    for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
+        console.print(f"\n[bold]{title}[/]")
+        console.print(Syntax(example, "python", background_color="default", word_wrap=True))
+
+
+def _finding_table(finding: Finding) -> Table:
+    table = Table(show_header=False, box=None, padding=(0, 1), pad_edge=True)
+    where = ", ".join(filter(None, (finding.subject, finding.place)))
+    rows = {
+        "where": f"{where} ({finding.count} times)" if finding.count > 1 else where,
+        "expected": finding.expected,
+        "got": finding.got,
+        "cause": "; ".join(filter(None, (finding.hint, finding.wrapper))),
+        "fix": finding.fix,
+        "adapter": finding.adapter and f"her_wrappers.adapters.{finding.adapter}",
+    }
+    for name, text in rows.items():
+        if text:
+            table.add_row(f"[dim]{name}[/]", escape(text))
+    return table
+
+
+def _coloured(severity: str) -> str:
+    return f"[{COLOURS[severity]}]{severity}[/]"

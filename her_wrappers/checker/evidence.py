@@ -1,0 +1,279 @@
+"""Evidence: what was seen of an environment, and what follows from it by arithmetic.
+
+Rules read it and nothing else. Everything derived is worked out once, when a rule first asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.checker.goals import shapes, stack
+from her_wrappers.checker.pairs import Pair, relabeled_pairs
+from her_wrappers.checker.probe import Answer, Probe
+from her_wrappers.checker.tape import Tape
+from her_wrappers.checker.values import close
+from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.trees import map_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from her_wrappers.checker.tape import Start, Step
+    from her_wrappers.checker.twins import Divergence
+
+BATCH_SIZES = (2, 3, 7)
+
+INFO_FORMS = ("a list of the steps' infos", "a list of empty dicts", "an empty dict", "None")
+"""Forms of the info argument of a batch, the most common first: Stable-Baselines3 passes the first two."""
+
+
+NO_GOALS = "the observations have not both goals in one shape"
+
+
+@dataclass(eq=False)
+class Evidence:
+    """What was seen of one environment.
+
+    Attributes:
+        env: The environment.
+        observation_space: Of one environment.
+        tape: All that it returned; of a vector environment, taken apart into single ones.
+        vector_tape: All that a vector environment returned, as batches; empty for a single one.
+        reward: Its ``compute_reward``, or None.
+        terminated: Its ``compute_terminated``, or None.
+        seed: Seed of every choice made here.
+        state: Arrays inside the environment right after the last step, by name.
+        twin: A further environment for experiments, or None.
+        compared: Whether the tape was replayed on a twin.
+        divergence: Where the twin came apart.
+        side_effect: Where a twin came apart on which ``compute_reward`` was called in between.
+        reset_divergence: Where a second reset with the first seed differs from the first.
+        rows_again: The same rewards as `rows`, asked for again at once, several times.
+        later_rows: Rewards of the relabeled pairs after further steps and resets.
+        relabels: Whether to try goals other than the recorded ones.
+        spaces_replaced: Names of the spaces that are other objects than before the first reset.
+    """
+
+    env: Any
+    observation_space: spaces.Space[Any]
+    tape: Tape
+    reward: Probe | None
+    terminated: Probe | None = None
+    seed: int = 0
+    vector_tape: Tape = field(default_factory=Tape)
+    state: list[tuple[str, np.ndarray]] = field(default_factory=list)
+    twin: Any = None
+    compared: bool = False
+    divergence: Divergence | None = None
+    side_effect: Divergence | None = None
+    reset_divergence: Divergence | None = None
+    rows_again: list[list[Answer]] = field(default_factory=list)
+    later_rows: list[Answer] | None = None
+    relabels: bool = True
+    spaces_replaced: list[str] = field(default_factory=list)
+
+    @property
+    def steps(self) -> list[Step]:
+        """All steps of the tape."""
+        return self.tape.steps
+
+    @cached_property
+    def has_goals(self) -> bool:
+        """Whether space and observations all have the three goal keys, and goals of one shape."""
+        space = self.observation_space
+        return (
+            isinstance(space, spaces.Dict)
+            and all(key in space.spaces for key in GOAL_KEYS)
+            and all(_has_goals(record.observation) for record in self.tape.records)
+        )
+
+    @cached_property
+    def recomputed(self) -> list[Answer]:
+        """``compute_reward`` of each step's next achieved goal, desired goal and info."""
+        if self.reward is None or not self.has_goals:
+            return []
+        return [ask(self.reward, step) for step in self.steps]
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Pairs of goals to relabel with."""
+        if self.reward is None or not self.steps or not (self.relabels and self.has_goals):
+            return []
+        return relabeled_pairs(self.steps, self.reward, np.random.default_rng(self.seed))
+
+    @cached_property
+    def rows(self) -> list[Answer]:
+        """``compute_reward`` of the relabeled pairs, one by one."""
+        return self.ask_rows()
+
+    def ask_rows(self) -> list[Answer]:
+        """Call ``compute_reward`` with the relabeled pairs, one by one."""
+        if self.reward is None:
+            return []
+        return [self.reward(pair.achieved, pair.desired, pair.info) for pair in self.pairs]
+
+    def batches(self) -> list[list[int]]:
+        """Return the batches of relabeled pairs to try, as indices: one of each size, and all."""
+        ends = np.cumsum([0, *BATCH_SIZES])
+        cuts = [list(range(ends[i], ends[i + 1])) for i in range(len(BATCH_SIZES))]
+        everything = list(range(len(self.pairs)))
+        return [cut for cut in cuts if cut[-1] < len(self.pairs)] + [everything]
+
+    def ask_batch(self, function: Probe, rows: Sequence[int], form: str) -> Answer:
+        """Call a goal function with several relabeled pairs, or none, and the info in one of its forms."""
+        pairs = [self.pairs[i] for i in rows]
+        achieved, desired = (
+            map_tree(lambda leaves: leaves[: len(pairs)], stack(goals))
+            for goals in zip(
+                *((pair.achieved, pair.desired) for pair in pairs or self.pairs[:1]), strict=True
+            )
+        )
+        return function(achieved, desired, info_of(pairs, form))
+
+    @cached_property
+    def form_answers(self) -> dict[str, Answer]:
+        """``compute_reward`` of two pairs, with the info in each of its forms."""
+        if self.reward is None or len(self.pairs) < 2:
+            return {}
+        return {form: self.ask_batch(self.reward, [0, 1], form) for form in INFO_FORMS}
+
+    @cached_property
+    def info_form(self) -> str | None:
+        """The first form of the info argument with which ``compute_reward`` takes a batch, or None."""
+        return next((form for form, answer in self.form_answers.items() if not answer.error), None)
+
+    @cached_property
+    def batch_answers(self) -> list[tuple[list[int], Answer]]:
+        """``compute_reward`` of batches of relabeled pairs, with the pairs' indices."""
+        if self.reward is None or not self.relabels or self.info_form is None:
+            return []
+        return [(rows, self.ask_batch(self.reward, rows, self.info_form)) for rows in self.batches()]
+
+    @cached_property
+    def reward_values(self) -> list[float]:
+        """The different finite values that ``compute_reward`` gave, up to three of them."""
+        values: list[float] = []
+        for answer in [*self.recomputed, *self.rows]:
+            number = answer.number
+            if number is not None and np.isfinite(number) and not any(close(number, v) for v in values):
+                values.append(number)
+                if len(values) == 3:
+                    break
+        return values
+
+    @cached_property
+    def reward_scale(self) -> float:
+        """The largest finite absolute reward that ``compute_reward`` gave for a step."""
+        numbers = [abs(answer.number) for answer in self.recomputed if answer.number is not None]
+        return max(filter(np.isfinite, numbers), default=0.0)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rewards take exactly two values."""
+        return len(self.reward_values) == 2
+
+    @cached_property
+    def success_reward(self) -> float | None:
+        """The reward of a reached goal: that of a goal with itself."""
+        numbers = [row.number for row, pair in zip(self.rows, self.pairs, strict=True) if pair.is_self]
+        return max((number for number in numbers if number is not None), default=None)
+
+    @cached_property
+    def reached(self) -> list[bool]:
+        """Whether each step reached its goal, by the reward of a sparse task, else by the success flag."""
+        if self.is_sparse and self.success_reward is not None:
+            return [
+                answer.number is not None and close(answer.number, self.success_reward)
+                for answer in self.recomputed
+            ]
+        return [flag_of(step.info) is True for step in self.steps]
+
+    def is_solved(self, start: Start) -> bool:
+        """Whether an episode began with its goal reached."""
+        flag = flag_of(start.info)
+        if flag is not None or not self.is_sparse or self.reward is None or self.success_reward is None:
+            return flag is True
+        number = ask(self.reward, start).number
+        return number is not None and close(number, self.success_reward)
+
+    def missing(self, need: str) -> str:
+        """Return why something that a rule needs is not there, or an empty text."""
+        reason: str = NEEDS[need](self)
+        return reason
+
+
+def _has_goals(observation: Any) -> bool:
+    if not isinstance(observation, dict) or not all(key in observation for key in GOAL_KEYS):
+        return False
+    return bool(shapes(observation["achieved_goal"]) == shapes(observation["desired_goal"]))
+
+
+def _missing_reward(evidence: Evidence) -> str:
+    if not evidence.has_goals:
+        return NO_GOALS
+    if evidence.reward is None:
+        return "there is no compute_reward"
+    return "" if evidence.steps else "no step was taken"
+
+
+NEEDS: dict[str, Any] = {
+    "goals": lambda evidence: "" if evidence.has_goals else NO_GOALS,
+    "steps": lambda evidence: "" if evidence.steps else "no step was taken",
+    "reward": _missing_reward,
+    "batch": lambda evidence: (
+        _missing_reward(evidence) or ("" if evidence.info_form else "compute_reward takes no batch")
+    ),
+    "later": lambda evidence: (
+        "" if evidence.later_rows else "compute_reward could not be asked a second time"
+    ),
+    "success": lambda evidence: (
+        _missing_reward(evidence)
+        or ("" if any(evidence.reached) else f"no success was seen in {len(evidence.steps)} steps")
+    ),
+    "sparse": lambda evidence: (
+        _missing_reward(evidence) or ("" if evidence.is_sparse else "rewards do not take exactly two values")
+    ),
+    "twin": lambda evidence: "" if evidence.compared else "no second environment of this kind could be made",
+    "ended": lambda evidence: (
+        "" if evidence.tape.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
+    ),
+}
+"""What rules may need, and the functions that say why it is missing."""
+
+
+def ask(function: Probe, step: Start | Step) -> Answer:
+    """Call a goal function with what one step or reset returned."""
+    goals = step.observation
+    return function(goals["achieved_goal"], goals["desired_goal"], step.info)
+
+
+def info_of(pairs: Sequence[Pair], form: str) -> Any:
+    """Return the info argument of a batch in one of `INFO_FORMS`."""
+    return {
+        INFO_FORMS[0]: [pair.info for pair in pairs],
+        INFO_FORMS[1]: [{} for _ in pairs],
+        INFO_FORMS[2]: {},
+        INFO_FORMS[3]: None,
+    }[form]
+
+
+FLAG_NAMES = ("is_success", "success")
+
+
+def flag_name(info: Any) -> str | None:
+    """Return the name under which an info tells success, or None."""
+    return next((name for name in FLAG_NAMES if isinstance(info, dict) and name in info), None)
+
+
+def flag_of(info: Any) -> bool | None:
+    """Return whether an info tells success, or None where it does not say."""
+    name = flag_name(info)
+    if name is None:
+        return None
+    value = np.asarray(info[name])
+    return bool(value.reshape(-1)[0]) if value.size == 1 and value.dtype.kind in "biuf" else None

@@ -1,0 +1,185 @@
+"""GoalEnvChecker: watches an environment while it is in use."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import gymnasium as gym
+
+from her_wrappers.checker.check import name_of, quiet
+from her_wrappers.checker.evidence import Evidence
+from her_wrappers.checker.judge import apply, findings_of, without_consequences
+from her_wrappers.checker.probe import probe
+from her_wrappers.checker.registry import RULES
+from her_wrappers.checker.report import Finding, NotExercised, Report
+from her_wrappers.checker.tape import Start, Step, Tape
+from her_wrappers.checker.values import arrays_in, close
+from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.trees import copy_tree
+
+WATCHED_CLOSELY = 1000
+"""Steps that are all looked at, with the resets between them; then one step in `STRIDE` is."""
+
+STRIDE = 16
+
+CHANGES_LATER = RULES["GE301"]
+"""Judged of each record when the next one comes."""
+
+CLOSE_RULES = [rule for rule in RULES.values() if rule.passive and rule is not CHANGES_LATER]
+
+LASTING_RULES = [rule for rule in CLOSE_RULES if rule.code != "GE302"]
+"""Those that go on after `WATCHED_CLOSELY`: memory is shared from the beginning or never."""
+
+
+class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Checks what passes through it, and warns once for each finding.
+
+    It looks at each of the first 1000 steps and at one in 16 from then on. It sees only what happens, so it
+    can tell less than `check_goal_env`: observations outside of their space (GE005), rewards that differ from
+    ``compute_reward`` (GE101), changed arguments (GE109), rewards that are not finite (GE114), success and
+    termination that contradict them (GE202, GE205), data that changes later (GE301), shared memory (GE302),
+    and goals that change (GE303). Nothing that passes through is altered.
+
+    Args:
+        env: The goal environment.
+
+    Raises:
+        TypeError: ``env`` is no single environment.
+        ValueError: It is no goal environment.
+
+    Example:
+        >>> import her_envs
+        >>> env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
+        >>> observation, info = env.reset(seed=0)
+        >>> _ = env.step(env.action_space.sample())
+        >>> env.report().findings
+        ()
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        GoalInterface.of(env)
+        self._rewards = _RewardsSeen()
+        self._probes = probe(env, "compute_reward"), probe(env, "compute_terminated")
+        self._findings: dict[tuple[str, str], Finding] = {}
+        self._watched: Start | Step | None = None
+        self._observation: Any = None
+        self._steps = self._successes = self._t = 0
+        self._episode = -1
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment, see `gymnasium.Env.reset`."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._episode, self._t, self._observation = self._episode + 1, 0, observation
+        if self._steps < WATCHED_CLOSELY:
+            start = Start(
+                self._episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
+            )
+            self._judge([start], [])
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the environment, see `gymnasium.Env.step`."""
+        if not self._is_watching():
+            returned = self.env.step(action)
+        else:
+            before, own = copy_tree(self._observation), copy_tree(action)
+            returned = self.env.step(action)
+            self._judge([], [Step.of((self._episode, self._t), before, own, action, returned)])
+        self._steps += 1
+        self._t += 1
+        self._observation = returned[0]
+        return returned
+
+    def report(self) -> Report:
+        """Return what was found so far."""
+        seldom = [rule.code for rule in RULES.values() if not rule.passive]
+        return Report(
+            name_of(self),
+            seed=None,
+            steps=self._steps,
+            episodes=self._episode + 1,
+            successes=self._successes,
+            findings=tuple(without_consequences(list(self._findings.values()))),
+            not_exercised=(NotExercised("only check_goal_env experiments", tuple(seldom)),),
+        )
+
+    def _is_watching(self) -> bool:
+        return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
+
+    def _judge(self, starts: list[Start], steps: list[Step]) -> None:
+        """Apply the passive rules to a record, and look again at the one before it."""
+        tape = Tape(starts, steps)
+        with quiet():
+            evidence = _Glance(
+                self.env, self.observation_space, tape, *self._probes, relabels=False, seen=self._rewards
+            )
+            if starts:  # once an episode, since this is the costliest look
+                evidence.state = arrays_in(self.env.unwrapped)
+            self._rewards.add(evidence)
+            rules = CLOSE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
+            findings = apply(rules, evidence) + self._changed_since()
+        self._watched = (starts + steps)[0]
+        self._successes += sum(evidence.reached)
+        for finding in without_consequences(findings):
+            self._note(finding)
+
+    def _changed_since(self) -> list[Finding]:
+        """Return what the record before this one has changed into."""
+        if self._watched is None:
+            return []
+        record = self._watched
+        tape = Tape([record]) if isinstance(record, Start) else Tape(steps=[record])
+        past = Evidence(self.env, self.observation_space, tape, None)
+        return findings_of(CHANGES_LATER, past)
+
+    def _note(self, finding: Finding) -> None:
+        key = (finding.code, finding.subject)
+        known = self._findings.get(key)
+        if known is not None:
+            self._findings[key] = replace(known, count=known.count + finding.count)
+            return
+        self._findings[key] = finding
+        warnings.warn(str(finding), stacklevel=4)
+
+
+class _RewardsSeen:
+    """The different rewards of all steps so far, which one step alone cannot tell."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.of_success: float | None = None
+
+    def add(self, evidence: Evidence) -> None:
+        """Add the rewards of the steps, and at first that of a goal with itself."""
+        for step, answer in zip(evidence.steps, evidence.recomputed, strict=True):
+            if self.of_success is None and evidence.reward is not None:
+                achieved = step.observation["achieved_goal"]
+                self.of_success = evidence.reward(achieved, achieved, step.info).number
+                self._add(self.of_success)
+            self._add(answer.number)
+
+    def _add(self, number: float | None) -> None:
+        if number is None or len(self.values) > 2 or any(close(number, value) for value in self.values):
+            return
+        self.values.append(number)
+
+
+@dataclass(eq=False)
+class _Glance(Evidence):
+    """Evidence of one record, with what was learned from the records before."""
+
+    seen: _RewardsSeen = field(default_factory=_RewardsSeen)
+
+    @property
+    def reward_values(self) -> list[float]:
+        return self.seen.values
+
+    @property
+    def success_reward(self) -> float | None:
+        return self.seen.of_success

@@ -1,0 +1,99 @@
+"""Policies that look for successes: random actions, one action held for long, and steering to the goal."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.checker.goals import flat
+
+if TYPE_CHECKING:
+    from her_wrappers.checker.tape import Policy, Tape
+
+MAX_GOAL_SIZE = 64
+"""A model of larger goals (pictures) would cost more than it finds."""
+
+
+def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
+    """Draw actions from a copy of the space, whose own generator stays as it was."""
+    own = copy.deepcopy(space)
+    own.seed(seed)
+    return lambda observation: own.sample()
+
+
+def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
+    """Hold each random action for 1 to 20 steps: single random steps cancel out."""
+    sample = random_policy(space, int(rng.integers(2**31)))
+    left, action = 0, None
+
+    def policy(observation: Any) -> Any:
+        nonlocal left, action
+        if left == 0:
+            left, action = int(rng.integers(1, 21)), sample(observation)
+        left -= 1
+        return action
+
+    return policy
+
+
+def seeking_policy(tape: Tape, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
+    """Steer to the goal by a linear model of how actions move the achieved goal, fitted to the tape.
+
+    One action in ten is random, so that walls and dead ends are left again.
+
+    Returns:
+        The policy, or None where the goals or actions are of a kind that it cannot model.
+    """
+    goals = [flat(step.before["achieved_goal"]) for step in tape.steps]
+    if not goals or goals[0].size > MAX_GOAL_SIZE:
+        return None
+    before = np.stack(goals)
+    moves = np.stack([flat(step.observation["achieved_goal"]) for step in tape.steps]) - before
+    actions = np.stack([np.asarray(step.action) for step in tape.steps])
+    if isinstance(space, spaces.Box):
+        steer = _steer_box(space, actions, moves)
+    elif isinstance(space, spaces.Discrete):
+        steer = _steer_discrete(space, actions, before, moves)
+    else:
+        return None
+    explore = random_policy(space, int(rng.integers(2**31)))
+
+    def policy(observation: Any) -> Any:
+        if rng.random() < 0.1:
+            return explore(observation)
+        return steer(flat(observation["achieved_goal"]), flat(observation["desired_goal"]))
+
+    return policy
+
+
+def _steer_box(space: spaces.Box, actions: np.ndarray, moves: np.ndarray) -> Any:
+    """Model: move = action @ gain + drift."""
+    rows = np.concatenate([actions.reshape(len(actions), -1), np.ones((len(actions), 1))], axis=1)
+    model = np.linalg.lstsq(rows, moves, rcond=None)[0]
+    inverse, drift = np.linalg.pinv(model[:-1]), model[-1]
+
+    def steer(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        action = ((desired - achieved - drift) @ inverse).reshape(space.shape)
+        return np.asarray(np.clip(action, space.low, space.high), dtype=space.dtype)
+
+    return steer
+
+
+def _steer_discrete(
+    space: spaces.Discrete, actions: np.ndarray, before: np.ndarray, moves: np.ndarray
+) -> Any:
+    """Model, for each action: move = [achieved, 1] @ gain. Exact for a flipped bit, 1 - 2 * bit."""
+    rows = np.concatenate([before, np.ones((len(before), 1))], axis=1)
+    models = np.stack([
+        np.linalg.lstsq(rows[actions == action], moves[actions == action], rcond=None)[0]
+        for action in range(space.start, space.start + space.n)
+    ])
+
+    def steer(achieved: np.ndarray, desired: np.ndarray) -> int:
+        after = achieved + np.append(achieved, 1.0) @ models
+        return int(space.start + ((after - desired) ** 2).sum(-1).argmin())
+
+    return steer

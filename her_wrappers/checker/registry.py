@@ -1,0 +1,135 @@
+"""The rules by their codes. A rule is one function in one of the files of `her_wrappers.checker.rules`.
+
+To add one, write a generator of `Occurrence` under the `rule` decorator, and a broken specimen of an
+environment for the tests.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from her_wrappers.checker.evidence import Evidence
+
+Severity: TypeAlias = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One place where a rule is broken.
+
+    Attributes:
+        got: What was found.
+        expected: What the rule asks for.
+        place: Where, such as ``"episode 0, step 3"``; empty for what holds everywhere.
+        subject: Occurrences of different subjects, such as keys, become findings of their own.
+        hint: A likely cause.
+        severity: Where it differs from the rule's.
+        adapter: Where it differs from the rule's.
+    """
+
+    got: str
+    expected: str
+    place: str = ""
+    subject: str = ""
+    hint: str = ""
+    severity: Severity | None = None
+    adapter: str | None = None
+
+
+Check: TypeAlias = "Callable[[Evidence], Iterator[Occurrence]]"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A promise that a goal environment makes, and the function that tells whether it was kept.
+
+    Attributes:
+        code: ``GE`` and three digits; the first digit is the family.
+        name: The code in words.
+        severity: ``"error"``: training data would be wrong or crash; ``"warning"``: wrong under some use;
+            ``"info"``: a note.
+        meaning: What is wrong, in one sentence.
+        fix: What to do, in one line.
+        wrong: A short program that breaks the rule.
+        right: The same, repaired.
+        needs: Names from `Evidence.missing` of what the check cannot do without.
+        inconclusive_without: Names likewise, of what must be seen before silence proves anything.
+        adapter: The class of `her_wrappers.adapters` that repairs it, or an empty text.
+        passive: Whether it can be checked on single steps while an environment is in use.
+        check: The function.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    meaning: str
+    fix: str
+    wrong: str
+    right: str
+    needs: tuple[str, ...]
+    inconclusive_without: tuple[str, ...]
+    adapter: str
+    passive: bool
+    check: Check
+
+
+RULES: dict[str, Rule] = {}
+"""All rules, by code."""
+
+
+def rule(
+    code: str,
+    name: str,
+    severity: Severity,
+    *,
+    meaning: str,
+    fix: str,
+    wrong: str,
+    right: str,
+    needs: tuple[str, ...] = (),
+    inconclusive_without: tuple[str, ...] = (),
+    adapter: str = "",
+    passive: bool = False,
+) -> Callable[[Check], Check]:
+    """Register the decorated function as a rule; the arguments are those of `Rule`."""
+
+    def register(check: Check) -> Check:
+        RULES[code] = Rule(
+            code, name, severity, meaning, fix, wrong.strip("\n"), right.strip("\n"),
+            needs, inconclusive_without, adapter, passive, check,
+        )  # fmt: skip
+        return check
+
+    return register
+
+
+def selected(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
+    """Return the rules whose codes begin with one of ``select`` (all if empty) and none of ``ignore``.
+
+    Raises:
+        ValueError: A prefix fits no rule.
+    """
+    chosen, ignored = _prefixes(select), _prefixes(ignore)
+    for prefix in chosen + ignored:
+        if not any(code.startswith(prefix) for code in RULES):
+            raise ValueError(unknown_code(prefix))
+    return [
+        rule
+        for code, rule in sorted(RULES.items())
+        if (not chosen or code.startswith(chosen)) and not (ignored and code.startswith(ignored))
+    ]
+
+
+def _prefixes(codes: Iterable[str]) -> tuple[str, ...]:
+    return (codes,) if isinstance(codes, str) else tuple(codes)
+
+
+def unknown_code(code: Any) -> str:
+    """Return what to tell someone who named a rule that does not exist."""
+    near = difflib.get_close_matches(str(code), RULES, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists them"
+    return f"unknown rule code {code!r}; {hint}"

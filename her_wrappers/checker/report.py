@@ -1,0 +1,165 @@
+"""Report: what a check has found, and what it could not look at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from her_wrappers.checker.registry import Severity
+
+GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+class GoalEnvError(ValueError):
+    """An environment's goal interface is wrong; the message is the report."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One broken rule: its first occurrence, and how many there are.
+
+    Attributes:
+        code: Code of the rule, such as ``"GE101"``.
+        name: The code in words.
+        severity: ``"error"``, ``"warning"`` or ``"info"``.
+        subject: What it is about, such as a key of the observation; often empty.
+        place: Where it happened first; empty for what holds everywhere.
+        expected: What the rule asks for.
+        got: What was found there.
+        hint: A likely cause; may be empty.
+        fix: What to do.
+        adapter: The class of `her_wrappers.adapters` that repairs it, or an empty text.
+        wrapper: The wrapper that causes it, such as ``"TransformReward (layer 2)"``, where that is known.
+        count: How often it occurred.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    subject: str
+    place: str
+    expected: str
+    got: str
+    hint: str
+    fix: str
+    adapter: str
+    wrapper: str
+    count: int
+
+    def __str__(self) -> str:
+        """Return the finding in one line."""
+        return " ".join(filter(None, [f"{self.code} {self.name}:", self.message(), f"Fix: {self.fix}."]))
+
+    def message(self) -> str:
+        """Return what was expected and got, where, and why, without code and fix."""
+        where = ", ".join(filter(None, [self.subject, self.place]))
+        often = f" ({self.count} times)" if self.count > 1 else ""
+        text = f"{where}{often}: " if where else ""
+        text += f"expected {self.expected}, got {self.got}"
+        text += f"; {self.hint}" if self.hint else ""
+        return text + (f"; caused by {self.wrapper}." if self.wrapper else ".")
+
+
+@dataclass(frozen=True)
+class NotExercised:
+    """Something that a check never saw, and the rules that therefore prove nothing."""
+
+    reason: str
+    codes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the gap in one line."""
+        return f"{self.reason} ({', '.join(self.codes)} prove nothing)" if self.codes else self.reason
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a check.
+
+    Attributes:
+        environment: Name of the environment.
+        seed: Seed of the check, None where an environment was watched in use.
+        steps: Steps taken.
+        episodes: Episodes begun.
+        successes: Steps at which the goal was reached.
+        findings: The broken rules, errors first.
+        not_exercised: What the check never saw.
+    """
+
+    environment: str
+    seed: int | None
+    steps: int
+    episodes: int
+    successes: int
+    findings: tuple[Finding, ...]
+    not_exercised: tuple[NotExercised, ...]
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes of the findings, each once."""
+        return sorted({finding.code for finding in self.findings})
+
+    def of_severity(self, *severities: Severity) -> list[Finding]:
+        """Return the findings of the given severities."""
+        return [finding for finding in self.findings if finding.severity in severities]
+
+    def raise_if_errors(self, *, strict: bool = False) -> None:
+        """Do nothing if all is well.
+
+        Args:
+            strict: Whether warnings count too.
+
+        Raises:
+            GoalEnvError: There is a finding of severity error.
+        """
+        if self.of_severity("error") or (strict and self.of_severity("warning")):
+            raise GoalEnvError(self.text())
+
+    def summary(self) -> str:
+        """Return what was run and the number of findings, in one line."""
+        counts = [(len(self.of_severity(severity)), severity) for severity in ("error", "warning")]
+        found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
+        seed = "" if self.seed is None else f" (seed {self.seed})"
+        return (
+            f"{self.environment}: {found} in {self.steps} steps of {self.episodes} episodes "
+            f"with {self.successes} successes{seed}"
+        )
+
+    def text(self) -> str:
+        """Return the report for people."""
+        lines = [self.summary()]
+        for finding in self.findings:
+            lines += [f"{finding.severity} {finding.code} {finding.name}: {finding.message()}"]
+            lines += [f"    fix: {finding.fix}" + _repair(finding.adapter)]
+        lines += [f"not exercised: {gap}" for gap in self.not_exercised]
+        return "\n".join(lines)
+
+    __str__ = text
+
+    def json(self) -> str:
+        """Return the report for programs."""
+        return json.dumps(asdict(self), indent=2)
+
+    def github(self) -> str:
+        """Return one workflow command a finding, which GitHub shows as annotations."""
+        return "\n".join(
+            f"::{GITHUB_LEVELS[finding.severity]} title={_property(f'{finding.code} {finding.name}')}::"
+            + _data(f"{self.environment}: {finding.message()} Fix: {finding.fix}")
+            for finding in self.findings
+        )
+
+
+def _repair(adapter: str) -> str:
+    return f"; or wrap it in her_wrappers.adapters.{adapter}" if adapter else ""
+
+
+# How workflow commands escape text:
+# https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

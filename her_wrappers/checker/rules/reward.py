@@ -1,0 +1,294 @@
+"""GE10x, GE11x: step() and compute_reward tell the same reward, and it is a function of its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.checker.goals import between, flat
+from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.values import close, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.checker.evidence import Evidence
+    from her_wrappers.checker.probe import Answer
+    from her_wrappers.checker.tape import Step
+
+ROUNDING = 1e-3
+"""Half precision and rounding to three decimals make differences up to this share of the largest reward."""
+
+NUDGE = 1e-2
+"""A decision that this share of the way to the goal turns was taken at the threshold."""
+
+
+@rule(
+    "GE101",
+    "reward-mismatch",
+    "error",
+    meaning="The reward of a step is not what compute_reward gives for the goals and the info of that step.",
+    fix="compute the reward after the move, by compute_reward alone; pass what else it needs through info",
+    needs=("reward",),
+    passive=True,
+    wrong="""
+reward = self.compute_reward(self._achieved_goal(), self.goal, {})
+self._move(action)""",
+    right="""
+self._move(action)
+reward = self.compute_reward(self._achieved_goal(), self.goal, {})""",
+)
+def reward_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+    """Original and relabeled transitions are rewarded alike."""
+    mismatches = [mismatch for mismatch in _mismatches(evidence) if not _is_rounding(evidence, *mismatch)]
+    cause = _cause(evidence, mismatches) if mismatches else ""
+    for step, answer in mismatches:
+        yield Occurrence(
+            f"{show(step.reward)}",
+            f"reward {show(answer.value)} from compute_reward with info {show(step.info)}",
+            step.place,
+            hint=cause,
+        )
+
+
+@rule(
+    "GE103",
+    "reward-rounding",
+    "warning",
+    meaning="step and compute_reward differ by rounding, or decide differently at the threshold.",
+    fix="compute the reward from the very arrays that the observation returns",
+    needs=("reward",),
+    wrong="reward = self.compute_reward(position_in_float64, self.goal, {})",
+    right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})',
+)
+def reward_rounding(evidence: Evidence) -> Iterator[Occurrence]:
+    """Rewards come from what the agent sees, not from something more precise."""
+    for step, answer in _mismatches(evidence):
+        if _is_rounding(evidence, step, answer):
+            yield Occurrence(
+                f"{show(step.reward)}", f"reward {show(answer.value)} from compute_reward", step.place
+            )
+
+
+@rule(
+    "GE109",
+    "reward-mutates-input",
+    "error",
+    meaning="compute_reward changes its arguments in place, and thereby a replay buffer's data.",
+    fix="work on a new array",
+    needs=("reward",),
+    passive=True,
+    wrong="""
+achieved_goal -= desired_goal
+return -np.linalg.norm(achieved_goal, axis=-1)""",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def reward_mutates_input(evidence: Evidence) -> Iterator[Occurrence]:
+    """Arguments are left as they were."""
+    for answer in [*evidence.recomputed, *evidence.rows, *(answer for _, answer in evidence.batch_answers)]:
+        if answer.mutated:
+            yield Occurrence("changed values", "the argument as it was", subject=answer.mutated)
+
+
+@rule(
+    "GE110",
+    "reward-depends-on-state",
+    "error",
+    meaning="compute_reward answers differently after other steps, or does not look at desired_goal.",
+    fix="use only the arguments",
+    needs=("later",),
+    wrong="return -np.linalg.norm(achieved_goal - self.goal, axis=-1)",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def reward_depends_on_state(evidence: Evidence) -> Iterator[Occurrence]:
+    """The reward is a function of the two goals and the info."""
+    for first, later in zip(evidence.rows, evidence.later_rows or [], strict=True):
+        if not _same_answer(first, later):
+            yield Occurrence(_tell(later), f"{_tell(first)} again, after further steps and a reset")
+            return
+    if _ignores_goal(evidence):
+        yield Occurrence("one reward for all of them", "rewards that depend on desired_goal")
+
+
+def _ignores_goal(evidence: Evidence) -> bool:
+    """Whether no achieved goal ever got two different rewards, though asked for different goals."""
+    rewards: dict[bytes, list[float]] = {}
+    goals: dict[bytes, set[bytes]] = {}
+    for pair, row in zip(evidence.pairs, evidence.rows, strict=True):
+        if row.number is None or not np.isfinite(row.number):
+            return False
+        key = flat(pair.achieved).tobytes()
+        rewards.setdefault(key, []).append(row.number)
+        goals.setdefault(key, set()).add(flat(pair.desired).tobytes())
+    asked = [key for key, wanted in goals.items() if len(wanted) > 1]
+    return bool(asked) and all(close(min(rewards[key]), max(rewards[key])) for key in asked)
+
+
+@rule(
+    "GE111",
+    "reward-nondeterministic",
+    "error",
+    meaning="The same call of compute_reward gives two answers.",
+    fix="make it a pure function: no randomness in rewards",
+    needs=("later",),
+    wrong="return -distance + self.np_random.normal(0, 0.01)",
+    right="return -distance",
+)
+def reward_nondeterministic(evidence: Evidence) -> Iterator[Occurrence]:
+    """Two calls at once give one answer."""
+    answers = itertools.chain.from_iterable(evidence.rows_again)
+    for first, again in zip(itertools.cycle(evidence.rows), answers, strict=False):
+        if not _same_answer(first, again):
+            yield Occurrence(_tell(again), f"{_tell(first)} again from the same call")
+
+
+@rule(
+    "GE112",
+    "reward-side-effect",
+    "error",
+    meaning="Calling compute_reward changes the steps that follow.",
+    fix="make it a pure function: write to no attribute, draw no random number",
+    needs=("reward", "twin"),
+    wrong="""
+self.last_distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+return -self.last_distance""",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+)
+def reward_side_effect(evidence: Evidence) -> Iterator[Occurrence]:
+    """An environment that was asked for rewards goes on like one that was not."""
+    found = evidence.side_effect
+    if found is not None:
+        yield Occurrence(
+            show(found.there), f"{show(found.here)} as without the calls", found.place, found.part
+        )
+
+
+@rule(
+    "GE114",
+    "reward-not-finite",
+    "error",
+    meaning="compute_reward gives NaN, infinity or no number at all.",
+    fix="guard divisions and logarithms, above all where the goals are equal; return a number on every path",
+    needs=("reward",),
+    passive=True,
+    wrong="return -np.log(np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
+    right="return -np.log(1e-3 + np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
+)
+def reward_not_finite(evidence: Evidence) -> Iterator[Occurrence]:
+    """Rewards are finite numbers, for a goal and itself too."""
+    for step, answer in zip(evidence.steps, evidence.recomputed, strict=True):
+        if _not_finite(answer):
+            yield Occurrence(show(answer.value), "a finite reward", step.place)
+    for pair, row in zip(evidence.pairs, evidence.rows, strict=True):
+        if _not_finite(row):
+            goals = "a goal and itself" if pair.is_self else "relabeled goals"
+            yield Occurrence(show(row.value), f"a finite reward for {goals}")
+    for step in evidence.steps:
+        if not math.isfinite(_number(step.reward)):
+            yield Occurrence(show(step.reward), "a finite reward", step.place, "reward of step()")
+
+
+@rule(
+    "GE117",
+    "reward-signature",
+    "info",
+    meaning="The parameters are not named achieved_goal, desired_goal and info; calls by keyword fail.",
+    fix="rename the parameters",
+    needs=("reward",),
+    wrong="def compute_reward(self, achieved_goal, goal, info):",
+    right="def compute_reward(self, achieved_goal, desired_goal, info):",
+)
+def reward_signature(evidence: Evidence) -> Iterator[Occurrence]:
+    """The names are those of the goal interface."""
+    expected = ["achieved_goal", "desired_goal", "info"]
+    if evidence.reward is None:
+        return
+    try:
+        parameters = inspect.signature(evidence.reward.function).parameters
+    except (TypeError, ValueError):
+        return  # a builtin without a signature takes arguments by position only
+    names = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_POSITIONAL]
+    if names[:3] != expected[: len(names)]:
+        yield Occurrence(f"({', '.join(names)})", f"parameters ({', '.join(expected)})")
+
+
+def _mismatches(evidence: Evidence) -> list[tuple[Step, Answer]]:
+    """Return the steps whose reward is not what compute_reward gives."""
+    return [
+        (step, answer)
+        for step, answer in zip(evidence.steps, evidence.recomputed, strict=True)
+        if answer.number is not None and not close(_number(step.reward), answer.number)
+    ]
+
+
+def _number(reward: Any) -> float:
+    if isinstance(reward, float):
+        return reward
+    try:
+        return float(np.asarray(reward, dtype=np.float64).reshape(-1)[0])
+    except (IndexError, TypeError, ValueError):
+        return np.nan
+
+
+def _is_rounding(evidence: Evidence, step: Step, answer: Answer) -> bool:
+    """Whether a mismatch is as small as rounding, or a tiny change of the achieved goal explains it."""
+    reward, computed = _number(step.reward), answer.number
+    if computed is None or not np.isfinite(reward):
+        return False
+    if abs(reward - computed) <= ROUNDING * evidence.reward_scale:
+        return True
+    goals = step.observation
+    shifted = (
+        evidence.reward(
+            between(goals["achieved_goal"], goals["desired_goal"], fraction), goals["desired_goal"], step.info
+        )
+        for fraction in (-NUDGE, NUDGE)
+        if evidence.reward is not None
+    )
+    return any(row.number is not None and close(row.number, reward) for row in shifted)
+
+
+def _cause(evidence: Evidence, mismatches: list[tuple[Step, Answer]]) -> str:
+    """Guess what makes the rewards of steps differ from compute_reward's."""
+    if _from_previous_goal(evidence, mismatches):
+        return "the previous achieved goal explains it"
+    rewards = np.array([_number(step.reward) for step, _ in mismatches])
+    computed = np.array([answer.number for _, answer in mismatches])
+    if len(mismatches) < 2:
+        return ""
+    if close(rewards - computed, np.full(len(rewards), rewards[0] - computed[0])):
+        return f"a constant offset of {show(rewards[0] - computed[0])} explains it"
+    if computed.all() and close(rewards / computed, np.full(len(rewards), rewards[0] / computed[0])):
+        return f"a constant factor of {show(rewards[0] / computed[0])} explains it"
+    return ""
+
+
+def _from_previous_goal(evidence: Evidence, mismatches: list[tuple[Step, Answer]]) -> bool:
+    if evidence.reward is None:
+        return False
+    return all(
+        close(
+            _number(step.reward),
+            evidence.reward(step.before["achieved_goal"], step.observation["desired_goal"], step.info).number
+            or 0.0,
+        )
+        for step, _ in mismatches[:10]
+    )
+
+
+def _not_finite(answer: Answer) -> bool:
+    return answer.error is None and (answer.numbers is None or not np.isfinite(answer.numbers).all())
+
+
+def _same_answer(a: Answer, b: Answer) -> bool:
+    if a.numbers is None or b.numbers is None:
+        return a.raised == b.raised
+    return close(a.numbers, b.numbers)
+
+
+def _tell(answer: Answer) -> str:
+    return answer.raised or show(answer.value)

@@ -1,0 +1,232 @@
+"""GE0xx: the environment runs, and what it returns lies in the spaces of a goal environment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.values import show, type_name
+from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.trees import Path, path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.checker.evidence import Evidence
+
+
+@rule(
+    "GE000",
+    "environment-raises",
+    "error",
+    meaning="reset, step or compute_reward raised an exception.",
+    fix="repair the call that the message quotes",
+    wrong="""
+def step(self, action):
+    return observation, reward, done, {}""",
+    right="""
+def step(self, action):
+    return observation, reward, terminated, truncated, {}""",
+)
+def environment_raises(evidence: Evidence) -> Iterator[Occurrence]:
+    """The run must not be stopped by an exception."""
+    failure = evidence.tape.failure
+    if failure is not None:
+        yield Occurrence(failure.error, f"{failure.call} to return", failure.place)
+    errors = [row.raised for row in evidence.rows]
+    if errors and all(errors) and evidence.info_form is None:
+        yield Occurrence(errors[0], "compute_reward to take one goal", subject="compute_reward")
+
+
+@rule(
+    "GE001",
+    "not-dict-observation",
+    "error",
+    meaning="The observation space is not a Dict, so there is no goal to relabel.",
+    fix="use spaces.Dict with observation, achieved_goal and desired_goal",
+    adapter="AsGoalEnv",
+    wrong="observation_space = spaces.Box(-1, 1, (6,))",
+    right="""
+observation_space = spaces.Dict(
+    observation=spaces.Box(-1, 1, (6,)), achieved_goal=goal_space, desired_goal=goal_space
+)""",
+)
+def not_dict_observation(evidence: Evidence) -> Iterator[Occurrence]:
+    """A goal environment's observation space is a Dict."""
+    if not isinstance(evidence.observation_space, spaces.Dict):
+        yield Occurrence(show(evidence.observation_space), f"a Dict with the keys {', '.join(GOAL_KEYS)}")
+
+
+@rule(
+    "GE002",
+    "missing-goal-key",
+    "error",
+    meaning="A goal key is absent from the observation space or from an observation.",
+    fix="add the key to the space and to what reset() and step() return",
+    adapter="AsGoalEnv",
+    wrong='return {"observation": position, "desired_goal": self.goal}',
+    right="""
+return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}""",
+)
+def missing_goal_key(evidence: Evidence) -> Iterator[Occurrence]:
+    """All three keys are in the space and in every observation."""
+    space = evidence.observation_space
+    if not isinstance(space, spaces.Dict):
+        return
+    for key in GOAL_KEYS:
+        if key not in space.spaces:
+            yield Occurrence("no such key", "the key in the observation space", subject=key)
+            continue
+        for record in evidence.tape.records:
+            if isinstance(record.observation, dict) and key not in record.observation:
+                found = ", ".join(map(str, record.observation))
+                yield Occurrence(f"only {found}", "the key in the observation", record.place, key)
+
+
+@rule(
+    "GE003",
+    "no-compute-reward",
+    "error",
+    meaning="compute_reward cannot be reached through the wrappers by get_wrapper_attr.",
+    fix="define compute_reward(achieved_goal, desired_goal, info) on the environment",
+    adapter="AsGoalEnv",
+    needs=("goals",),
+    wrong="""
+def step(self, action):
+    reward = -np.linalg.norm(self.position - self.goal)""",
+    right="""
+def compute_reward(self, achieved_goal, desired_goal, info):
+    return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)""",
+)
+def no_compute_reward(evidence: Evidence) -> Iterator[Occurrence]:
+    """The reward of other goals can be asked for."""
+    if evidence.reward is None:
+        yield Occurrence("none", "a method compute_reward")
+
+
+@rule(
+    "GE004",
+    "goal-space-mismatch",
+    "error",
+    meaning="achieved_goal and desired_goal differ in shape or dtype, so one cannot stand in for the other.",
+    fix="use one space for both goals",
+    wrong="spaces.Dict(achieved_goal=spaces.Box(-1, 1, (3,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",
+    right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
+)
+def goal_space_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+    """Both goals have one shape and dtype."""
+    goals = _goal_spaces(evidence)
+    if goals is not None and _leaf_types(goals[0]) != _leaf_types(goals[1]):
+        yield Occurrence(f"{show(goals[0])} and {show(goals[1])}", "one shape and dtype for both goals")
+
+
+@rule(
+    "GE005",
+    "outside-space",
+    "error",
+    meaning="A part of an observation is not an element of its space: wrong dtype, shape, or bounds.",
+    fix="cast the value, widen the bounds, or clip",
+    adapter="CastObservation",
+    passive=True,
+    wrong="spaces.Box(-1, 1, (2,), np.float32)  # and step() returns np.array([0.5, 1.5])",
+    right="spaces.Box(-2, 2, (2,), np.float32)  # and step() returns np.array([0.5, 1.5], np.float32)",
+)
+def outside_space(evidence: Evidence) -> Iterator[Occurrence]:
+    """Every leaf of every observation is contained in its space."""
+    if not isinstance(evidence.observation_space, spaces.Dict):
+        return
+    for record in evidence.tape.records:
+        for path, found in _outside(evidence.observation_space, record.observation, ()):
+            yield replace(found, place=record.place, subject=path_name(path))
+
+
+@rule(
+    "GE006",
+    "goal-bounds-differ",
+    "warning",
+    meaning="The two goal spaces have different bounds, so an achieved goal may be no valid desired goal.",
+    fix="use one space for both goals",
+    wrong="spaces.Dict(achieved_goal=spaces.Box(-2, 2, (2,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",
+    right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
+)
+def goal_bounds_differ(evidence: Evidence) -> Iterator[Occurrence]:
+    """Spaces alike in shape and dtype are equal altogether."""
+    goals = _goal_spaces(evidence)
+    if goals is not None and _leaf_types(goals[0]) == _leaf_types(goals[1]) and goals[0] != goals[1]:
+        yield Occurrence(f"{show(goals[0])} and {show(goals[1])}", "equal goal spaces")
+
+
+@rule(
+    "GE007",
+    "spaces-rebuilt",
+    "warning",
+    meaning="reset() or step() replaces a space object, so that the seed a user gave to it is lost.",
+    fix="build spaces in __init__ only",
+    wrong="""
+def reset(self, *, seed=None, options=None):
+    self.action_space = spaces.Discrete(4)""",
+    right="""
+def __init__(self):
+    self.action_space = spaces.Discrete(4)""",
+)
+def spaces_rebuilt(evidence: Evidence) -> Iterator[Occurrence]:
+    """Spaces stay the objects that they were."""
+    for name in evidence.spaces_replaced:
+        yield Occurrence("another object after reset() and step()", "the same space object", subject=name)
+
+
+def _goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:
+    space = evidence.observation_space
+    if not isinstance(space, spaces.Dict) or not {"achieved_goal", "desired_goal"} <= space.spaces.keys():
+        return None
+    return space["achieved_goal"], space["desired_goal"]
+
+
+def _leaf_types(space: spaces.Space[Any]) -> Any:
+    """Return a space with shape and dtype in place of its leaves."""
+    if isinstance(space, spaces.Dict):
+        return {key: _leaf_types(part) for key, part in space.items()}
+    return space.shape, space.dtype
+
+
+def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Occurrence]]:
+    """Yield the parts of ``value`` that lie outside of ``space``."""
+    if isinstance(space, spaces.Dict):
+        yield from _outside_dict(space, value, path)
+    elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+        yield from ((path, found) for found in _outside_array(space, value))
+    elif not space.contains(value):
+        got = f"{show(value)} of type {type_name(value)}"
+        yield path, Occurrence(got, f"an element of {show(space)}", adapter="")
+
+
+def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[Path, Occurrence]]:
+    if not isinstance(value, dict):
+        yield path, Occurrence(show(value), "a dict", adapter="")
+        return
+    for key in value.keys() - space.spaces.keys():
+        yield (*path, key), Occurrence("a key that it has not", "only keys of the space", adapter="")
+    for key, part in space.spaces.items():
+        if key in value:
+            yield from _outside(part, value[key], (*path, key))
+
+
+def _outside_array(space: Any, value: Any) -> Iterator[Occurrence]:
+    if not isinstance(value, np.ndarray | np.generic):
+        yield Occurrence(f"{show(value)} of type {type_name(value)}", f"a {space.dtype} array")
+    elif value.shape != space.shape:
+        yield Occurrence(f"shape {value.shape}", f"shape {space.shape}", adapter="")
+    elif not np.can_cast(value.dtype, space.dtype):
+        yield Occurrence(f"dtype {value.dtype}", f"dtype {space.dtype}")
+    elif not isinstance(space, spaces.Box):
+        if not space.contains(value):
+            yield Occurrence(show(value), f"an element of {show(space)}", adapter="")
+    elif not (inside := (value >= space.low) & (value <= space.high)).all():  # False for NaN
+        index = tuple(int(i) for i in np.argwhere(~inside)[0])
+        bounds = f"[{space.low[index]}, {space.high[index]}]"
+        got = show(np.asarray(value)[index])
+        yield Occurrence(got, f"element {list(index)} in {bounds}", adapter="")

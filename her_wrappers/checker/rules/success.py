@@ -1,0 +1,113 @@
+"""GE20x: the success flag in the info agrees with the reward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from her_wrappers.checker.evidence import flag_name, flag_of
+from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.values import show, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.checker.evidence import Evidence
+
+
+@rule(
+    "GE201",
+    "no-success-flag",
+    "warning",
+    meaning="No info tells success: neither is_success nor success is there.",
+    fix='set info["is_success"] to a bool in reset() and step()',
+    adapter="BooleanSuccess",
+    needs=("steps", "goals"),
+    wrong="return observation, reward, terminated, truncated, {}",
+    right='return observation, reward, terminated, truncated, {"is_success": bool(distance < 0.05)}',
+)
+def no_success_flag(evidence: Evidence) -> Iterator[Occurrence]:
+    """Success rates are measured by the flag."""
+    if not any(flag_name(step.info) for step in evidence.steps):
+        yield Occurrence("neither is_success nor success in any info", 'a bool info["is_success"]')
+
+
+@rule(
+    "GE202",
+    "success-mismatch",
+    "error",
+    meaning="The success flag and the reward disagree on whether the goal was reached.",
+    fix="decide both by one function with one threshold",
+    needs=("sparse",),
+    inconclusive_without=("success",),
+    passive=True,
+    wrong="""
+info = {"is_success": distance < 0.1}
+reward = -float(distance > 0.05)""",
+    right="""
+success = distance < 0.05
+info, reward = {"is_success": success}, success - 1.0""",
+)
+def success_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+    """The flag is set exactly where compute_reward gives its best."""
+    for step, answer, reached in zip(evidence.steps, evidence.recomputed, evidence.reached, strict=True):
+        flag = flag_of(step.info)
+        if flag is not None and flag != reached and answer.number is not None:
+            name = flag_name(step.info)
+            yield Occurrence(
+                f"{name}={flag}",
+                f"{name}={reached}, since compute_reward gives {show(answer.value)}",
+                step.place,
+            )
+
+
+@rule(
+    "GE203",
+    "success-flag-form",
+    "info",
+    meaning="The success flag is not a bool, is absent at reset, or is named success.",
+    fix='set info["is_success"] to a bool in reset() and step()',
+    adapter="BooleanSuccess",
+    needs=("steps", "goals"),
+    wrong='info = {"success": np.float32(distance < 0.05)}',
+    right='info = {"is_success": bool(distance < 0.05)}',
+)
+def success_flag_form(evidence: Evidence) -> Iterator[Occurrence]:
+    """One name, one type, always there."""
+    names = {flag_name(step.info) for step in evidence.steps}
+    if names == {None}:
+        return
+    if "is_success" not in names:
+        yield Occurrence("success", "the name is_success", subject="name")
+    for step in evidence.steps:
+        yield from _flag_form(step.info, step.place)
+    for start in evidence.tape.starts:
+        if flag_name(start.info) is None:
+            yield Occurrence("no flag", "the flag at reset too", start.place, "reset")
+
+
+def _flag_form(info: Any, place: str) -> Iterator[Occurrence]:
+    name = flag_name(info)
+    if name is None:
+        yield Occurrence("no flag", "the flag at every step", place, "step")
+    elif not isinstance(info[name], bool):
+        yield Occurrence(f"{show(info[name])} of type {type_name(info[name])}", "a bool", place, "type")
+
+
+@rule(
+    "GE207",
+    "success-at-reset",
+    "info",
+    meaning="Most episodes begin with their goal reached, so that they teach nothing.",
+    fix="draw the goal again while the start reaches it",
+    needs=("reward",),
+    wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # and every start is (0, 0)",
+    right="""
+while self._reached(self.start, self.goal):
+    self.goal = self._draw_goal()""",
+)
+def success_at_reset(evidence: Evidence) -> Iterator[Occurrence]:
+    """Episodes leave something to do."""
+    starts = evidence.tape.starts
+    solved = [start for start in starts if evidence.is_solved(start)]
+    if len(solved) > len(starts) / 2:
+        yield Occurrence(f"{len(solved)} of {len(starts)} solved at reset", "most episodes to begin unsolved")

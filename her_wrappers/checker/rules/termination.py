@@ -1,0 +1,115 @@
+"""GE204 to GE206: what ends an episode can be worked out for other goals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from her_wrappers.checker.evidence import INFO_FORMS, ask
+from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.values import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.checker.evidence import Evidence
+    from her_wrappers.checker.probe import Answer
+
+
+@rule(
+    "GE204",
+    "no-compute-terminated",
+    "warning",
+    meaning="Reaching the goal terminates an episode, and there is no compute_terminated to relabel that.",
+    fix="add compute_terminated(achieved_goal, desired_goal, info)",
+    needs=("success",),
+    inconclusive_without=("ended",),
+    wrong="terminated = bool(distance < 0.05)  # and no compute_terminated",
+    right="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
+)
+def no_compute_terminated(evidence: Evidence) -> Iterator[Occurrence]:
+    """Relabeled transitions that reach their goal must be terminal if original ones are."""
+    if evidence.terminated is not None:
+        return
+    successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
+    if successes and all(step.terminated for step in successes):
+        yield Occurrence("none", "a method compute_terminated, since success terminates", successes[0].place)
+
+
+@rule(
+    "GE205",
+    "terminated-mismatch",
+    "error",
+    meaning="compute_terminated and step disagree on whether a goal ends the episode, or it is a stub.",
+    fix="call compute_terminated from step(), or delete it if the task never ends",
+    needs=("reward",),
+    inconclusive_without=("success", "ended"),
+    passive=True,
+    wrong="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    return np.zeros(len(achieved_goal), bool)  # though step() terminates on success""",
+    right="""
+terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
+)
+def terminated_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+    """Goals end episodes as compute_terminated says; a crash may end them besides."""
+    if evidence.terminated is None:
+        return
+    for step, reached in zip(evidence.steps, evidence.reached, strict=True):
+        answer = ask(evidence.terminated, step)
+        if isinstance(answer.error, NotImplementedError):
+            yield Occurrence(answer.raised, "an implementation, or no compute_terminated", step.place)
+            return
+        ends = None if answer.number is None else bool(answer.number)
+        if ends is True and not step.terminated:
+            yield Occurrence("terminated=False", "terminated=True as from compute_terminated", step.place)
+        elif ends is False and step.terminated and reached:
+            yield Occurrence(
+                "terminated=True on success", "terminated=False as from compute_terminated", step.place
+            )
+        elif ends is None:
+            yield Occurrence(answer.raised or show(answer.value), "True or False for one goal", step.place)
+
+
+@rule(
+    "GE206",
+    "terminated-not-rowwise",
+    "warning",
+    meaning="compute_terminated gives one answer for a whole batch (an error where the rows differ).",
+    fix="return a bool for each row",
+    needs=("batch",),
+    wrong="return bool(np.linalg.norm(achieved_goal - desired_goal) < 0.05)",
+    right="return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05",
+)
+def terminated_not_rowwise(evidence: Evidence) -> Iterator[Occurrence]:
+    """Each row of a batch has an end of its own."""
+    if evidence.terminated is None:
+        return
+    rows = [evidence.terminated(pair.achieved, pair.desired, pair.info) for pair in evidence.pairs]
+    if any(row.number is None for row in rows):
+        return  # reported with the steps by terminated-mismatch
+    for batch in evidence.batches():
+        answer = evidence.ask_batch(evidence.terminated, batch, INFO_FORMS[0])
+        alone = np.array([rows[i].number for i in batch])
+        yield from _row_by_row(answer, alone)
+
+
+def _row_by_row(answer: Answer, alone: np.ndarray) -> Iterator[Occurrence]:
+    count = len(alone)
+    numbers = answer.numbers
+    if numbers is None:
+        yield Occurrence(
+            answer.raised or show(answer.value), f"{count} answers for {count} goals", severity="error"
+        )
+        return
+    wrong = numbers.shape not in {(), (count,)} or bool((numbers != alone).any())
+    if wrong or numbers.shape != (count,):
+        yield Occurrence(
+            show(answer.value),
+            f"{show(alone.astype(bool))} as row by row",
+            f"a batch of {count}",
+            severity="error" if wrong else "warning",
+        )

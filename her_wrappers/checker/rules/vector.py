@@ -1,0 +1,109 @@
+"""GE6xx: a vector environment says how it resets, and its batches keep what single environments say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.values import show
+from her_wrappers.checker.vector import autoreset_mode, declared_mode, ended_rows, final_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.checker.evidence import Evidence
+    from her_wrappers.checker.tape import Step
+
+
+@rule(
+    "GE601",
+    "no-autoreset-mode",
+    "warning",
+    meaning="A vector environment does not say how it begins the next episode.",
+    fix='set metadata["autoreset_mode"] to a gymnasium.vector.AutoresetMode',
+    wrong='metadata = {"autoreset": True}',
+    right='metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}',
+)
+def no_autoreset_mode(evidence: Evidence) -> Iterator[Occurrence]:
+    """Recorders must know which rows are transitions."""
+    if evidence.vector_tape.starts and declared_mode(evidence.env) is None:
+        got = show(evidence.env.metadata.get("autoreset_mode"))
+        yield Occurrence(got, "an AutoresetMode", subject='metadata["autoreset_mode"]')
+
+
+@rule(
+    "GE602",
+    "final-obs-missing",
+    "error",
+    meaning="A vector environment resets in the same step, and loses the last observation of the episode.",
+    fix='put the last observations into infos["final_obs"]',
+    wrong="observations[ended] = self._reset(ended)",
+    right="""
+infos["final_obs"] = {key: rows.copy() for key, rows in observations.items()}
+observations[ended] = self._reset(ended)""",
+)
+def final_obs_missing(evidence: Evidence) -> Iterator[Occurrence]:
+    """The goal that was achieved last is the best to relabel with."""
+    for step in _resetting_steps(evidence):
+        for i in np.flatnonzero(ended_rows(step)).tolist():
+            if final_row(step.info, i) is None:
+                yield Occurrence("none", 'infos["final_obs"] of an ended episode', step.place)
+
+
+@rule(
+    "GE603",
+    "vector-shape",
+    "error",
+    meaning="Batches of a vector environment do not have a row for each environment, or not the right dtype.",
+    fix="return rewards, terminations and truncations of shape (num_envs,), and batched observations",
+    wrong="return observations, rewards[:, None], terminated.astype(float), truncated, infos",
+    right="return observations, rewards, terminated, truncated, infos",
+)
+def vector_shape(evidence: Evidence) -> Iterator[Occurrence]:
+    """Each value returned is a batch of what a single environment returns."""
+    env = evidence.env
+    if not evidence.vector_tape.starts:
+        return
+    if env.observation_space != batch_space(env.single_observation_space, env.num_envs):
+        yield Occurrence(
+            show(env.observation_space), "single_observation_space, batched", subject="observation_space"
+        )
+    for step in evidence.vector_tape.steps:
+        for name in ("reward", "terminated", "truncated"):
+            yield from _misshapen(name, getattr(step, name), env.num_envs, step.place)
+
+
+def _misshapen(name: str, rows: Any, num_envs: int, place: str) -> Iterator[Occurrence]:
+    array = np.asarray(rows)
+    if array.shape != (num_envs,):
+        yield Occurrence(f"shape {array.shape}", f"shape ({num_envs},)", place, name)
+    elif name != "reward" and array.dtype != bool:
+        yield Occurrence(f"dtype {array.dtype}", "dtype bool", place, name)
+
+
+@rule(
+    "GE604",
+    "final-info-missing",
+    "warning",
+    meaning="A vector environment resets in the same step, and loses the last info of the episode.",
+    fix='put the last infos into infos["final_info"]',
+    wrong='infos = {"is_success": self._success()}  # of the new episodes already',
+    right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',
+)
+def final_info_missing(evidence: Evidence) -> Iterator[Occurrence]:
+    """Whether the episode succeeded stands in its last info."""
+    for step in _resetting_steps(evidence):
+        if "final_info" not in step.info:
+            yield Occurrence("none", 'infos["final_info"] of an ended episode', step.place)
+
+
+def _resetting_steps(evidence: Evidence) -> list[Step]:
+    """Return the steps of a vector environment that begin new episodes at once."""
+    tape = evidence.vector_tape
+    if not tape.starts or autoreset_mode(evidence.env, tape) is not AutoresetMode.SAME_STEP:
+        return []
+    return [step for step in tape.steps if ended_rows(step).any()]

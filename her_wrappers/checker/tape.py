@@ -1,0 +1,225 @@
+"""The tape: everything an environment handed out, as live objects and as copies made at that moment."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from her_wrappers.trees import copy_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import gymnasium as gym
+
+    Policy = Callable[[Any], Any]
+
+MAX_BYTES = 2**30
+"""A tape of large pictures ends here rather than fill the memory."""
+
+
+SHORT_EPISODES, SHORT_STEPS = 3, 10
+"""The first episodes are left early, so that the part replayed on twins has resets in it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Start:
+    """One call of ``reset``."""
+
+    episode: int
+    seed: int | None
+    options: dict[str, Any] | None
+    observation: Any
+    info: Any
+    live_observation: Any
+    live_info: Any
+
+    @property
+    def place(self) -> str:
+        """Where this happened, for messages."""
+        return f"episode {self.episode}, reset"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """One call of ``step``; ``t`` counts from 0 within its episode."""
+
+    episode: int
+    t: int
+    before: Any  # the observation of the state in which the action was taken
+    action: Any
+    observation: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: Any
+    live_action: Any
+    live_observation: Any
+    live_info: Any
+
+    @classmethod
+    def of(
+        cls, place: tuple[int, int], before: Any, action: Any, given: Any, returned: tuple[Any, ...]
+    ) -> Step:
+        """Write down a step.
+
+        Args:
+            place: Number of the episode, and of the step in it.
+            before: Copy of the observation before it.
+            action: Copy of the action.
+            given: The action object that the environment got.
+            returned: The five values that the environment returned.
+        """
+        observation, reward, terminated, truncated, info = returned
+        return cls(
+            *place, before, action, copy_tree(observation), copy_tree(reward), terminated, truncated,
+            copy_tree(info), given, observation, info,
+        )  # fmt: skip
+
+    @property
+    def place(self) -> str:
+        """Where this happened, for messages."""
+        return f"episode {self.episode}, step {self.t}"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception that left the environment."""
+
+    place: str
+    call: str
+    error: str
+
+
+@dataclass(eq=False)
+class Tape:
+    """Starts and steps in the order in which they happened."""
+
+    starts: list[Start] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    failure: Failure | None = None
+    cut_off: str = ""
+    ended_episodes: int = 0
+
+    @property
+    def records(self) -> list[Start | Step]:
+        """All starts and steps."""
+        return [*self.starts, *self.steps]
+
+
+class InterruptedRunError(Exception):
+    """The run cannot go on; the tape says why."""
+
+
+class Runner:
+    """Runs an environment by policies and writes the tape.
+
+    Args:
+        env: The environment; it is neither closed nor wrapped.
+        seed: Of the first ``reset``.
+        reset_options: Every second episode is reset with the next of these.
+        episode_cap: Steps after which an episode that does not end is left.
+        max_seconds: Time after which the run is cut off.
+        on_step: Called after every step.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        seed: int,
+        reset_options: Sequence[dict[str, Any]],
+        episode_cap: int,
+        max_seconds: float | None,
+        on_step: Callable[[], None],
+    ) -> None:
+        self.tape = Tape()
+        self._env = env
+        self._seed: int | None = seed
+        self._reset_options = reset_options
+        self._episode_cap = episode_cap
+        self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
+        self._on_step = on_step
+        self._room = MAX_BYTES
+
+    def run(self, policy: Policy, steps: int) -> None:
+        """Take ``steps`` steps in fresh episodes.
+
+        Raises:
+            InterruptedRunError: The environment raised, or time or memory ran out.
+        """
+        while steps > 0:
+            cap = self._episode_cap if len(self.tape.starts) >= SHORT_EPISODES else SHORT_STEPS
+            steps -= self._run_episode(policy, min(steps, cap))
+
+    def _run_episode(self, policy: Policy, limit: int) -> int:
+        observation = self._reset().observation
+        for t in range(limit):
+            step = self._step(t, observation, policy(copy_tree(observation)))
+            if step.terminated or step.truncated:
+                self.tape.ended_episodes += 1
+                return t + 1
+            observation = step.observation
+        return limit
+
+    def _reset(self, options: dict[str, Any] | None = None) -> Start:
+        episode = len(self.tape.starts)
+        if options is None and self._reset_options and episode % 2:
+            options = self._reset_options[episode // 2 % len(self._reset_options)]
+        seed, self._seed = self._seed, None
+        place = f"episode {episode}"
+        observation, info = self._call(
+            place, "reset", lambda: _as_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
+        )
+        start = Start(episode, seed, options, copy_tree(observation), copy_tree(info), observation, info)
+        self.tape.starts.append(start)
+        return start
+
+    def _step(self, t: int, before: Any, action: Any) -> Step:
+        episode = len(self.tape.starts) - 1
+        given = copy_tree(action)
+        returned = self._call(
+            f"episode {episode}, step {t}", "step", lambda: _as_tuple(self._env.step(given), 5)
+        )
+        step = Step.of((episode, t), before, action, given, returned)
+        self.tape.steps.append(step)
+        self._on_step()
+        self._stop_when_full(step.observation)
+        return step
+
+    def _call(self, place: str, name: str, function: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        try:
+            return function()
+        except Exception as error:
+            self.tape.failure = Failure(place, f"{name}()", describe(error))
+            raise InterruptedRunError from error
+
+    def _stop_when_full(self, observation: Any) -> None:
+        self._room -= 2 * sum(getattr(part, "nbytes", 0) for part in _values(observation))
+        if self._room < 0:
+            self.tape.cut_off = f"the observations filled {MAX_BYTES >> 20} MiB"
+        elif self._deadline is not None and time.monotonic() > self._deadline:
+            self.tape.cut_off = "max_seconds had passed"
+        else:
+            return
+        raise InterruptedRunError
+
+
+def describe(error: Exception) -> str:
+    """Return the last line of the traceback of ``error``."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _as_tuple(returned: Any, length: int) -> tuple[Any, ...]:
+    if not isinstance(returned, tuple) or len(returned) != length:
+        count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+        raise TypeError(f"expected {length} values, got {count}")
+    return returned
+
+
+def _values(observation: Any) -> list[Any]:
+    if isinstance(observation, dict):
+        return [leaf for part in observation.values() for leaf in _values(part)]
+    return [observation]

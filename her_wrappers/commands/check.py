@@ -1,0 +1,154 @@
+"""``her check``, ``her rules`` and ``her explain``."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import sys
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import gymnasium as gym
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+import her_envs  # noqa: F401 - registers the bundled ids
+from her_wrappers.checker.check import run_check
+from her_wrappers.checker.collect import Budget
+from her_wrappers.checker.display import print_explanation, print_report, print_rules
+from her_wrappers.checker.registry import RULES, selected, unknown_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from her_wrappers.checker.report import Report
+
+
+class Format(StrEnum):
+    """How a report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def check(
+    environment: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID_OR_MODULE:FACTORY", help="A registered id, or a function that makes an environment."
+        ),
+    ],
+    *,
+    kwargs: Annotated[str, typer.Option(help="Arguments for it, as a JSON object.")] = "{}",
+    steps: Annotated[int, typer.Option(min=1, help="Steps to take.")] = 3000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
+    select: Annotated[
+        list[str] | None, typer.Option(help="Report these codes only; GE1 means all of GE1xx.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Do not report these codes.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to write the report.")] = Format.TEXT,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings and notes fail too.")] = False,
+) -> None:
+    """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage."""
+    try:
+        rules = selected(_codes(select), _codes(ignore))
+        factory = _factory(environment, _parse_kwargs(kwargs))
+        with _progress(steps) as advance:
+            report = run_check(factory, Budget(steps, seed=seed, on_step=advance), rules)
+    except (TypeError, ValueError) as error:
+        _refuse(error)
+    _write(report, output)
+    _leave(int(bool(report.findings if strict else report.of_severity("error"))))
+
+
+def rules() -> None:
+    """List all rules."""
+    print_rules([rule for _, rule in sorted(RULES.items())], _console())
+
+
+def explain(code: Annotated[str, typer.Argument(help="Code of a rule.")]) -> None:
+    """Explain one rule, with a wrong and a right example."""
+    rule = RULES.get(code.upper())
+    if rule is None:
+        _refuse(ValueError(unknown_code(code)))
+    print_explanation(rule, _console())
+
+
+def _console() -> Console:
+    return Console(soft_wrap=not sys.stdout.isatty())
+
+
+def _refuse(error: Exception) -> NoReturn:
+    """End with one sentence and the exit code of wrong usage."""
+    Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+    _leave(2)
+
+
+def _leave(exit_code: int) -> NoReturn:
+    """End the command.
+
+    Raises:
+        typer.Exit: Always.
+    """
+    raise typer.Exit(exit_code)
+
+
+def _codes(options: Sequence[str] | None) -> list[str]:
+    return [code.strip().upper() for option in options or () for code in option.split(",")]
+
+
+def _parse_kwargs(text: str) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        kwargs = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--kwargs must be a JSON object, got {text!r}: {error}") from error
+    if not isinstance(kwargs, dict):
+        raise ValueError(f"--kwargs must be a JSON object, got {text!r}")  # noqa: TRY004 - a value on the command line
+    return kwargs
+
+
+def _factory(environment: str, kwargs: dict[str, Any]) -> Callable[[], Any]:
+    """Return what makes the environment that the command line names.
+
+    Raises:
+        ValueError: Its module cannot be imported.
+    """
+    module_name, separator, name = environment.partition(":")
+    if separator:
+        sys.path.insert(0, str(Path.cwd()))
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise ValueError(f"cannot import the module {module_name!r}: {error}") from error
+        if hasattr(module, name):
+            return partial(getattr(module, name), **kwargs)
+    return partial(gym.make, environment, disable_env_checker=True, **kwargs)
+
+
+@contextlib.contextmanager
+def _progress(steps: int) -> Iterator[Callable[[], None]]:
+    """Show a bar on the terminal, and give the function that moves it."""
+    columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=steps)
+        yield lambda: progress.advance(task)
+
+
+def _write(report: Report, output: Format) -> None:
+    if output is Format.JSON:
+        typer.echo(report.json())
+    elif output is Format.GITHUB:
+        typer.echo(report.github())
+    else:
+        print_report(report, _console())

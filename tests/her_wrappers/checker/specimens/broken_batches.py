@@ -1,0 +1,187 @@
+"""Specimens whose reward is right for one pair of goals and wrong for many."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+
+
+class BranchesOnDistance(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return 0.0 if self.is_success(achieved_goal, desired_goal) else -1.0
+
+
+class UsesMathModule(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -float(np.float64(self.distance(achieved_goal, desired_goal)))
+
+
+class UnpacksOneGoal(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        x, y = achieved_goal - desired_goal
+        return -float(np.hypot(x, y))
+
+
+class NormOverEverything(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.linalg.norm(achieved_goal - desired_goal)
+
+
+class KeepsDimensions(DenseReach):
+    def reward(self, observation, info):
+        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        difference = np.atleast_2d(achieved_goal - desired_goal)
+        reward = -np.linalg.norm(difference, axis=-1, keepdims=True)
+        return reward if np.ndim(achieved_goal) > 1 else reward[0, 0]
+
+
+class ComparesEachWithEach(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if np.ndim(achieved_goal) == 1:
+            return super().compute_reward(achieved_goal, desired_goal, info)
+        return super().compute_reward(achieved_goal[:, None], desired_goal[None], info)
+
+
+class ReducesFirstAxis(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.abs(achieved_goal - desired_goal).sum(axis=0)
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal - desired_goal).sum(axis=-1)
+
+
+class OneRewardForAllRows(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        success = np.all(self.is_success(achieved_goal, desired_goal))
+        return np.full(np.shape(achieved_goal)[:-1], success - 1.0)
+
+
+class LooksAtFirstGoalOnly(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        desired_goal = desired_goal[0] if np.ndim(desired_goal) > 1 and len(desired_goal) else desired_goal
+        return super().compute_reward(achieved_goal, desired_goal, info)
+
+
+class SortsRows(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return (
+            np.sort(super().compute_reward(achieved_goal, desired_goal, info))
+            if np.ndim(achieved_goal) > 1
+            else super().compute_reward(achieved_goal, desired_goal, info)
+        )
+
+
+class NormalisesBatch(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        return reward if np.ndim(reward) == 0 or not len(reward) else reward / max(1.0, np.abs(reward).max())
+
+
+class IntegerRewardsInBatches(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        return reward if np.ndim(reward) == 0 else reward.astype(int)
+
+
+class OneGoalGivesOneRow(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return super().compute_reward(np.atleast_2d(achieved_goal), np.atleast_2d(desired_goal), info)
+
+    def reward(self, observation, info):
+        return info["is_success"] - 1.0
+
+
+class SqueezesBatchOfOne(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return np.squeeze(super().compute_reward(achieved_goal, desired_goal, info))
+
+
+class FailsOnEmptyBatch(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        return reward.clip(min=np.min(reward))
+
+
+class NeedsInfoKey(Reach):
+    def inform(self, observation):
+        return super().inform(observation) | {"cost": 0.0}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return super().compute_reward(achieved_goal, desired_goal, info) - info["cost"]
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal)
+
+
+class NeedsInfoOfEachRow(Reach):
+    def inform(self, observation):
+        return super().inform(observation) | {"cost": 0.0}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        rows = [info] if isinstance(info, dict) else info
+        cost = np.array([row["cost"] for row in rows]).reshape(np.shape(achieved_goal)[:-1])
+        return super().compute_reward(achieved_goal, desired_goal, info) - cost
+
+
+class NeedsInfoAsDict(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return super().compute_reward(achieved_goal, desired_goal, info) - info.get("cost", 0.0)
+
+
+class ComparisonTurnedRound(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -self.is_success(achieved_goal, desired_goal).astype(np.float32)
+
+
+class RewardsDistance(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return self.distance(achieved_goal, desired_goal)
+
+
+class SparseThatIsDense(DenseReach):
+    reward_type = "sparse"
+
+
+class DenseThatIsSparse(Reach):
+    reward_type = "dense"
+
+
+class NoneForUnknownType(Reach):
+    reward_type = "sparse"
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if self.reward_type == "sparse":
+            return super().compute_reward(achieved_goal, desired_goal, info)
+        if self.reward_type == "dense":
+            return -self.distance(achieved_goal, desired_goal)
+        return None
+
+
+FAULTS = [
+    (BranchesOnDistance, "GE104"),
+    (UsesMathModule, "GE104"),
+    (UnpacksOneGoal, "GE104"),
+    (NormOverEverything, "GE105"),
+    (KeepsDimensions, "GE105"),
+    (ComparesEachWithEach, "GE105"),
+    (ReducesFirstAxis, "GE105"),
+    (OneRewardForAllRows, "GE106"),
+    (LooksAtFirstGoalOnly, "GE106"),
+    (SortsRows, "GE106"),
+    (NormalisesBatch, "GE106"),
+    (IntegerRewardsInBatches, "GE106"),
+    (OneGoalGivesOneRow, "GE108"),
+    (SqueezesBatchOfOne, "GE108"),
+    (FailsOnEmptyBatch, "GE108"),
+    (NeedsInfoKey, "GE113"),
+    (NeedsInfoOfEachRow, "GE113"),
+    (NeedsInfoAsDict, "GE113"),
+    (ComparisonTurnedRound, "GE115"),
+    (RewardsDistance, "GE115"),
+    (SparseThatIsDense, "GE116"),
+    (DenseThatIsSparse, "GE116"),
+    (NoneForUnknownType, "GE116"),
+]

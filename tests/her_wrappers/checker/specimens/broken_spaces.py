@@ -1,0 +1,184 @@
+"""Specimens whose observations or spaces are broken."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+
+SQUARE = spaces.Box(-1, 1, (2,), np.float32)
+
+
+def goal_space(**parts):
+    return spaces.Dict({"observation": SQUARE, "achieved_goal": SQUARE, "desired_goal": SQUARE} | parts)
+
+
+class StepRaises(Reach):
+    def step(self, action):
+        if self.elapsed == 7:
+            raise RuntimeError("the simulator has crashed")
+        return super().step(action)
+
+
+class ResetRaises(Reach):
+    resets = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.resets += 1
+        if self.resets == 5:
+            raise OSError("no such level")
+        return super().reset(seed=seed)
+
+
+class StepReturnsFourValues(Reach):
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated or truncated, info
+
+
+class RewardAlwaysRaises(DenseReach):
+    def reward(self, observation, info):
+        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        raise RuntimeError("not connected")
+
+
+class FlatObservation(gym.Env):
+    observation_space = spaces.Box(-1, 1, (4,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 4).astype(np.float32), {}
+
+    def step(self, action):
+        return self.np_random.uniform(-1, 1, 4).astype(np.float32), 0.0, False, False, {}
+
+
+class NoAchievedGoalInSpace(Reach):
+    def make_space(self):
+        return spaces.Dict({"observation": SQUARE, "desired_goal": SQUARE})
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        del observation["achieved_goal"]
+        return observation, info
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        del observation["achieved_goal"]
+        return observation, *rest
+
+
+class NoDesiredGoalAtReset(Reach):
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        del observation["desired_goal"]
+        return observation, info
+
+
+class NoComputeReward(Reach):
+    compute_reward = None
+
+    def reward(self, observation, info):
+        return info["is_success"] - 1.0
+
+
+class GoalsOfOtherDtype(Reach):
+    def make_space(self):
+        return goal_space(desired_goal=spaces.Box(-1, 1, (2,), np.float64))
+
+    def observe(self):
+        return super().observe() | {"desired_goal": self.goal.astype(np.float64)}
+
+
+class GoalsOfOtherShape(Reach):
+    def make_space(self):
+        return goal_space(achieved_goal=spaces.Box(-1, 1, (3,), np.float32))
+
+    def observe(self):
+        return super().observe() | {"achieved_goal": np.append(self.position, np.float32(0))}
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.linalg.norm(achieved_goal[..., :2] - desired_goal[..., :2], axis=-1)
+
+
+class Float64InFloat32Space(Reach):
+    def observe(self):
+        return super().observe() | {"observation": self.position.astype(np.float64)}
+
+
+class GoalAsList(Reach):
+    def observe(self):
+        return super().observe() | {"desired_goal": self.goal.tolist()}
+
+    def inform(self, observation):
+        return {"is_success": bool(self.is_success(observation["achieved_goal"], self.goal))}
+
+    def reward(self, observation, info):
+        return info["is_success"] - 1.0
+
+    def terminated(self, observation, info):
+        return info["is_success"]
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.linalg.norm(np.asarray(achieved_goal) - np.asarray(desired_goal), axis=-1)
+
+
+class OutOfBounds(Reach):
+    def observe(self):
+        return super().observe() | {"observation": 1.5 * self.position}
+
+
+class NanInObservation(Reach):
+    def observe(self):
+        observation = super().observe()
+        if self.elapsed == 3:
+            observation["observation"][1] = np.nan
+        return observation
+
+
+class WrongShape(Reach):
+    def observe(self):
+        return super().observe() | {"observation": self.position[None].copy()}
+
+
+class UndeclaredKey(Reach):
+    def observe(self):
+        return super().observe() | {"velocity": np.zeros(2, np.float32)}
+
+
+class GoalBoundsDiffer(Reach):
+    def make_space(self):
+        return goal_space(desired_goal=spaces.Box(-2, 2, (2,), np.float32))
+
+
+class SpacesRebuilt(Reach):
+    def reset(self, *, seed=None, options=None):
+        self.action_space = spaces.Box(-1, 1, (2,), np.float32)
+        return super().reset(seed=seed)
+
+
+FAULTS = [
+    (StepRaises, "GE000"),
+    (ResetRaises, "GE000"),
+    (StepReturnsFourValues, "GE000"),
+    (RewardAlwaysRaises, "GE000"),
+    (FlatObservation, "GE001"),
+    (NoAchievedGoalInSpace, "GE002"),
+    (NoDesiredGoalAtReset, "GE002"),
+    (NoComputeReward, "GE003"),
+    (GoalsOfOtherDtype, "GE004"),
+    (GoalsOfOtherShape, "GE004"),
+    (Float64InFloat32Space, "GE005"),
+    (GoalAsList, "GE005"),
+    (OutOfBounds, "GE005"),
+    (NanInObservation, "GE005"),
+    (WrongShape, "GE005"),
+    (UndeclaredKey, "GE005"),
+    (GoalBoundsDiffer, "GE006"),
+    (SpacesRebuilt, "GE007"),
+]

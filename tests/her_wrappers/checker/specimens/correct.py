@@ -1,0 +1,334 @@
+"""Correct environments of many kinds, on which a checker must be silent."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from tests.her_envs.bundled import VARIANTS
+from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+
+
+class ZeroOneReward(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal).astype(np.float32)
+
+
+class NegativeZero(Reach):
+    """As panda-gym: -0.0 on success."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -(~self.is_success(achieved_goal, desired_goal)).astype(np.float32)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.asarray(super().is_success(achieved_goal, desired_goal))
+
+
+class NumpyScalars(Reach):
+    """Rewards and flags as NumPy makes them."""
+
+    def reward(self, observation, info):
+        return np.float32(super().reward(observation, info))
+
+    def terminated(self, observation, info):
+        return np.bool_(super().terminated(observation, info))
+
+    def inform(self, observation):
+        return {"is_success": np.bool_(super().inform(observation)["is_success"])}
+
+
+class Float64Goals(Reach):
+    dtype = np.float64
+
+
+class ComputedInFloat64(DenseReach):
+    """As Fetch and parking: states in float64, observations in float32."""
+
+    def draw_start(self):
+        return self.np_random.uniform(-1, 1, (2, 2))
+
+    def move(self, action):
+        return (self.position + 0.2 * action).clip(-1, 1)
+
+    def observe(self):
+        return {key: value.astype(np.float32) for key, value in super().observe().items()}
+
+    def reward(self, observation, info):
+        return float(self.compute_reward(self.position, self.goal, info))
+
+
+class GoalAsParameterName(Reach):
+    """As Fetch."""
+
+    def compute_reward(self, achieved_goal, goal, info):
+        return super().compute_reward(achieved_goal, goal, info)
+
+
+class FlagNamedSuccess(Reach):
+    def inform(self, observation):
+        return {"success": super().inform(observation)["is_success"]}
+
+
+class NoTermination(Reach):
+    """As Fetch: success does not end the episode, and there is no such function."""
+
+    compute_terminated = None
+
+    def terminated(self, observation, info):
+        return False
+
+
+class NeverEnds(NoTermination):
+    horizon = 10**9
+
+
+class EndsOnCrash(Reach):
+    """Terminates for another reason besides."""
+
+    def terminated(self, observation, info):
+        return super().terminated(observation, info) or self.has_crashed()
+
+    def has_crashed(self):
+        return bool(np.abs(self.position).max() > 0.95)
+
+
+class CostInInfo(Reach):
+    """The reward needs more than goals, has it from the info, and does without."""
+
+    def move(self, action):
+        self.cost = 0.1 * float(np.square(action).sum())
+        return super().move(action)
+
+    cost = 0.0
+
+    def inform(self, observation):
+        return super().inform(observation) | {"cost": self.cost if self.elapsed else 0.0}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        rows = [info] if isinstance(info, dict) else info
+        cost = np.array([row.get("cost", 0.0) for row in rows])
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        return reward - (cost if np.ndim(reward) else cost[0])
+
+
+class ShapedReward(DenseReach):
+    """Many values and no success flag that a single threshold explains."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return np.exp(-np.abs(achieved_goal - desired_goal).sum(-1)) * np.float32(3)
+
+
+class GridGoals(Reach):
+    """Integer goals compared as they are."""
+
+    def make_space(self):
+        cells = spaces.Box(0, 4, (2,), np.uint8)
+        return spaces.Dict({"observation": cells, "achieved_goal": cells, "desired_goal": cells})
+
+    def draw_start(self):
+        return self.np_random.integers(0, 5, (2, 2)).astype(np.uint8)
+
+    def move(self, action):
+        return (self.position + np.sign(action)).clip(0, 4).astype(np.uint8)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return (achieved_goal == desired_goal).all(-1)
+
+
+class DiscreteGoals(Reach):
+    """A corridor of cells; goals are numbers without axes."""
+
+    def __init__(self):
+        cell = spaces.Discrete(8)
+        self.observation_space = spaces.Dict({
+            "observation": cell,
+            "achieved_goal": cell,
+            "desired_goal": cell,
+        })
+        self.action_space = spaces.Discrete(2)
+
+    def draw_start(self):
+        return self.np_random.integers(0, 8, 2)
+
+    def move(self, action):
+        return np.clip(self.position + 2 * action - 1, 0, 7)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return achieved_goal == desired_goal
+
+
+class ImageGoals(Reach):
+    """Goals are pictures of the point."""
+
+    def make_space(self):
+        image = spaces.Box(0, 255, (1, 8, 8), np.uint8)
+        return spaces.Dict({"observation": image, "achieved_goal": image, "desired_goal": image})
+
+    def draw_start(self):
+        return self.np_random.integers(0, 8, (2, 2))
+
+    def move(self, action):
+        return (self.position + np.sign(action).astype(int)).clip(0, 7)
+
+    def observe(self):
+        return {
+            "observation": self.picture(self.position),
+            "achieved_goal": self.picture(self.position),
+            "desired_goal": self.picture(self.goal),
+        }
+
+    def picture(self, cell):
+        image = np.zeros((1, 8, 8), np.uint8)
+        image[0, *cell] = 255
+        return image
+
+    def reset(self, *, seed=None, options=None):
+        super(Reach, self).reset(seed=seed)
+        self.position, self.goal = self.draw_start()
+        self.elapsed = 0
+        observation = self.observe()
+        return observation, self.inform(observation)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return (achieved_goal == desired_goal).all((-3, -2, -1))
+
+
+class NestedObservation(Reach):
+    """The observation is a dict with a tuple in it."""
+
+    def make_space(self):
+        space = super().make_space()
+        point = space["observation"]
+        nested = spaces.Dict({"position": point, "sensors": spaces.Tuple([point, spaces.Discrete(100)])})
+        return spaces.Dict(space.spaces | {"observation": nested})
+
+    def observe(self):
+        sensors = (self.position.copy(), self.elapsed)
+        return super().observe() | {"observation": {"position": self.position.copy(), "sensors": sensors}}
+
+
+class ExtraKeys(Reach):
+    def make_space(self):
+        space = super().make_space()
+        return spaces.Dict(space.spaces | {"time": spaces.Box(0, 20, (1,), np.float32)})
+
+    def observe(self):
+        return super().observe() | {"time": np.float32([self.elapsed])}
+
+
+class OneDimensionalGoals(Reach):
+    """Goals of a single number, where a careless squeeze would go wrong."""
+
+    def make_space(self):
+        line = spaces.Box(-1, 1, (1,), np.float32)
+        return spaces.Dict({"observation": line, "achieved_goal": line, "desired_goal": line})
+
+    def draw_start(self):
+        return self.np_random.uniform(-1, 1, (2, 1)).astype(np.float32)
+
+    def move(self, action):
+        return (self.position + 0.2 * action[:1]).clip(-1, 1)
+
+
+class LargeCoordinates(DenseReach):
+    """Metres on a map: rewards in the hundreds, goals in the thousands."""
+
+    def make_space(self):
+        field = spaces.Box(-5000, 5000, (2,), np.float32)
+        return spaces.Dict({"observation": field, "achieved_goal": field, "desired_goal": field})
+
+    radius = 50
+
+    def draw_start(self):
+        return self.np_random.uniform(-5000, 5000, (2, 2)).astype(np.float32)
+
+    def move(self, action):
+        return (self.position + 400 * action).clip(-5000, 5000).astype(np.float32)
+
+
+class RewardIsArrayOfNoAxes(Reach):
+    def reward(self, observation, info):
+        return np.asarray(super().reward(observation, info))
+
+
+class StochasticDynamics(Reach):
+    """Noise from the environment's own generator."""
+
+    def move(self, action):
+        return super().move(action + self.np_random.normal(0, 0.1, 2))
+
+
+class FixedGoal(Reach):
+    """One goal for ever, returned as a read-only array: nobody can change it."""
+
+    def draw_start(self):
+        goal = np.zeros(2, np.float32)
+        goal.flags.writeable = False
+        return super().draw_start()[0], goal
+
+    def observe(self):
+        return super().observe() | {"desired_goal": self.goal}
+
+
+class GoalByOptions(Reach):
+    """Takes a goal at reset."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        if options:
+            self.goal = np.array(options["goal"], np.float32)
+            observation = self.observe()
+            info = self.inform(observation)
+        return observation, info
+
+
+class TellsMuchInInfo(Reach):
+    """Infos of every kind that vector environments batch without loss."""
+
+    def inform(self, observation):
+        return (
+            super().inform(observation)
+            | {
+                "distance": float(self.elapsed),
+                "contacts": np.zeros(3),
+                "nested": {"phase": "reach", "step": self.elapsed},
+            }
+            | ({"first": 1} if self.elapsed == 0 else {})
+        )
+
+
+def wrapped():
+    return gym.wrappers.RecordEpisodeStatistics(gym.wrappers.TimeLimit(Reach(), 10))
+
+
+def vector(mode):
+    def make():
+        return SyncVectorEnv([Reach] * 3, autoreset_mode=mode)
+
+    make.__name__ = f"vector-{mode.value}"
+    return make
+
+
+def vector_of_bits():
+    return gym.make_vec("her_envs/BitFlipping-v0", num_envs=3, vectorization_mode="sync", n_bits=3)
+
+
+def made(env_id, options):
+    return lambda: gym.make(env_id, **options)
+
+
+OWN = [
+    Reach, DenseReach, ZeroOneReward, NegativeZero, NumpyScalars, Float64Goals, ComputedInFloat64,
+    GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo, ShapedReward,
+    GridGoals, DiscreteGoals, ImageGoals, NestedObservation, ExtraKeys, OneDimensionalGoals, LargeCoordinates,
+    RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo, wrapped,
+    *map(vector, AutoresetMode), vector_of_bits,
+]  # fmt: skip
+
+CORRECT = {factory.__name__: factory for factory in OWN} | {
+    f"{env_id}-{options | {'reward_type': reward_type}}": made(env_id, options | {"reward_type": reward_type})
+    for env_id, options in VARIANTS
+    for reward_type in ("sparse", "dense")
+}

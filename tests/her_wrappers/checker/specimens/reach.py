@@ -1,0 +1,87 @@
+"""Reach: the one correct environment that every broken specimen changes in one way."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Reach(gym.Env):
+    """A point in a square moves to a goal; the episode ends when it is there."""
+
+    radius = 0.25
+    horizon = 20
+    dtype = np.float32
+
+    def __init__(self):
+        self.observation_space = self.make_space()
+        self.action_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def make_space(self):
+        square = spaces.Box(-1, 1, (2,), self.dtype)
+        return spaces.Dict({"observation": square, "achieved_goal": square, "desired_goal": square})
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position, self.goal = self.draw_start()
+        while self.is_success(self.position, self.goal):
+            self.position, self.goal = self.draw_start()
+        self.elapsed = 0
+        observation = self.observe()
+        return observation, self.inform(observation)
+
+    def draw_start(self):
+        return self.np_random.uniform(-1, 1, (2, 2)).astype(self.dtype)
+
+    def step(self, action):
+        self.position = self.move(action)
+        self.elapsed += 1
+        observation = self.observe()
+        info = self.inform(observation)
+        reward = self.reward(observation, info)
+        terminated = self.terminated(observation, info)
+        return observation, reward, terminated, self.elapsed >= self.horizon and not terminated, info
+
+    def move(self, action):
+        return (self.position + 0.2 * np.clip(action, -1, 1)).clip(-1, 1).astype(self.dtype)
+
+    def observe(self):
+        return {
+            "observation": self.position.copy(),
+            "achieved_goal": self.position.copy(),
+            "desired_goal": self.goal.copy(),
+        }
+
+    def inform(self, observation):
+        return {
+            "is_success": bool(self.is_success(observation["achieved_goal"], observation["desired_goal"]))
+        }
+
+    def reward(self, observation, info):
+        return float(self.compute_reward(observation["achieved_goal"], observation["desired_goal"], info))
+
+    def terminated(self, observation, info):
+        return bool(self.compute_terminated(observation["achieved_goal"], observation["desired_goal"], info))
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return self.distance(achieved_goal, desired_goal) < self.radius
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal) - 1.0
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal)
+
+
+class DenseReach(Reach):
+    """The same with a dense reward; success does not end the episode."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -self.distance(achieved_goal, desired_goal)
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal) & False

@@ -1,0 +1,70 @@
+"""Findings that a wrapper causes name the wrapper."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import (
+    FilterObservation,
+    FlattenObservation,
+    RescaleAction,
+    TimeLimit,
+    TransformReward,
+)
+
+from her_wrappers import check_goal_env
+from her_wrappers.goal_interface import GOAL_KEYS
+from tests.her_wrappers.checker.specimens.broken_rewards import RewardScaled
+from tests.her_wrappers.checker.specimens.broken_spaces import OutOfBounds
+from tests.her_wrappers.checker.specimens.reach import Reach
+
+
+class DropsDesiredGoal(gym.ObservationWrapper):
+    def observation(self, observation):
+        return {key: value for key, value in observation.items() if key != "desired_goal"}
+
+
+class WidensToFloat64(gym.ObservationWrapper):
+    def observation(self, observation):
+        return observation | {"observation": observation["observation"].astype(np.float64)}
+
+
+def shifted(env):
+    return TransformReward(env, lambda reward: reward + 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "wrapper"),
+    [
+        (
+            lambda: TimeLimit(shifted(TimeLimit(Reach(), 15)), 10),
+            "GE101",
+            "TransformReward (layer 2 from the outside)",
+        ),
+        (lambda: shifted(Reach()), "GE101", "TransformReward (layer 1 from the outside)"),
+        (
+            lambda: TimeLimit(WidensToFloat64(Reach()), 10),
+            "GE005",
+            "WidensToFloat64 (layer 2 from the outside)",
+        ),
+        (
+            lambda: DropsDesiredGoal(TimeLimit(Reach(), 10)),
+            "GE002",
+            "DropsDesiredGoal (layer 1 from the outside)",
+        ),
+        (lambda: FlattenObservation(Reach()), "GE001", "FlattenObservation (layer 1 from the outside)"),
+        (lambda: TimeLimit(RewardScaled(), 10), "GE101", ""),
+        (lambda: TimeLimit(OutOfBounds(), 10), "GE005", ""),
+    ],
+)
+def test_a_finding_names_the_wrapper_below_which_it_vanishes(make, code, wrapper):
+    report = check_goal_env(make, max_steps=200)
+    (finding,) = [finding for finding in report.findings if finding.code == code]
+    assert finding.wrapper == wrapper
+    assert (f"caused by {wrapper}" in report.text()) == bool(wrapper)
+
+
+def test_wrappers_that_change_spaces_and_values_alike_are_fine():
+    env = FilterObservation(RescaleAction(Reach(), np.float32(0), np.float32(1)), list(GOAL_KEYS))
+    assert not check_goal_env(env, max_steps=200).findings

@@ -1,0 +1,306 @@
+"""check_goal_env: what it does with budgets, seeds, policies, selections and bad input."""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+import time
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import her_envs
+from her_wrappers import GoalEnvError, check_goal_env
+from tests.her_wrappers.checker.specimens.broken_batches import NormOverEverything
+from tests.her_wrappers.checker.specimens.broken_episodes import FlagWithOtherRadius, NoFlag
+from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset, RewardScaled
+from tests.her_wrappers.checker.specimens.broken_spaces import (
+    GoalBoundsDiffer,
+    ResetRaises,
+    StepRaises,
+    StepReturnsFourValues,
+)
+from tests.her_wrappers.checker.specimens.correct import GoalByOptions, NeverEnds
+from tests.her_wrappers.checker.specimens.reach import Reach
+
+
+class Counted(Reach):
+    """Counts its steps, and whether it was closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+        self.closed = False
+
+    def step(self, action):
+        self.steps += 1
+        return super().step(action)
+
+    def close(self):
+        self.closed = True
+
+
+class Uncopyable(Reach):
+    """Like a simulator whose state lives in another library."""
+
+    def __deepcopy__(self, memo):
+        raise TypeError("cannot copy the simulator")
+
+
+class Connected(Reach):
+    """Like PyBullet's client, which disconnects its copies' simulator too."""
+
+    def __init__(self):
+        super().__init__()
+        self.client = Client()
+
+
+class Client:
+    copies = 0
+
+    def __deepcopy__(self, memo):
+        Client.copies += 1
+        return self
+
+    def __del__(self):
+        pass
+
+
+class Far(Reach):
+    """A goal that neither chance nor a linear model finds: actions work in one sequence only."""
+
+    keys = (1, -1, 1, 1, -1, 1)
+
+    def reset(self, *, seed=None, options=None):
+        self.turned = 0
+        return super().reset(seed=seed)
+
+    def move(self, action):
+        fits = self.turned < len(self.keys) and abs(action[0] - self.keys[self.turned]) < 0.01
+        self.turned = self.turned + 1 if fits else 0
+        return self.goal.copy() if self.turned == len(self.keys) else self.position
+
+
+def gaps(report):
+    return {gap.reason: gap.codes for gap in report.not_exercised}
+
+
+def test_the_budget_is_in_steps_and_kept():
+    env = Counted()
+    report = check_goal_env(env, max_steps=250)
+    assert report.steps == 250
+    assert env.steps <= 250 + 3, "besides the budget come the steps before rewards are asked for again"
+
+
+def test_an_environment_passed_in_is_not_closed_and_one_made_is():
+    env, made = Counted(), []
+    check_goal_env(env, max_steps=50)
+    assert not env.closed
+
+    def factory():
+        made.append(Counted())
+        return made[-1]
+
+    check_goal_env(factory, max_steps=50)
+    assert len(made) > 1
+    assert all(env.closed for env in made)
+
+
+def test_the_global_generators_and_the_users_space_are_left_alone():
+    env = Reach()
+    env.action_space.seed(3)
+    twin = copy.deepcopy(env.action_space)
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002 - to see that nobody uses it
+    check_goal_env(env, max_steps=100)
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+    np.testing.assert_array_equal(env.action_space.sample(), twin.sample())
+
+
+def test_seed_and_budget_fix_the_report():
+    reports = [check_goal_env(FlagWithOtherRadius, max_steps=300, seed=5) for _ in range(2)]
+    assert reports[0] == reports[1]
+    assert reports[0] != check_goal_env(FlagWithOtherRadius, max_steps=300, seed=6)
+
+
+def test_a_cut_off_by_time_is_reported():
+    report = check_goal_env(Reach, max_steps=10**7, max_seconds=0.05)
+    assert 0 < report.steps < 10**6
+    assert [reason for reason in gaps(report) if "max_seconds had passed" in reason]
+
+
+def test_an_episode_that_never_ends_stops_at_the_budget_and_says_so():
+    report = check_goal_env(NeverEnds, max_steps=200)
+    assert report.steps == 200
+    assert report.episodes > 1, "long episodes are left, to see resets too"
+    assert "no episode ended in 200 steps" in gaps(report)
+
+
+def test_success_that_was_not_seen_is_reported_with_the_rules_that_prove_nothing():
+    report = check_goal_env(Far, max_steps=300)
+    assert not report.findings
+    assert report.successes == 0
+    assert gaps(report)["no success was seen in 300 steps"] == ("GE202", "GE204", "GE205")
+
+
+def test_a_policy_reaches_what_chance_does_not():
+    env = Far()
+
+    def policy(observation):
+        return np.float32([env.keys[min(env.turned, 5)], 0])
+
+    report = check_goal_env(env, max_steps=300, policy=policy)
+    assert report.successes > 0
+    assert "no success was seen in 300 steps" not in gaps(report)
+
+
+@pytest.mark.parametrize("options", [{"goal": [0.9, 0.9]}, [{"goal": [0.9, 0.9]}, {"goal": [-0.9, 0.9]}]])
+def test_reset_options_are_used_in_every_second_episode(options):
+    seen = []
+
+    class Listens(GoalByOptions):
+        def reset(self, *, seed=None, options=None):
+            seen.append(options)
+            return super().reset(seed=seed, options=options)
+
+    check_goal_env(Listens(), max_steps=100, reset_options=options)
+    expected = options if isinstance(options, list) else [options]
+    assert seen[:4] == [None, expected[0], None, expected[-1]]
+
+
+def test_the_search_finds_successes_that_random_actions_do_not():
+    """Ten bits, ten steps: a random walk reaches one goal in a thousand, steering most of them."""
+    report = check_goal_env(gym.make("her_envs/BitFlipping-v0"), max_steps=1200)
+    assert report.successes > 30
+
+
+@pytest.mark.parametrize(
+    ("make", "twins"),
+    [
+        (Reach, True),
+        (partial(gym.make, "her_envs/PointReach-v0"), True),
+        (Uncopyable, False),
+        (Connected, False),
+    ],
+    ids=["copy", "spec", "uncopyable", "connected"],
+)
+def test_twins_come_from_the_spec_or_a_copy_and_their_lack_is_reported(make, twins):
+    report = check_goal_env(make(), max_steps=60)
+    assert ("no second environment of this kind could be made" not in gaps(report)) == twins
+    assert Client.copies == 0
+
+
+def test_a_factory_that_returns_one_environment_again_and_again_is_no_source_of_twins():
+    env = Reach()
+    assert not check_goal_env(lambda: env, max_steps=60).findings
+
+
+def test_select_and_ignore_choose_what_is_reported():
+    assert check_goal_env(NoFlag, max_steps=60).codes == ["GE201"]
+    assert check_goal_env(NoFlag, max_steps=60, select=["GE1"]).codes == []
+    assert check_goal_env(NoFlag, max_steps=60, ignore=["GE201"]).codes == []
+    assert check_goal_env(NoFlag, max_steps=60, select="GE20").codes == ["GE201"]
+
+
+def test_what_follows_from_a_finding_stays_away_even_if_the_finding_is_ignored():
+    assert check_goal_env(NormOverEverything, max_steps=60, ignore=["GE105"]).codes == []
+
+
+@pytest.mark.parametrize(
+    ("specimen", "place", "got"),
+    [
+        (StepRaises, "episode 0, step 7", "RuntimeError: the simulator has crashed"),
+        (ResetRaises, "episode 4", "OSError: no such level"),
+        (StepReturnsFourValues, "episode 0, step 0", "TypeError: expected 5 values, got 4 values"),
+    ],
+)
+def test_an_environment_that_raises_gets_a_finding_with_the_tracebacks_last_line(specimen, place, got):
+    report = check_goal_env(specimen, max_steps=200)
+    (finding,) = report.of_severity("error")
+    assert (finding.code, finding.place, finding.got) == ("GE000", place, got)
+
+
+def test_what_happened_before_an_exception_is_judged_all_the_same():
+    class ScaledAndFragile(StepRaises, RewardScaled):
+        pass
+
+    assert check_goal_env(ScaledAndFragile, max_steps=200).codes == ["GE000", "GE101"]
+
+
+def test_raise_if_errors_is_a_test_of_one_line():
+    check_goal_env(GoalBoundsDiffer, max_steps=60).raise_if_errors()
+    with pytest.raises(GoalEnvError, match="GE006 goal-bounds-differ"):
+        check_goal_env(GoalBoundsDiffer, max_steps=60).raise_if_errors(strict=True)
+    with pytest.raises(GoalEnvError, match="GE101 reward-mismatch: episode 0, step 0"):
+        check_goal_env(RewardOffset, max_steps=60).raise_if_errors()
+
+
+@pytest.mark.parametrize(
+    ("specimen", "cause"),
+    [
+        (RewardOffset, "a constant offset of 1.0 explains it"),
+        (RewardScaled, "a constant factor of 10.0 explains it"),
+    ],
+)
+def test_a_mismatch_comes_with_its_likely_cause(specimen, cause):
+    (finding,) = check_goal_env(specimen, max_steps=100).of_severity("error")
+    assert finding.hint == cause
+
+
+@pytest.mark.parametrize("env_id", her_envs.registration.ENTRY_POINTS)
+def test_bundled_environments_take_less_than_five_seconds(env_id):
+    start = time.process_time()  # of this process alone, so that a busy machine does not matter
+    report = check_goal_env(gym.make(env_id))
+    assert time.process_time() - start < 5
+    assert report.steps == 3000
+
+
+def fails():
+    raise OSError("no display")
+
+
+BAD = [
+    (
+        lambda: check_goal_env("FetchReach-v4"),
+        TypeError,
+        "expected a gymnasium Env or VectorEnv, or a function that makes one, got str",
+    ),
+    (
+        lambda: check_goal_env(lambda: 5),
+        TypeError,
+        "the factory must return a gymnasium Env or VectorEnv, got int",
+    ),
+    (lambda: check_goal_env(fails), ValueError, "the factory raised OSError: no display"),
+    (lambda: check_goal_env(Reach, max_steps=0), ValueError, "max_steps must be at least 1, got 0"),
+    (
+        lambda: check_goal_env(Reach, reset_options=["goal"]),
+        TypeError,
+        "reset_options must be a dict or a list of dicts, got 'goal'",
+    ),
+    (
+        lambda: check_goal_env(Reach, select=["GE107"]),
+        ValueError,
+        "unknown rule code 'GE107'; did you mean GE207 or GE117 or GE110?",
+    ),
+    (
+        lambda: check_goal_env(Reach, ignore=["reward"]),
+        ValueError,
+        "unknown rule code 'reward'; `her rules` lists them",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD)
+def test_bad_input_gets_one_clear_sentence(call, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call()
+
+
+def test_the_checker_needs_neither_torch_nor_pygame_nor_rich():
+    code = (
+        "import sys, her_wrappers; sys.exit(bool({'torch', 'pygame', 'rich', 'typer'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,47 @@
+"""The documentation of the checker says what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from her_wrappers.checker.judge import RULES, SUPPRESSES
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_table_of_codes_is_complete_and_right():
+    rows = re.findall(
+        r"^\| (GE\d+) \| (.+?) \| (.+?) \| (.+?) \| (.*?) \|$", (DOCS / "checking.md").read_text(), re.M
+    )
+    adapters = {rule.code: rule.adapter and f"`{rule.adapter}`" for rule in RULES.values()}
+    assert rows == [
+        (code, rule.name, rule.severity, rule.meaning, adapters[code]) for code, rule in sorted(RULES.items())
+    ]
+
+
+def test_the_line_for_a_test_suite_works():
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "checking.md").read_text(), re.S)
+    namespace = {}
+    exec(program, namespace)
+    namespace["test_my_environment_is_fit_for_relabeling"]()
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_every_rule_explains_itself(rule):
+    assert rule.meaning.endswith(".")
+    assert not rule.fix.endswith(".")
+    assert rule.wrong != rule.right
+    assert rule.check.__doc__
+
+
+def test_suppression_names_rules_that_exist():
+    named = {code for codes in SUPPRESSES.values() for code in codes} | SUPPRESSES.keys()
+    assert named <= RULES.keys()
+
+
+def test_real_environments_are_documented_with_codes_that_exist():
+    text = (DOCS / "real_environments.md").read_text()
+    assert set(re.findall(r"GE\d+", text)) <= RULES.keys()

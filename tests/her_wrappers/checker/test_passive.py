@@ -1,0 +1,109 @@
+"""GoalEnvChecker: sees while in use, changes nothing, warns once."""
+
+from __future__ import annotations
+
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+
+from her_wrappers import GoalEnvChecker
+from her_wrappers.checker.passive import STRIDE, WATCHED_CLOSELY
+from tests.her_wrappers.checker.specimens.broken import FAULTS
+from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset
+from tests.her_wrappers.checker.specimens.correct import CORRECT
+from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+
+SEEN_IN_PASSING = {"GE005", "GE101", "GE109", "GE114", "GE202", "GE205", "GE301", "GE302", "GE303"}
+"""Rules that single steps can break."""
+
+
+def use(env, steps=300, seed=0):
+    """Run an environment as a training loop does."""
+    history = [env.reset(seed=seed)]
+    env.action_space.seed(seed)
+    for _ in range(steps):
+        history.append(env.step(env.action_space.sample()))
+        if history[-1][2] or history[-1][3]:
+            history.append(env.reset())
+    return history
+
+
+PASSIVE_FAULTS = [
+    (specimen, code)
+    for specimen, code in FAULTS
+    if code in SEEN_IN_PASSING
+    and issubclass(specimen, Reach)
+    # Seen at the first reset only, or on relabeled goals only.
+    and specimen.__name__
+    not in {"TerminationNotImplemented", "MutatesInfo", "LogAtZero", "DividesByDistance"}
+]
+
+
+@pytest.mark.parametrize(
+    ("specimen", "code"), PASSIVE_FAULTS, ids=[f"{s.__name__}-{c}" for s, c in PASSIVE_FAULTS]
+)
+def test_faults_that_show_in_use_are_found(specimen, code):
+    env = GoalEnvChecker(specimen())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        use(env, steps=600)
+    assert code in env.report().codes
+    assert {finding.code for finding in env.report().of_severity("error")} <= {code}
+    messages = [str(warning.message) for warning in caught]
+    assert any(code in message for message in messages)
+    assert len(messages) == len(set(messages)), "each finding warns once"
+
+
+@pytest.mark.parametrize("name", [name for name in CORRECT if "vector" not in name])
+def test_correct_environments_give_no_warning(name):
+    env = GoalEnvChecker(CORRECT[name]())
+    use(env)
+    assert not env.report().findings
+
+
+def test_what_passes_through_is_not_changed():
+    assert data_equivalence(use(GoalEnvChecker(Reach())), use(Reach()), exact=True)
+    env = GoalEnvChecker(Reach())
+    observation, _ = env.reset(seed=0)
+    assert env.unwrapped.observe().keys() == observation.keys()
+    action = np.ones(2, np.float32)
+    env.step(action)
+    assert action.tolist() == [1, 1]
+
+
+def test_a_fault_that_begins_late_is_found_within_a_stride():
+    class Late(DenseReach):
+        steps = 0
+
+        def reward(self, observation, info):
+            self.steps += 1
+            return super().reward(observation, info) - 3 * (self.steps > WATCHED_CLOSELY)
+
+    env = GoalEnvChecker(Late())
+    use(env, WATCHED_CLOSELY)
+    assert not env.report().findings
+    with pytest.warns(UserWarning, match="GE101 reward-mismatch"):
+        use(env, STRIDE)
+
+
+def test_findings_are_counted():
+    env = GoalEnvChecker(RewardOffset())
+    with pytest.warns(UserWarning, match="GE101"):
+        use(env, 200)
+    (finding,) = env.report().findings
+    assert 190 < finding.count <= 200, "one next to the threshold may pass for rounding"
+    assert (env.report().steps, env.report().seed) == (200, None)
+
+
+def test_what_is_no_goal_environment_is_refused():
+    with pytest.raises(ValueError, match="observation space must be a Dict"):
+        GoalEnvChecker(gym.make("CartPole-v1"))
+
+
+def test_the_wrapper_can_be_made_from_a_spec():
+    env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
+    again = gym.make(env.spec)
+    assert isinstance(again, GoalEnvChecker)

@@ -1,0 +1,50 @@
+"""Policies: steering finds goals that chance does not."""
+
+from __future__ import annotations
+
+import itertools
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
+from her_wrappers.checker.tape import Runner
+
+
+def run(env, policy, steps=1000, runner=None):
+    runner = runner or Runner(
+        env, seed=0, reset_options=(), episode_cap=50, max_seconds=None, on_step=lambda: None
+    )
+    before = len(runner.tape.steps)
+    runner.run(policy, steps)
+    return runner, sum(step.info["is_success"] for step in runner.tape.steps[before:])
+
+
+@pytest.mark.parametrize("env_id", ["her_envs/PointReach-v0", "her_envs/BitFlipping-v0"])
+def test_steering_reaches_more_goals_than_chance(env_id):
+    env = gym.make(env_id)
+    runner, by_chance = run(env, random_policy(env.action_space, 0))
+    seek = seeking_policy(runner.tape, env.action_space, np.random.default_rng(0))
+    _, by_steering = run(env, seek, runner=runner)
+    assert by_steering > 20 + 5 * by_chance
+
+
+@pytest.mark.parametrize(
+    "env_id", ["her_envs/BitFlippingImage-v0", "her_envs/BitFlippingContinuous-v0", "her_envs/PointReach-v0"]
+)
+def test_pictures_are_too_large_to_model(env_id):
+    env = gym.make(env_id)
+    runner, _ = run(env, random_policy(env.action_space, 0), steps=30)
+    seek = seeking_policy(runner.tape, env.action_space, np.random.default_rng(0))
+    assert (seek is None) == ("Image" in env_id)
+
+
+def test_actions_are_held_and_the_users_space_keeps_its_generator():
+    space = gym.spaces.Box(-1, 1, (2,), np.float32, seed=4)
+    twin = gym.spaces.Box(-1, 1, (2,), np.float32, seed=4)
+    policy = repeating_policy(space, np.random.default_rng(0))
+    actions = [policy(None) for _ in range(200)]
+    changes = sum(not np.array_equal(a, b) for a, b in itertools.pairwise(actions))
+    assert 5 < changes < 60
+    np.testing.assert_array_equal(space.sample(), twin.sample())

@@ -1,0 +1,102 @@
+"""Comparing values: to the last bit, up to rounding, and by memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from her_wrappers.checker.values import (
+    arrays_in,
+    close,
+    first_difference,
+    identical,
+    owns_resources,
+    share_memory,
+    show,
+    type_name,
+)
+
+ROW = np.arange(6.0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (1.0, 1.0 + 1e-7, True),
+        (np.float32(0.1), 0.1, True),
+        (-0.0, 0.0, True),
+        (np.nan, np.nan, True),
+        (1.0, 1.001, False),
+        (1.0, np.nan, False),
+        (np.ones(2), np.ones(3), False),
+        (True, 1, True),
+        ("a", "b", False),
+    ],
+)
+def test_close_means_up_to_rounding(a, b, expected):
+    assert close(a, b) == expected
+    assert close(np.asarray(a), np.asarray(b)) == expected
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (ROW, ROW.copy(), True),
+        (ROW, ROW + 1e-12, False),
+        (ROW, ROW.astype(np.float32), False),
+        ({"a": [1, (ROW,)]}, {"a": [1, (ROW.copy(),)]}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ([1, 2], [1, 2, 3], False),
+        (np.nan, np.nan, True),
+        (None, {}, False),
+    ],
+)
+def test_identical_means_to_the_last_bit(a, b, expected):
+    assert identical(a, b) == expected
+
+
+def test_the_first_difference_is_named_down_to_the_element():
+    a = {"position": ROW, "time": (1, 2)}
+    b = {"position": np.where(ROW == 4, 9, ROW), "time": (1, 3)}
+    assert first_difference(a, b) == ("position[4]", 4.0, 9.0)
+    assert first_difference({"time": (1, 2)}, {"time": (1, 3)}) == ("time/1", 2, 3)
+    assert first_difference(a, {"position": ROW + 1e-9, "time": (1, 2)}) is None
+
+
+class Node:
+    def __init__(self, **parts):
+        self.__dict__ |= parts
+
+
+def test_arrays_are_found_in_containers_and_attributes_even_in_circles():
+    node = Node(goal=ROW, child=Node(parts=[{"a": ROW}]))
+    node.child.parent = node
+    assert [name for name, _ in arrays_in(node)] == ["goal", "child/parts/0/a"]
+
+
+def test_objects_that_release_something_are_noticed():
+    class Client:
+        def __del__(self):
+            pass
+
+    assert owns_resources(Node(simulator=Node(client=Client())))
+    assert not owns_resources(Node(simulator=Node(numpy=np)))
+
+
+def test_memory_is_shared_by_what_can_be_written_through_either():
+    base = np.zeros((4, 2))
+    fixed = base.view()
+    fixed.flags.writeable = False
+    assert share_memory(base, base[1:])
+    assert not share_memory(base[:, 0], base[:, 1])
+    assert not share_memory(base, base.copy())
+    assert not share_memory(base, fixed)
+
+
+def test_values_are_shown_on_one_short_line():
+    assert show(np.float32(0.5)) == "0.5"
+    assert show(np.array([1, 2])) == "[1, 2]"
+    assert len(show("x" * 500)) == 80
+    assert "\n" not in show(np.zeros((50, 50)))
+    assert type_name(np.bool_(1)) == "numpy.bool"
+    assert type_name(1.0) == "float"

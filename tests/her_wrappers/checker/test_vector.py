@@ -1,0 +1,74 @@
+"""Vector environments: which rows of their batches are transitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from her_envs import Counting, TaskEnv
+from her_wrappers import check_goal_env
+from her_wrappers.checker.collect import Budget, collect
+from her_wrappers.checker.twins import TwinMaker
+from tests.her_wrappers.checker.specimens.reach import Reach
+
+
+def make_counting():
+    return TaskEnv(Counting(length=4))
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_episodes_are_whole_and_unmixed_in_all_modes(mode):
+    """In Counting the achieved goal says which episode and which step a state belongs to."""
+    env = SyncVectorEnv([make_counting] * 3, autoreset_mode=mode)
+    tape = collect(env, TwinMaker(None), Budget(300)).tape
+    starts = {start.episode: start.observation["achieved_goal"] for start in tape.starts}
+    assert len(tape.steps) > 200
+    for step in tape.steps:
+        episode, _ = starts[step.episode]
+        assert step.before["achieved_goal"].tolist() == [episode, step.t]
+        assert step.observation["achieved_goal"].tolist() == [episode, step.t + 1]
+        assert step.info["is_success"] == step.terminated == (step.reward == 0)
+
+
+def test_each_episode_ends_with_its_success():
+    env = SyncVectorEnv([make_counting] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    tape = collect(env, TwinMaker(None), Budget(300)).tape
+    lengths = {}
+    for step in tape.steps:
+        lengths[step.episode] = step.t + 1
+    goals = {start.episode: start.observation["desired_goal"][1] for start in tape.starts}
+    finished = [episode for episode in lengths if lengths[episode] == goals[episode]]
+    assert len(finished) == tape.ended_episodes
+
+
+def test_final_observations_are_read_from_a_dict_of_arrays_too():
+    """Not Gymnasium's own form, but that of environments with a vector entry point of their own."""
+
+    class Columns(SyncVectorEnv):
+        def step(self, actions):
+            *returned, infos = super().step(actions)
+            if "final_obs" in infos:
+                rows = [row or self.last for row in infos["final_obs"]]
+                infos["final_obs"] = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+            return *returned, infos
+
+        def __init__(self):
+            super().__init__([Reach] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+            self.last = self.single_observation_space.sample()
+
+    report = check_goal_env(Columns, max_steps=600)
+    assert not report.of_severity("error", "warning"), report.text()
+
+
+def test_an_async_environment_is_checked_like_the_others():
+    env = AsyncVectorEnv([Reach] * 2)
+    report = check_goal_env(env, max_steps=200)
+    env.close()
+    assert not report.of_severity("error", "warning"), report.text()
+    assert "no second environment of this kind could be made" in report.text()
+
+
+def test_more_environments_than_steps_still_end():
+    report = check_goal_env(lambda: SyncVectorEnv([Reach] * 8), max_steps=3)
+    assert report.steps >= 3

@@ -1,0 +1,114 @@
+"""her check, her rules and her explain: what they print and how they end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from her_wrappers.checker.registry import RULES
+from her_wrappers.cli import app
+
+BROKEN = "tests.her_wrappers.checker.specimens."
+SCALED = f"{BROKEN}broken_rewards:RewardScaled"
+NO_FLAG = f"{BROKEN}broken_episodes:NoFlag"
+RENAMED = f"{BROKEN}broken_rewards:RewardNamesDiffer"
+
+
+def her(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code"),
+    [
+        (["her_envs/BitFlipping-v0", "--kwargs", '{"n_bits": 3}'], 0),
+        (["her_envs:her_envs/PointReach-v0"], 0),
+        ([SCALED], 1),
+        ([NO_FLAG], 0),
+        ([NO_FLAG, "--strict"], 1),
+        ([NO_FLAG, "--strict", "--ignore", "GE201"], 0),
+        ([RENAMED, "--strict"], 1),
+        ([SCALED, "--select", "ge2,ge3"], 0),
+    ],
+)
+def test_exit_codes_tell_clean_from_broken(arguments, exit_code):
+    result = her("check", *arguments, "--steps", "100")
+    assert result.exit_code == exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["no-such-env-v0"],
+            "error: the factory raised NameNotFound: Environment `no-such-env` doesn't exist.",
+        ),
+        (["no_such_module:Env"], "error: cannot import the module 'no_such_module': No module named"),
+        ([SCALED, "--kwargs", "[1]"], "error: --kwargs must be a JSON object, got '[1]'"),
+        ([SCALED, "--kwargs", "{"], "error: --kwargs must be a JSON object, got '{'"),
+        ([SCALED, "--kwargs", '{"size": 3}'], "error: the factory raised TypeError"),
+        ([SCALED, "--select", "GE777"], "error: unknown rule code 'GE777'"),
+        (
+            ["json:dumps", "--kwargs", '{"obj": 1}'],
+            "error: the factory must return a gymnasium Env or VectorEnv",
+        ),
+        ([SCALED, "--format", "xml"], "Invalid value for '--format'"),
+        ([SCALED, "--steps", "0"], "Invalid value for '--steps'"),
+        ([], "Missing argument"),
+    ],
+)
+def test_wrong_usage_ends_with_two_and_one_sentence(arguments, message):
+    result = her("check", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_text_shows_first_occurrence_count_expected_got_cause_and_fix():
+    output = her("check", SCALED, "--steps", "100").output
+    for part in (
+        "GE101",
+        "episode 0, step 0 (100 times)",
+        "expected",
+        "got",
+        "a constant factor of 10.0",
+        "fix",
+    ):
+        assert part in output
+
+
+def test_json_is_the_report():
+    report = json.loads(her("check", NO_FLAG, "--steps", "100", "--format", "json", "--seed", "4").stdout)
+    assert [finding["code"] for finding in report["findings"]] == ["GE201"]
+    assert (report["seed"], report["steps"]) == (4, 100)
+
+
+def test_github_gets_annotations():
+    output = her("check", SCALED, "--steps", "100", "--format", "github").stdout
+    assert output.startswith("::error title=GE101 reward-mismatch::RewardScaled: ")
+
+
+def test_rules_lists_every_rule():
+    output = her("rules").output
+    assert all(code in output for code in RULES)
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_explain_shows_a_wrong_and_a_right_example(code):
+    output = her("explain", code.lower()).output
+    rule = RULES[code]
+    assert rule.name in output
+    for example in (rule.wrong, rule.right):
+        assert example.strip().split("\n")[0][:40] in output
+
+
+def test_explaining_what_is_unknown_is_wrong_usage():
+    result = her("explain", "GE107")
+    assert result.exit_code == 2
+    assert "unknown rule code 'GE107'; did you mean" in result.output
+
+
+@pytest.mark.parametrize("command", ["check", "rules", "explain"])
+def test_help_gives_an_example(command):
+    assert "Example: her " in her(command, "--help").output

@@ -1,0 +1,135 @@
+"""Adapters: each repairs the findings that name it."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers import adapters, check_goal_env
+from her_wrappers.adapters import AsGoalEnv, BooleanSuccess, CastObservation, CopyObservation
+from her_wrappers.checker.registry import RULES
+from tests.her_wrappers.checker.specimens.broken import FAULTS
+from tests.her_wrappers.checker.specimens.reach import Reach
+
+REPAIRS = {
+    "CopyObservation": CopyObservation,
+    "CastObservation": CastObservation,
+    "BooleanSuccess": BooleanSuccess,
+    "AsGoalEnv": partial(
+        AsGoalEnv,
+        achieved_goal=lambda observation, info: _position(observation),
+        sample_goal=lambda observation, info, rng: rng.uniform(-1, 1, 2),
+        success=lambda achieved, desired: np.linalg.norm(achieved - desired, axis=-1) < 0.3,
+        goal_space=spaces.Box(-1, 1, (2,), np.float32),
+    ),
+}
+
+
+def _position(observation):
+    return observation["observation"] if isinstance(observation, dict) else observation[:2]
+
+
+def findings(factory):
+    return check_goal_env(factory, max_steps=200).findings
+
+
+ADAPTER_OF = {
+    "FlatObservation": "AsGoalEnv",
+    "NoAchievedGoalInSpace": "AsGoalEnv",
+    "NoComputeReward": "AsGoalEnv",
+    "Float64InFloat32Space": "CastObservation",
+    "GoalAsList": "CastObservation",
+    "NoFlag": "BooleanSuccess",
+    "FlagIsFloat": "BooleanSuccess",
+    "FlagNamedSuccess": "BooleanSuccess",
+    "NoFlagAtReset": "BooleanSuccess",
+    "ReusesArrays": "CopyObservation",
+    "ReusesDict": "CopyObservation",
+    "ReusesInfo": "CopyObservation",
+    "GrowsListInInfo": "CopyObservation",
+    "HandsOutItsGoal": "CopyObservation",
+    "GoalIsViewOfObservation": "CopyObservation",
+    "ChangesTheAction": "CopyObservation",
+    "InfoHoldsTheAction": "CopyObservation",
+}
+"""Which adapter repairs which broken specimen."""
+
+SPECIMENS = {specimen.__name__: (specimen, code) for specimen, code in FAULTS}
+
+
+@pytest.mark.parametrize(("name", "adapter"), ADAPTER_OF.items())
+def test_the_adapter_that_a_finding_names_repairs_it(name, adapter):
+    specimen, code = SPECIMENS[name]
+    assert adapter in {finding.adapter for finding in findings(specimen) if finding.code == code}
+    assert code not in {finding.code for finding in findings(lambda: REPAIRS[adapter](specimen()))}
+
+
+@pytest.mark.parametrize("name", ["OutOfBounds", "NanInObservation", "WrongShape", "UndeclaredKey"])
+def test_no_adapter_is_named_where_none_helps(name):
+    assert {finding.adapter for finding in findings(SPECIMENS[name][0])} == {""}
+
+
+def test_every_adapter_named_by_a_rule_is_tested():
+    assert {rule.adapter for rule in RULES.values()} - {""} == set(REPAIRS) == set(ADAPTER_OF.values())
+    assert all(hasattr(adapters, name) for name in REPAIRS)
+
+
+def make_car(**options):
+    options = {
+        "achieved_goal": lambda observation, info: observation[:1],
+        "sample_goal": lambda observation, info, rng: rng.uniform(-1, 0.5, 1),
+        "success": lambda achieved, desired: np.abs(achieved - desired).max(-1) < 0.1,
+        "goal_space": spaces.Box(-1.2, 0.6, (1,), np.float32),
+    } | options
+    return AsGoalEnv(gym.make("MountainCarContinuous-v0"), **options)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_plain_environment_becomes_a_correct_goal_environment(ends):
+    report = check_goal_env(partial(make_car, terminate_on_success=ends), max_steps=1500)
+    assert not report.of_severity("error", "warning"), report.text()
+    assert report.successes
+
+
+def test_a_goal_can_be_asked_for_at_reset():
+    observation, info = make_car().reset(seed=0, options={"goal": [-0.5]})
+    assert observation["desired_goal"].tolist() == [-0.5]
+    assert info["is_success"] == bool(abs(observation["achieved_goal"][0] + 0.5) < 0.1)
+
+
+def test_a_goal_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=r"^goals must have shape \(1,\), got \(2,\)$"):
+        make_car(achieved_goal=lambda observation, info: observation).reset(seed=0)
+
+
+def test_boolean_success_refuses_what_has_no_goals():
+    with pytest.raises(ValueError, match="observation space must be a Dict"):
+        BooleanSuccess(gym.make("CartPole-v1"))
+
+
+def test_boolean_success_takes_the_users_own_decision():
+    env = BooleanSuccess(Reach(), success=lambda achieved, desired: True)
+    assert env.reset(seed=0)[1] == {"is_success": True}
+
+
+@pytest.mark.parametrize("adapter", [CopyObservation, CastObservation, BooleanSuccess])
+def test_adapters_leave_a_correct_environment_as_it_is(adapter):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not findings(lambda: adapter(Reach()))
+    env, plain = adapter(Reach()), Reach()
+    for (observation, info), (expected, expected_info) in [(env.reset(seed=1), plain.reset(seed=1))]:
+        assert info == expected_info
+        for key, value in expected.items():
+            np.testing.assert_array_equal(observation[key], value)
+
+
+@pytest.mark.parametrize("adapter", [CopyObservation, CastObservation, BooleanSuccess])
+def test_adapters_can_be_made_from_a_spec(adapter):
+    env = adapter(gym.make("her_envs/PointReach-v0"))
+    assert isinstance(gym.make(env.spec), adapter)
