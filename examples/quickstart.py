@@ -24,7 +24,7 @@ from rich.table import Table
 import her_envs
 from examples.agents.dqn import DQN
 from examples.evaluate import Evaluation, Policy, evaluate
-from her_wrappers import EpisodeRecorder, GoalInterface, HindsightReplayBuffer
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,11 +218,9 @@ def main(
     """
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # the network is so small that more threads only wait for each other
-    interface = GoalInterface.of(gym.make(ENV_ID, n_bits=bits))
-    console.print(
-        f"{ENV_ID} has a goal interface: goals {interface.observation_space['desired_goal']}, compute_reward"
-        f"{' and compute_terminated' if interface.compute_terminated else ''} for batches."
-    )
+    report = check_goal_env(gym.make(ENV_ID, n_bits=bits))
+    console.print(f"Goal interface of {report.summary()}", highlight=False)
+    report.raise_if_errors()
     runs = train_with_and_without(bits, steps, seed)
     test_env = gym.make(ENV_ID, n_bits=bits)
     results = [evaluate(test_env, run.agent.act, 100, TEST_SEED + 1) for run in runs]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import gymnasium as gym
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -54,16 +55,17 @@ def _make(env_id: str) -> TaskEnv:
 
 
 def _table_of_all() -> Table:
-    table = Table("id", "actions", "observation", "goal", "steps", "success ends it")
+    table = Table(
+        "id", "actions", "observation", "steps", "ends on success", box=SIMPLE, padding=(0, 1, 0, 0)
+    )
     table.columns[0].no_wrap = True
     for env_id in ENTRY_POINTS:
         env = _make(env_id)
-        space = env.task.observation_space
+        observation, goal = (env.task.observation_space[key] for key in ("observation", "desired_goal"))
         table.add_row(
             env_id,
             _short(env.action_space),
-            _short(space["observation"]),
-            _short(space["desired_goal"]),
+            _short(observation) if goal == observation else f"{_short(observation)} goal {_short(goal)}",
             str(env.max_steps),
             "yes" if env.terminate_on_success else "no",
         )
@@ -99,7 +101,6 @@ def _description(task: type) -> str:
 
 
 def _short(space: gym.Space[Any]) -> str:
-    """Name a space without its bounds row by row."""
-    if isinstance(space, gym.spaces.Box):
-        return f"Box({space.low.min():g}, {space.high.max():g}, {space.shape}, {space.dtype})"
-    return str(space)
+    """Name a space so that a row of them fits a terminal: its kind and its size."""
+    size = space.n if isinstance(space, gym.spaces.Discrete) else "x".join(map(str, space.shape or ()))
+    return f"{type(space).__name__} {size}"

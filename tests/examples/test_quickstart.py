@@ -20,7 +20,7 @@ def run_quickstart(tmp_path_factory):
 def test_it_ends_with_a_table_and_says_where_the_pictures_are(finished):
     result, out = finished
     assert result.exit_code == 0, result.output
-    assert "her_envs/BitFlipping-v0 has a goal interface" in result.output
+    assert "Goal interface of her_envs/BitFlipping-v0: 0 errors, 0 warnings" in result.output
     for text in ("with HER", "without HER", "success rate", str(out / "rollout.gif")[:40]):
         assert text in result.output
 

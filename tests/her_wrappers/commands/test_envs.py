@@ -22,8 +22,14 @@ def test_all_ids_are_listed_with_their_spaces_and_lengths():
         (line,) = [line for line in output.splitlines() if env_id in line]
         env = gym.make(env_id).unwrapped
         assert f" {env.max_steps} " in line
-    assert "MultiBinary(10)" in output
-    assert "Box(-1, 1, (2,), float32)" in output
+    for space in ("Discrete 10", "MultiBinary 10", "Box 1x36x36", "Box 4 goal Box 2"):
+        assert space in output
+
+
+def test_the_list_fits_a_terminal_of_80_columns():
+    output = CliRunner().invoke(app, ["envs"], env={"COLUMNS": "80"}).output
+    assert "…" not in output
+    assert max(map(len, output.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
