@@ -24,6 +24,9 @@ WATCHED_CLOSELY = 1000
 
 STRIDE = 16
 
+HELD = 8
+"""Steps watched from then on that are judged together: going through the rules costs more than the steps."""
+
 CHANGES_LATER = RULES["GE301"]
 """Judged of each record when the next one comes."""
 
@@ -36,11 +39,12 @@ LASTING_RULES = [rule for rule in CLOSE_RULES if rule.code != "GE302"]
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Checks what passes through it, and warns once for each finding.
 
-    It looks at each of the first 1000 steps and at one in 16 from then on. It sees only what happens, so it
-    can tell less than `check_goal_env`: observations outside of their space (GE005), rewards that differ from
-    ``compute_reward`` (GE101), changed arguments (GE109), rewards that are not finite (GE114), success and
-    termination that contradict them (GE202, GE205), data that changes later (GE301), shared memory (GE302),
-    and goals that change (GE303). Nothing that passes through is altered.
+    It looks at each of the first 1000 steps and at one in 16 from then on, eight of these at a time, or when
+    `report` or `close` is called. It sees only what happens, so it can tell less than `check_goal_env`:
+    observations outside of their space (GE005), rewards that differ from ``compute_reward`` (GE101), changed
+    arguments (GE109), rewards that are not finite (GE114), success and termination that contradict them
+    (GE202, GE205), data that changes later (GE301), shared memory (GE302), and goals that change (GE303).
+    Nothing that passes through is altered.
 
     Args:
         env: The goal environment.
@@ -66,6 +70,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._probes = probe(env, "compute_reward"), probe(env, "compute_terminated")
         self._findings: dict[tuple[str, str], Finding] = {}
         self._watched: Start | Step | None = None
+        self._held: list[Step] = []
         self._observation: Any = None
         self._steps = self._successes = self._t = 0
         self._episode = -1
@@ -90,7 +95,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         else:
             before, own = copy_tree(self._observation), copy_tree(action)
             returned = self.env.step(action)
-            self._judge([], [Step.of((self._episode, self._t), before, own, action, returned)])
+            self._watch(Step.of((self._episode, self._t), before, own, action, returned))
         self._steps += 1
         self._t += 1
         self._observation = returned[0]
@@ -98,6 +103,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     def report(self) -> Report:
         """Return what was found so far."""
+        self._judge_held()
         seldom = [rule.code for rule in RULES.values() if not rule.passive]
         return Report(
             name_of(self),
@@ -112,8 +118,26 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _is_watching(self) -> bool:
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
+    def close(self) -> None:
+        """Judge what is left, and close the environment."""
+        self._judge_held()
+        super().close()
+
+    def _watch(self, step: Step) -> None:
+        if self._steps < WATCHED_CLOSELY:
+            self._judge([], [step])
+            return
+        self._held.append(step)
+        if len(self._held) == HELD:
+            self._judge_held()
+
+    def _judge_held(self) -> None:
+        if self._held:
+            held, self._held = self._held, []
+            self._judge([], held)
+
     def _judge(self, starts: list[Start], steps: list[Step]) -> None:
-        """Apply the passive rules to a record, and look again at the one before it."""
+        """Apply the passive rules to a reset or to steps, and look again at what was handed out before."""
         tape = Tape(starts, steps)
         with quiet():
             evidence = _Glance(
@@ -123,18 +147,17 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
                 evidence.state = arrays_in(self.env.unwrapped)
             self._rewards.add(evidence)
             rules = CLOSE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
-            findings = apply(rules, evidence) + self._changed_since()
-        self._watched = (starts + steps)[0]
+            findings = apply(rules, evidence) + self._changed_since(steps[:-1])
+        self._watched = (starts + steps)[-1]
         self._successes += sum(evidence.reached)
         for finding in without_consequences(findings):
             self._note(finding)
 
-    def _changed_since(self) -> list[Finding]:
-        """Return what the record before this one has changed into."""
-        if self._watched is None:
-            return []
-        record = self._watched
-        tape = Tape([record]) if isinstance(record, Start) else Tape(steps=[record])
+    def _changed_since(self, steps: list[Step]) -> list[Finding]:
+        """Return what ``steps`` and the record judged before them have changed into."""
+        starts = [self._watched] if isinstance(self._watched, Start) else []
+        before = [self._watched] if isinstance(self._watched, Step) else []
+        tape = Tape(starts, before + steps)
         past = Evidence(self.env, self.observation_space, tape, None)
         return findings_of(CHANGES_LATER, past)
 

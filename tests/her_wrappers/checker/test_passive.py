@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
 from her_wrappers import GoalEnvChecker
-from her_wrappers.checker.passive import STRIDE, WATCHED_CLOSELY
+from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
 from tests.her_wrappers.checker.specimens.broken import FAULTS
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset
 from tests.her_wrappers.checker.specimens.correct import CORRECT
@@ -74,7 +74,8 @@ def test_what_passes_through_is_not_changed():
     assert action.tolist() == [1, 1]
 
 
-def test_a_fault_that_begins_late_is_found_within_a_stride():
+@pytest.mark.parametrize("end", ["steps", "report", "close"])
+def test_a_fault_that_begins_late_is_found_within_a_few_strides_or_at_the_end(end):
     class Late(DenseReach):
         steps = 0
 
@@ -85,8 +86,12 @@ def test_a_fault_that_begins_late_is_found_within_a_stride():
     env = GoalEnvChecker(Late())
     use(env, WATCHED_CLOSELY)
     assert not env.report().findings
-    with pytest.warns(UserWarning, match="GE101 reward-mismatch"):
+    if end != "steps":
         use(env, STRIDE)
+    until_the_end = {"steps": lambda: use(env, STRIDE * HELD), "report": env.report, "close": env.close}
+    with pytest.warns(UserWarning, match="GE101 reward-mismatch"):
+        until_the_end[end]()
+    assert env.report().codes == ["GE101"]
 
 
 def test_findings_are_counted():
