@@ -139,7 +139,7 @@ def replay(tape: Tape, twin: AnyEnv, steps: int, meddle: Callable[[Step], None])
     starts = iter(tape.starts)
     episode = -1
     for step in tape.steps[:steps]:
-        if step.episode != episode:
+        while episode < step.episode:  # a reset may follow on another without a step between
             start = next(starts)
             episode = start.episode
             found = compare_start(start, twin)
