@@ -124,17 +124,14 @@ class HindsightReplayBuffer:
         if compute_reward is not None:
             require_function("compute_reward", compute_reward)
         self._compute_reward = compute_reward if self._shares.relabels else None
-        self._termination_choice = make_termination(
-            termination, compute_terminated, goal_space["achieved_goal"]
-        )
+        self._termination = make_termination(termination, compute_terminated, goal_space["achieved_goal"])
         self._skip_trivial = skip_trivial
         self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
         self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size, self._infos)
         self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._lock = threading.RLock()
-        self._episodes_to_check = 0
-        self._begin_learning()
+        self._episodes_to_check = CHECKED_EPISODES
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -329,7 +326,8 @@ class HindsightReplayBuffer:
         with self._lock:
             self._storage.clear()
             self._staging.forget(0)
-            self._begin_learning()
+            self._termination.forget()
+            self._episodes_to_check = CHECKED_EPISODES
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock behind: copies and pickles get one of their own."""
@@ -412,11 +410,6 @@ class HindsightReplayBuffer:
             self._episodes_to_check = self._episodes_to_check - 1 if agrees else 0
             if not agrees:
                 warn_of_other_rewards(reward, computed)
-
-    def _begin_learning(self) -> None:
-        """Forget what was learned from episodes."""
-        self._termination = copy.deepcopy(self._termination_choice)
-        self._episodes_to_check = CHECKED_EPISODES if self._shares.relabels else 0
 
     def _open(self, obs: Mapping[str, Tree], length: int) -> None:
         """Begin an episode with ``obs``, or see that it follows on the open one.

@@ -70,6 +70,9 @@ class Termination(Protocol):
             (B,) bool, which terminations the goal does not explain.
         """
 
+    def forget(self) -> None:
+        """Forget what was learned."""
+
 
 class Keep:
     """The recorded flags."""
@@ -81,6 +84,9 @@ class Keep:
     def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
         """Leave all reasons alone."""
         return np.zeros_like(outcomes.terminated)
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
 
 
 @dataclass
@@ -132,6 +138,9 @@ class Recompute:
             return np.zeros_like(outcomes.terminated)
         return outcomes.terminated & ~self._by_goal(outcomes)
 
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
     def _by_goal(self, outcomes: Outcomes) -> Bools:
         goals = read_only(outcomes.achieved_goal), read_only(outcomes.desired_goal)
         ends = np.asarray(self.function(*goals, outcomes.info))
@@ -175,6 +184,10 @@ class Success:
         self._require_two_values(reward, np.append(earned[missed], if_reached[if_reached != reward]))
         self._reached = float(reward)
         return outcomes.terminated & missed
+
+    def forget(self) -> None:
+        """Forget both values."""
+        self._reached = self._missed = np.nan
 
     def _require_two_values(self, reached: float, missed: NDArray[np.float32]) -> None:
         """Refuse a third value, and remember the second.

@@ -817,6 +817,17 @@ def test_bundled_environments_record_relabel_and_agree_with_their_own_functions(
     assert (batch.rewards[batch.relabeled] == 0).any()
 
 
+def test_the_environment_is_never_copied():
+    """Copying a simulator may fail, or disconnect the original."""
+
+    class Simulator(her_envs.TaskEnv):
+        def __deepcopy__(self, memo):
+            raise AssertionError
+
+    buffer = HindsightReplayBuffer.for_env(Simulator(her_envs.PointReach()))
+    buffer.clear()
+
+
 def test_a_vector_environment_gives_the_spaces_of_one():
     env = gym.make_vec("her_envs/PointReach-v0", num_envs=3, vectorization_mode="sync")
     buffer = HindsightReplayBuffer.for_env(env)
