@@ -26,9 +26,10 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
     """
     if isinstance(keys, str):
         raise TypeError(f"{name} must be a list of strings, got the string {keys!r}; write [{keys!r}]")
-    if not isinstance(keys, Iterable) or not all(isinstance(key, str) for key in keys):
+    found = tuple(keys) if isinstance(keys, Iterable) else (keys,)
+    if not all(isinstance(key, str) for key in found):
         raise TypeError(f"{name} must be a list of strings, got {keys!r}")
-    return tuple(keys)
+    return found
 
 
 def require_function(name: str, value: object) -> None:

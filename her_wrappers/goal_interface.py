@@ -162,7 +162,7 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
             shape = _probe(function, goal_space, count)
         except NotImplementedError:
             return None
-        except Exception:
+        except Exception:  # whatever a scalar function raises on a batch
             known = _knows_single_goals(function, goal_space)
             return RowByRow(function) if known else DecidedAtUse(function)
         if shape == ():
@@ -195,7 +195,7 @@ def _knows_single_goals(function: GoalFunction, goal_space: spaces.Space[Any]) -
         raise TypeError(
             f"compute_terminated must be a function of (achieved_goal, desired_goal, info): {error}"
         ) from error
-    except Exception:
+    except Exception:  # it may need an info that only real steps have
         return False
 
 
@@ -293,7 +293,7 @@ def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
             return makers[0]()  # type: ignore[no-any-return] # AsyncVectorEnv does not say what it keeps
         if vector_env.spec is not None:
             return gym.make(vector_env.spec.id, disable_env_checker=True, **vector_env.spec.kwargs)
-    except Exception:
+    except Exception:  # what cannot be made alone has nothing to find either
         return None
     return None
 

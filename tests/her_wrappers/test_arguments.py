@@ -1,0 +1,13 @@
+"""Arguments: what constructors take, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from her_wrappers.arguments import require_keys
+
+
+@pytest.mark.parametrize("keys", [["a", "b"], ("a", "b"), iter(["a", "b"]), {"a": 1, "b": 2}.keys()])
+def test_every_iterable_of_keys_keeps_them(keys):
+    """A generator can be read only once."""
+    assert require_keys("info_keys", keys) == ("a", "b")
