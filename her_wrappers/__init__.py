@@ -3,6 +3,7 @@
 from her_wrappers.checker import Finding, GoalEnvChecker, GoalEnvError, Report, check_goal_env
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
@@ -13,6 +14,7 @@ __all__ = [
     "Batch",
     "Episode",
     "EpisodeRecorder",
+    "Episodes",
     "Finding",
     "Geometric",
     "GoalEnvChecker",

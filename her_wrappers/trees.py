@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
@@ -83,6 +83,33 @@ def map_tree(function: Callable[[np.ndarray], Any], tree: Tree) -> Tree:
     if isinstance(tree, tuple):
         return tuple(map_tree(function, part) for part in tree)
     return function(tree)
+
+
+def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
+    """Return trees of one structure end to end; a single one is returned as it is.
+
+    Raises:
+        ValueError: They differ in their keys, or their arrays in the shapes of rows.
+    """
+    first = trees[0]
+    if len(trees) == 1:
+        return first
+    if isinstance(first, dict | tuple):
+        keys = _keys(first)
+        for tree in trees:
+            if type(tree) is not type(first) or set(_keys(tree)) != set(keys):
+                raise ValueError(f"{name} must have the same parts throughout, got {first!r} and {tree!r}")
+        parts = [concatenate_trees(f"{name}/{key}", [tree[key] for tree in trees]) for key in keys]
+        return dict(zip(keys, parts, strict=True)) if isinstance(first, dict) else tuple(parts)
+    try:
+        return np.concatenate(trees)
+    except ValueError as error:
+        shapes = sorted({str(np.shape(tree)[1:]) for tree in trees})
+        raise ValueError(f"{name} must have rows of one shape, got {' and '.join(shapes)}") from error
+
+
+def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
+    return list(tree) if isinstance(tree, dict) else list(range(len(tree)))
 
 
 def as_leaf(

@@ -42,24 +42,39 @@ class Episode:
     reset_info: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        rewards = np.asarray(self.rewards)
-        if rewards.ndim != 1 or len(rewards) == 0:
-            raise ValueError(f"rewards must have shape (T,) with T >= 1, got {rewards.shape}")
-        if rewards.dtype.kind not in "biuf":
-            raise ValueError(f"rewards must hold numbers, got {rewards.dtype}")
+        require_numbers("rewards", self.rewards)
         for name in ("terminated", "truncated"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise TypeError(f"{name} must be one bool, of the last step, got {getattr(self, name)!r}")
-        _require_rows("observations", self.observations, len(self) + 1)
-        _require_rows("actions", self.actions, len(self))
-        _require_rows("infos", self.infos, len(self))
+        require_rows("observations", self.observations, len(self) + 1)
+        require_rows("actions", self.actions, len(self))
+        require_rows("infos", self.infos, len(self))
 
     def __len__(self) -> int:
         """Return the number of steps, T."""
         return len(self.rewards)
 
 
-def _require_rows(name: str, tree: Tree, rows: int) -> None:
+def require_numbers(name: str, values: np.ndarray) -> None:
+    """Refuse what is not at least one number in a row.
+
+    Raises:
+        ValueError: It is not.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"{name} must have shape (T,) with T >= 1, got {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+
+
+def require_rows(name: str, tree: Tree, rows: int) -> None:
+    """Refuse a tree of arrays that has a leaf of another length.
+
+    Raises:
+        ValueError: It has.
+    """
+
     def require(leaf: Any) -> None:
         if np.ndim(leaf) == 0 or len(leaf) != rows:
             raise ValueError(

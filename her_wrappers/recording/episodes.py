@@ -1,0 +1,158 @@
+"""Episodes: many finished episodes end to end, the form in which they are handed on, stored and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+
+import numpy as np
+
+from her_wrappers.recording.episode import Episode, require_numbers, require_rows
+from her_wrappers.trees import concatenate_trees, map_tree
+
+if TYPE_CHECKING:
+    from her_wrappers.trees import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes(Sequence[Episode]):
+    """n episodes of the same spaces; a sequence of `Episode`, whose arrays are views into these.
+
+    With T1 .. Tn steps there are T = T1 + .. + Tn steps and T + n states, in the order of the episodes.
+
+    Attributes:
+        observations: Tree of (T + n, ...) arrays.
+        actions: Tree of (T, ...) arrays.
+        rewards: (T,) float64, as the environments paid them.
+        lengths: (n,) int64, steps of each.
+        terminated: (n,) bool, whether the task ended at the last step of each.
+        truncated: (n,) bool, whether it was cut short there.
+        infos: (T, ...) arrays of the infos that were asked for.
+        reset_infos: n dicts, those of them that came with the first states; () where there are none.
+
+    Raises:
+        ValueError: The arrays do not go together, or an episode has no steps.
+
+    Example:
+        >>> one = Episode(np.arange(3), np.zeros(2), np.zeros(2), terminated=True, truncated=False)
+        >>> two = Episode(np.arange(2), np.zeros(1), np.zeros(1), terminated=False, truncated=True)
+        >>> episodes = Episodes.of([one, two])
+        >>> episodes.observations, episodes.lengths
+        (array([0, 1, 2, 0, 1]), array([2, 1]))
+        >>> episodes[1].observations
+        array([0, 1])
+    """
+
+    observations: Tree
+    actions: Tree
+    rewards: np.ndarray
+    lengths: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    infos: dict[str, np.ndarray] = field(default_factory=dict)
+    reset_infos: Sequence[Mapping[str, np.ndarray]] = ()
+
+    def __post_init__(self) -> None:
+        lengths = self.lengths
+        whole = lengths.ndim == 1 and lengths.dtype.kind in "iu"
+        if not whole or len(lengths) == 0 or lengths.min() < 1:
+            raise ValueError(f"lengths must be (n,) whole numbers >= 1 with n >= 1, got {lengths}")
+        for name in ("terminated", "truncated"):
+            flags = getattr(self, name)
+            if flags.shape != lengths.shape or flags.dtype != np.bool_:
+                raise ValueError(
+                    f"{name} must be {lengths.shape} bools, one an episode, got {flags.dtype} {flags.shape}"
+                )
+        if len(self.reset_infos) not in {0, len(self)}:
+            raise ValueError(f"reset_infos must be {len(self)} dicts or none, got {len(self.reset_infos)}")
+        require_numbers("rewards", self.rewards)
+        steps = int(lengths.sum())
+        require_rows("rewards", self.rewards, steps)
+        require_rows("actions", self.actions, steps)
+        require_rows("infos", self.infos, steps)
+        require_rows("observations", self.observations, steps + len(self))
+
+    @classmethod
+    def of(cls, episodes: Iterable[Episode]) -> Episodes:
+        """Put episodes end to end; of a single one the arrays are shared.
+
+        Raises:
+            TypeError: One is no `Episode`.
+            ValueError: There are none, or they do not have the same keys and shapes.
+        """
+        if isinstance(episodes, Episodes):
+            return episodes
+        listed = list(episodes)
+        if not listed:
+            raise ValueError("expected at least one episode, got none")
+        for episode in listed:
+            if not isinstance(episode, Episode):
+                raise TypeError(f"expected an Episode, got {type(episode).__name__}")
+        parts = {
+            name: concatenate_trees(name, [getattr(episode, name) for episode in listed])
+            for name in ("observations", "actions", "rewards", "infos")
+        }
+        return cls(
+            **parts,
+            lengths=np.array([len(episode) for episode in listed]),
+            terminated=np.array([episode.terminated for episode in listed]),
+            truncated=np.array([episode.truncated for episode in listed]),
+            reset_infos=[episode.reset_info for episode in listed],
+        )
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of all episodes together, T."""
+        return len(self.rewards)
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """(n + 1,) int64: episode i has the steps from ``ends[i]`` to ``ends[i + 1]``."""
+        ends: np.ndarray = np.concatenate([[0], np.cumsum(self.lengths)])
+        return ends
+
+    def __len__(self) -> int:
+        """Return the number of episodes, n."""
+        return len(self.lengths)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Episode: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Episodes: ...
+
+    def __getitem__(self, key: SupportsIndex | slice) -> Episode | Episodes:
+        """Return one episode, or some; a slice of none is an error, as is `Episodes.of` none."""
+        if not isinstance(key, slice):
+            number = range(len(self))[key]
+            part = self[number : number + 1]
+            return Episode(
+                observations=part.observations,
+                actions=part.actions,
+                rewards=part.rewards,
+                terminated=bool(part.terminated[0]),
+                truncated=bool(part.truncated[0]),
+                infos=part.infos,
+                reset_info=dict(part.reset_infos[0]) if part.reset_infos else {},
+            )
+        begin, end, stride = key.indices(len(self))
+        if stride != 1:
+            return Episodes.of(self[i] for i in range(begin, end, stride))
+        steps = slice(self.ends[begin], self.ends[end])
+        states = slice(steps.start + begin, steps.stop + end)
+
+        def cut(tree: Any, rows: slice) -> Any:
+            return map_tree(lambda leaf: leaf[rows], tree)
+
+        return Episodes(
+            observations=cut(self.observations, states),
+            actions=cut(self.actions, steps),
+            rewards=self.rewards[steps],
+            lengths=self.lengths[begin:end],
+            terminated=self.terminated[begin:end],
+            truncated=self.truncated[begin:end],
+            infos=cut(self.infos, steps),
+            reset_infos=self.reset_infos[begin:end],
+        )

@@ -1,0 +1,113 @@
+"""Episodes: what is put end to end comes apart as it was."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from her_wrappers import Episode, Episodes
+
+
+def nested_episode(number, length):
+    """An episode whose every value tells its episode and row."""
+    states, steps = (100 * number + np.arange(n) for n in (length + 1, length))
+    return Episode(
+        observations={"joints": (states, states[:, None] + 0.5), "clock": states},
+        actions=steps,
+        rewards=steps / 2,
+        terminated=number % 2 == 0,
+        truncated=number % 3 == 0,
+        infos={"cost": -steps},
+        reset_info={"seed": np.array(number)} if number % 2 else {},
+    )
+
+
+def assert_same(one, other):
+    np.testing.assert_equal(
+        (one.observations, one.actions, one.rewards, one.infos, one.reset_info),
+        (other.observations, other.actions, other.rewards, other.infos, other.reset_info),
+    )
+    assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.data())
+def test_episodes_come_apart_as_they_were(lengths, data):
+    listed = [nested_episode(number, length) for number, length in enumerate(lengths)]
+    episodes = Episodes.of(listed)
+    assert (len(episodes), episodes.num_steps) == (len(lengths), sum(lengths))
+    for one, other in zip(episodes, listed, strict=True):
+        assert_same(one, other)
+    begin = data.draw(st.integers(0, len(lengths) - 1))
+    end = data.draw(st.integers(begin + 1, len(lengths)))
+    for key in (slice(begin, end), slice(None, None, -1), slice(begin, None, 2)):
+        for one, other in zip(episodes[key], listed[key], strict=True):
+            assert_same(one, other)
+    assert_same(episodes[-1], listed[-1])
+    assert Episodes.of(episodes) is episodes
+
+
+def test_of_one_episode_nothing_is_copied():
+    episode = nested_episode(1, 3)
+    assert Episodes.of([episode]).observations["clock"] is episode.observations["clock"]
+
+
+def test_there_is_no_episode_beyond_the_last():
+    with pytest.raises(IndexError):
+        Episodes.of([nested_episode(0, 1)])[1]
+
+
+GOOD = {
+    "observations": np.zeros(5),
+    "actions": np.zeros(3),
+    "rewards": np.zeros(3),
+    "lengths": np.array([1, 2]),
+    "terminated": np.array([True, False]),
+    "truncated": np.array([False, True]),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lengths": np.array([1.0, 2.0])}, "lengths must be (n,) whole numbers >= 1 with n >= 1"),
+        ({"lengths": np.array([3, 0])}, "lengths must be (n,) whole numbers >= 1"),
+        ({"lengths": np.array([1, 3])}, "rewards must have 4 rows to go with the rewards, got shape (3,)"),
+        ({"observations": np.zeros(4)}, "observations must have 5 rows"),
+        ({"infos": {"cost": np.zeros(2)}}, "infos must have 3 rows"),
+        ({"terminated": np.array([1, 0])}, "terminated must be (2,) bools, one an episode, got int64 (2,)"),
+        ({"truncated": np.array([True])}, "truncated must be (2,) bools"),
+        ({"reset_infos": [{}]}, "reset_infos must be 2 dicts or none, got 1"),
+    ],
+)
+def test_arrays_that_do_not_go_together_are_refused(changes, message):
+    Episodes(**GOOD)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Episodes(**GOOD | changes)
+
+
+@pytest.mark.parametrize(
+    ("episodes", "message"),
+    [
+        ([], "expected at least one episode, got none"),
+        (
+            [nested_episode(0, 1), Episode(np.zeros(2), np.zeros(1), np.zeros(1), True, False)],
+            "the same parts",
+        ),
+        (
+            [Episode(np.zeros((2, n)), np.zeros(1), np.zeros(1), True, False) for n in (1, 2)],
+            "observations must have rows of one shape, got (1,) and (2,)",
+        ),
+    ],
+)
+def test_episodes_of_unlike_spaces_are_refused(episodes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Episodes.of(episodes)
+
+
+def test_only_episodes_are_put_together():
+    with pytest.raises(TypeError, match="expected an Episode, got dict"):
+        Episodes.of([{}])
