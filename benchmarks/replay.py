@@ -24,8 +24,8 @@ are drawn while no time is taken.
 taken within one turn, so that a busy machine slows both sides; the tables give medians over the turns.
 Python's garbage collector rests meanwhile.
 
-**Seeds.** Ours: `seed=0`. Stable-Baselines3 and Tianshou: `numpy.random.seed(0)`. TorchRL:
-`torch.manual_seed(0)`. cpprb cannot be seeded.
+**Seeds.** Ours: `seed=0`. Stable-Baselines3, Tianshou and cpprb: `numpy.random.seed(0)`; the goals of cpprb
+cannot be seeded. TorchRL: `torch.manual_seed(0)`.
 
 **Memory.** Bytes of all arrays that a buffer for 10,000 transitions allocates, over its transitions, when it
 is full. Stable-Baselines3 also keeps a dict for the infos of every row; those are not counted.
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(plan: Plan, console: Console) -> Results:
     """Fill all buffers, check them, and measure."""
-    np.random.seed(0)  # noqa: NPY002 - two peers draw from NumPy's global generator
+    np.random.seed(0)  # noqa: NPY002 - three peers draw from NumPy's global generator
     torch.manual_seed(0)
     torch.set_num_threads(1)
     peers, missing = installed_peers()
