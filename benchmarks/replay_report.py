@@ -89,7 +89,7 @@ def _claim_grid(results: Results) -> Grid:
     rows = [
         [
             claim.what,
-            "" if claim.measured is None else f"{claim.measured:.2f}",
+            "" if claim.measured is None else f"{claim.measured:.3g}",
             f"{claim.sign} {claim.promised:g}",
             "" if claim.hoped is None else f"{claim.sign} {claim.hoped:g}",
             claim.verdict,
