@@ -7,10 +7,13 @@ import io
 import os
 import stat
 import sys
+import weakref
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 if TYPE_CHECKING:
@@ -65,15 +68,55 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 def lock(file: IO[Any]) -> bool:
     """Take the lock of an open file, or return False where another open file of the same path has it.
 
-    The system gives it back when the file is closed, also when the process is killed. Windows needs none for
-    what it is used for here: it neither replaces nor removes open files.
+    The system gives it back when the file is closed, also when the process is killed.
     """
-    if sys.platform != "win32":
-        try:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    except (BlockingIOError, PermissionError):
+        return False
     return True
+
+
+class Claim:
+    """The right to be the only one who writes somewhere, until it is released or the process ends.
+
+    Args:
+        path: A file that stands for it; it is made, and stays.
+        what: What is claimed, for the message.
+
+    Raises:
+        InUseError: Another has it, in this process or in another.
+        OSError: The file cannot be made.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._file = path.open("a")
+        if not lock(self._file):
+            self._file.close()
+            raise InUseError(
+                f"{what} is in use: another writer is at work there; close it, or write elsewhere"
+            )
+        _claims.add(self)
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._file.close()
+
+
+_claims: weakref.WeakSet[Claim] = weakref.WeakSet()
+
+
+def _release_all() -> None:
+    for claim in list(_claims):
+        claim.release()
+
+
+if hasattr(os, "register_at_fork"):
+    # Workers that outlive their killed parent would keep its claims.
+    os.register_at_fork(after_in_child=_release_all)
 
 
 def sync_folder(folder: Path) -> None:

@@ -54,6 +54,7 @@ class ArrayFile:
         header: As it was given to `write_arrays`.
         version: As it was given to `write_arrays`, at most the one that the caller knows.
         arrays: What is said of each array, by name, in the order in which they were written.
+        checksum: As `write_arrays` returned it.
 
     Raises:
         CorruptFileError: The file is damaged, something else, or of a later version.
@@ -63,12 +64,13 @@ class ArrayFile:
     header: dict[str, Json]
     version: int
     arrays: dict[str, StoredArray]
+    checksum: int
 
     def __init__(self, path: str | os.PathLike[str], *, kind: str, version: int) -> None:
         self.path = Path(path)
         self._file = open_regular(self.path)
         try:
-            start, content = _read_header(self._file, self.path)
+            start, self.checksum, content = _read_header(self._file, self.path)
             self.header, self.version = content["header"], content["version"]
             _require_kind(self.path, content["kind"], kind)
             _require_known(self.path, f"version {self.version} of {kind!r}", self.version, version)
@@ -162,8 +164,8 @@ def _require_known(path: Path, what: str, version: int, known: int) -> None:
         )
 
 
-def _read_header(file: io.BufferedReader, path: Path) -> tuple[int, dict[str, Json]]:
-    """Return where the header begins, and what it says.
+def _read_header(file: io.BufferedReader, path: Path) -> tuple[int, int, dict[str, Json]]:
+    """Return where the header begins, its checksum, and what it says.
 
     Raises:
         CorruptFileError: The file is none of ours, or damaged.
@@ -182,11 +184,12 @@ def _read_header(file: io.BufferedReader, path: Path) -> tuple[int, dict[str, Js
         )
     file.seek(start)
     tail = file.read(tail_size)
-    if footer_crc(tail, footer) != int(match[5], 16):
+    crc = int(match[5], 16)
+    if footer_crc(tail, footer) != crc:
         raise CorruptFileError(f"{path} is damaged: its header does not have its checksum")
     _require_known(path, f"layout {layout}", layout, LAYOUT)
     try:
-        return start, _as_header(json.loads(tail[:size], parse_constant=_refuse_constant))
+        return start, crc, _as_header(json.loads(tail[:size], parse_constant=_refuse_constant))
     except (TypeError, ValueError, KeyError, RecursionError) as error:
         raise CorruptFileError(f"{path} is damaged: its header is no header ({error})") from error
 

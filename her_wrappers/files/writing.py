@@ -49,7 +49,7 @@ def write_arrays(
     *,
     kind: str,
     version: int,
-) -> None:
+) -> int:
     """Write a file of arrays, whole or not at all: a crash at any moment leaves what was there before.
 
     Args:
@@ -59,6 +59,9 @@ def write_arrays(
         header: Anything JSON that belongs to them.
         kind: What the file is, such as ``"episodes"``.
         version: Version of what ``header`` and the names mean.
+
+    Returns:
+        The checksum of the header, which has those of the arrays: it tells this file from others.
 
     Raises:
         InUseError: Another writer is at work on ``path``.
@@ -76,7 +79,7 @@ def write_arrays(
         start, _ = _write_member(zip_file, file, "header.json", [encoded])
         zip_file.comment = bytes(FOOTER_SIZE)
         zip_file.close()
-        _write_footer(file, start, len(encoded))
+        return _write_footer(file, start, len(encoded))
 
 
 def _write_array(
@@ -145,10 +148,11 @@ def _write_member(
     return start, info.CRC
 
 
-def _write_footer(file: IO[bytes], start: int, size: int) -> None:
+def _write_footer(file: IO[bytes], start: int, size: int) -> int:
     length = file.seek(0, os.SEEK_END)
     footer = FOOTER.format(layout=LAYOUT, start=start, size=size, length=length, crc=0).encode()
     file.seek(start)
     crc = footer_crc(file.read(length - FOOTER_SIZE - start), footer)
     file.seek(length - FOOTER_SIZE)
     file.write(footer[:-9] + b"%08x\n" % crc)
+    return crc
