@@ -11,6 +11,7 @@ from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import Geometric
+from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.replay.shares import Mixture
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "Report",
     "SinkError",
     "check_goal_env",
+    "relabel_episode",
 ]

@@ -86,7 +86,7 @@ class Shares:
         total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
         strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(strategies.values()) if strategies else 0.0
-        self.parts = [_make_part(key, share * scale) for key, share in strategies.items() if total]
+        self.parts = [find_strategy(key, share * scale) for key, share in strategies.items() if total]
         self._ends = np.cumsum([part.share for part in self.parts])
 
     @property
@@ -131,13 +131,19 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     return k / (k + 1)
 
 
-def _make_part(key: str | Strategy, share: float) -> Part:
-    if callable(key):
-        select = key if isinstance(key, Geometric) else require_states(key)
-        return Part(getattr(key, "__name__", repr(key)), select, share)
-    if not isinstance(key, str) or (key != RANDOM and key not in STRATEGIES):
+def find_strategy(choice: str | Strategy, share: float = 1.0) -> Part:
+    """Return the part of a batch that chooses its goals by a strategy's name, or by the user's own.
+
+    Raises:
+        ValueError: There is no such strategy.
+    """
+    if callable(choice):
+        select = choice if isinstance(choice, Geometric) else require_states(choice)
+        return Part(getattr(choice, "__name__", repr(choice)), select, share)
+    if not isinstance(choice, str) or (choice != RANDOM and choice not in STRATEGIES):
         names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))
         raise ValueError(
-            f"unknown goal_selection_strategy {key!r}; choose from {names}, a Mixture of them, or a function"
+            f"unknown goal_selection_strategy {choice!r}; "
+            f"choose from {names}, a Mixture of them, or a function"
         )
-    return Part(key, STRATEGIES.get(key), share)
+    return Part(choice, STRATEGIES.get(choice), share)
