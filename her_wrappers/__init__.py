@@ -4,7 +4,8 @@ from her_wrappers.checker import Finding, GoalEnvChecker, GoalEnvError, Report, 
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
+from her_wrappers.recording.recorder import EpisodeRecorder
+from her_wrappers.recording.sinks import SinkError
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import Geometric
