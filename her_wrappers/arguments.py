@@ -32,11 +32,11 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
     return found
 
 
-def require_function(name: str, value: object) -> None:
+def require_function(name: str, value: object, takes: str = "(achieved_goal, desired_goal, info)") -> None:
     """Refuse what cannot be called.
 
     Raises:
         TypeError: ``value`` is not callable.
     """
     if not callable(value):
-        raise TypeError(f"{name} must be a function of (achieved_goal, desired_goal, info), got {value!r}")
+        raise TypeError(f"{name} must be a function of {takes}, got {value!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
@@ -101,6 +101,19 @@ class Episodes(Sequence[Episode]):
             truncated=np.array([episode.truncated for episode in listed]),
             reset_infos=[episode.reset_info for episode in listed],
         )
+
+    def split(self, max_steps: int) -> Iterator[Episodes]:
+        """Split into parts of as many episodes as fit ``max_steps``; a longer episode is a part of its own.
+
+        Args:
+            max_steps: Steps of a part.
+        """
+        begin = 0
+        while begin < len(self):
+            fitting = np.searchsorted(self.ends, self.ends[begin] + max_steps, side="right")
+            end = max(begin + 1, int(fitting) - 1)
+            yield self[begin:end]
+            begin = end
 
     @property
     def num_steps(self) -> int:

@@ -9,31 +9,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_keys
-from her_wrappers.goal_interface import GoalInterface, goal_spaces, require_goal_space
+from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.staging import StagingArea, as_reward
 from her_wrappers.replay.batch import Batch, Provenance
+from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.infos import InfoFormat, InfoLayout
-from her_wrappers.replay.rewards import batch_rewards, rewards_agree, warn_of_other_rewards
+from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
 from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.statistics import Statistics, describe
+from her_wrappers.replay.step_layout import StepLayout
 from her_wrappers.replay.storage import EpisodeStorage
-from her_wrappers.replay.termination import Outcomes, make_termination
+from her_wrappers.replay.termination import make_termination
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
     from her_wrappers.replay.goal_selection import Strategy
+    from her_wrappers.replay.relabeling import BatchFunction, RewardRule
     from her_wrappers.replay.shares import Choice
-    from her_wrappers.replay.storage import EncodedEpisode, Steps
+    from her_wrappers.replay.step_layout import Steps
     from her_wrappers.replay.termination import TerminationMode
     from her_wrappers.trees import Tree
-
-CHECKED_EPISODES = 10
-"""So many first episodes are compared with ``compute_reward``."""
 
 
 class HindsightReplayBuffer:
@@ -56,6 +57,8 @@ class HindsightReplayBuffer:
         action_space: Actions of one environment.
         buffer_size: Transitions that the buffer holds.
         compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
+        reward_fn: Instead of ``compute_reward``, rewards of a `Batch` of transitions, which have their new
+            goals already, for rewards that need the state or the action. Its arrays are read-only.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Relabeled transitions for every original one; 4 unless the share is given otherwise. 0
             makes it a plain replay buffer.
@@ -92,7 +95,7 @@ class HindsightReplayBuffer:
         ...     observation, reward, terminated, truncated, info = env.step([0.5, 0.5])
         >>> batch = buffer.sample(256)
         >>> batch.observations["desired_goal"].shape, int(batch.relabeled.sum())
-        ((256, 2), 204)
+        ((256, 2), 205)
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class HindsightReplayBuffer:
         *,
         buffer_size: int = 1_000_000,
         compute_reward: GoalFunction | None = None,
+        reward_fn: BatchFunction | None = None,
         compute_terminated: GoalFunction | None = None,
         n_sampled_goal: int | None = None,
         her_ratio: float | None = None,
@@ -116,22 +120,25 @@ class HindsightReplayBuffer:
         self.action_space = action_space
         self.buffer_size = require_count("buffer_size", buffer_size, at_least=1)
         self._shares = Shares(goal_selection_strategy, n_sampled_goal, her_ratio)
-        if compute_reward is None and self._shares.relabels:
+        self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
+        self._layout = StepLayout(goal_space, action_space, self._infos)
+        rewards = _reward_rule(compute_reward, reward_fn, self._layout)
+        if rewards is None and self._shares.relabels:
             raise ValueError(
                 "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
-                "pass compute_reward=, or n_sampled_goal=0 for plain replay"
+                "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
             )
-        if compute_reward is not None:
-            require_function("compute_reward", compute_reward)
-        self._compute_reward = compute_reward if self._shares.relabels else None
-        self._termination = make_termination(termination, compute_terminated, goal_space["achieved_goal"])
+        rule = make_termination(termination, compute_terminated, goal_space["achieved_goal"])
+        self._relabeling = (
+            Relabeling(self._layout, self._infos, rewards, rule)
+            if rewards is not None and self._shares.relabels
+            else None
+        )
         self._skip_trivial = skip_trivial
-        self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
-        self._storage = EpisodeStorage(goal_space, action_space, self.buffer_size, self._infos)
+        self._storage = EpisodeStorage(self._layout, self.buffer_size, self._infos)
         self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._lock = threading.RLock()
-        self._episodes_to_check = CHECKED_EPISODES
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -146,6 +153,9 @@ class HindsightReplayBuffer:
             ValueError: It is no goal environment, or an option has a value that it cannot have.
         """
         if options.get("n_sampled_goal") == 0:
+            return cls(*goal_spaces(env), **options)
+        if options.get("reward_fn") is not None:
+            options.setdefault("compute_terminated", find_function(env, "compute_terminated"))
             return cls(*goal_spaces(env), **options)
         functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
         interface = GoalInterface.of(env, **functions)
@@ -240,16 +250,49 @@ class HindsightReplayBuffer:
         """
         if not isinstance(episode, Episode):
             raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
+        self.add_episodes([episode])
+
+    def add_episodes(self, episodes: Iterable[Episode]) -> None:
+        """Add complete episodes, all or none; many at once cost much less than one by one.
+
+        Args:
+            episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
+
+        Raises:
+            TypeError: There is something else among them.
+            ValueError: As `add_episode`, for one of them.
+        """
+        if not isinstance(episodes, Episodes):
+            episodes = list(episodes)
+            if not episodes:
+                return
+        together = Episodes.of(episodes)
+        longest = int(together.lengths.max())
         with self._lock:
-            if len(episode) > self.buffer_size:
+            if longest > self.buffer_size:
                 raise ValueError(
-                    f"an episode must fit the buffer of {self.buffer_size} transitions, got {len(episode)} "
+                    f"an episode must fit the buffer of {self.buffer_size} transitions, got {longest} "
                     "steps; raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
                 )
-            encoded = self._storage.encode(episode)
-            if self._compute_reward is not None:
-                self._learn(encoded, self._compute_reward)
-            self._storage.append(encoded)
+            encoded = self._storage.encode(together)
+            if self._relabeling is not None:
+                for part in encoded:
+                    self._relabeling.learn(part)
+            for part in encoded:
+                self._storage.append(part)
+
+    def extend(self, episodes: Iterable[Episode]) -> None:
+        """Add the episodes of a source, such as an archive, one by one; those before an error stay added.
+
+        Args:
+            episodes: Any number of `Episode`, of the buffer's spaces; they are copied.
+
+        Raises:
+            TypeError: There is something else among them.
+            ValueError: As `add_episode`.
+        """
+        for episode in episodes:
+            self.add_episode(episode)
 
     def sample(self, batch_size: int) -> Batch:
         """Draw transitions uniformly with replacement, relabeled ones first.
@@ -268,27 +311,22 @@ class HindsightReplayBuffer:
                     "cannot sample before an episode is complete; add until can_sample "
                     "(only terminated or truncated episodes count)"
                 )
-            offsets = self._rng.integers(len(self), size=batch_size)
+            index = self._draw_index(batch_size)
             ends = self._shares.draw_ends(batch_size, self._rng)
+            steps, states = self._storage.take(index)
+            t = index - steps.segments["first_index"]
+            ahead = np.zeros(batch_size, np.int64)
             count = ends[-1] if ends else 0
-            storage = self._storage
-            steps = storage.take(offsets, count)
-            ahead = self._draw_goals(steps, offsets, ends)
-            if count and self._compute_reward is not None:
-                self._relabel(steps, count, self._compute_reward)
-            index = storage.first_index + offsets
+            if count and self._relabeling is not None:
+                self._select_goals(steps, states, t, ends, ahead)
+                self._relabeling.relabel(steps.first(count))
+            relabeled = np.zeros(batch_size, np.bool_)
+            relabeled[:count] = True
             return Batch(
-                observations=storage.observations(steps.records, steps.achieved, steps.desired),
-                actions=storage.actions(steps.records),
-                rewards=steps.reward,
-                next_observations=storage.observations(
-                    steps.next_records, steps.next_achieved, steps.next_desired
-                ),
-                terminations=steps.terminated,
-                truncations=steps.truncated,
-                relabeled=np.arange(batch_size) < count,
+                **self._layout.parts(steps),
+                relabeled=relabeled,
                 index=index,
-                provenance=Provenance(index, steps.t, ahead, self._shares.names, tuple(ends)),
+                provenance=Provenance(index, t, ahead, self._shares.names, tuple(ends)),
             )
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
@@ -326,8 +364,8 @@ class HindsightReplayBuffer:
         with self._lock:
             self._storage.clear()
             self._staging.forget(0)
-            self._termination.forget()
-            self._episodes_to_check = CHECKED_EPISODES
+            if self._relabeling is not None:
+                self._relabeling.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock behind: copies and pickles get one of their own."""
@@ -339,23 +377,32 @@ class HindsightReplayBuffer:
         self.__dict__.update(state)
         self._lock = threading.RLock()
 
-    def _draw_goals(self, steps: Steps, offsets: np.ndarray, ends: list[int]) -> np.ndarray:
+    def _draw_index(self, count: int) -> np.ndarray:
+        return self._storage.first_index + draw_below(len(self), count, self._rng)
+
+    def _select_goals(
+        self, steps: Steps, states: np.ndarray, t: np.ndarray, ends: list[int], ahead: np.ndarray
+    ) -> None:
         """Give the first steps, up to the last of ``ends``, goals from hindsight.
 
-        Returns:
-            (B,) how many transitions ahead of each step's own state its goal was achieved; 0 for originals.
+        Args:
+            steps: (B,) the batch; its goals are changed.
+            states: (B,) numbers of the states in which they begin.
+            t: (B,) steps within their episodes.
+            ends: Row at which each part of the batch ends.
+            ahead: (B,) is told how many transitions ahead of each step's own state its goal was achieved.
         """
-        ahead = np.zeros(len(offsets), np.int64)
-        sources = np.empty(ends[-1] if ends else 0, np.int64)
+        storage, length = self._storage, steps.segments["length"]
+        sources = np.empty(ends[-1], np.int64)
 
         def choose(select: Strategy | None, rows: slice | np.ndarray) -> None:
             if select is None:
-                chosen = self._rng.integers(len(self), size=len(sources[rows]))
-                ahead[rows] = chosen - offsets[rows] + 1
-                sources[rows] = self._storage.states_after(chosen)
+                chosen = self._draw_index(len(sources[rows]))
+                ahead[rows] = chosen - steps.numbers[rows] + 1
+                sources[rows] = storage.states_after(chosen)
             else:
-                ahead[rows] = select(steps.t[rows], steps.length[rows], self._rng) - steps.t[rows]
-                sources[rows] = steps.positions[rows] + ahead[rows]
+                ahead[rows] = select(t[rows], length[rows], self._rng) - t[rows]
+                sources[rows] = states[rows] + ahead[rows]
 
         parts = [
             (part.select, slice(begin, end))
@@ -364,52 +411,12 @@ class HindsightReplayBuffer:
         for select, rows in parts:
             choose(select, rows)
         if self._skip_trivial:
-            trivial = self._storage.already_achieved(steps, sources)
+            trivial = self._layout.same_goals(
+                storage.achieved_goals(sources), steps.records["goal"][: len(sources)]
+            )
             for select, rows in parts:
                 choose(select, rows.start + np.flatnonzero(trivial[rows]))
-        self._storage.set_goals(steps, sources)
-        return ahead
-
-    def _relabel(self, steps: Steps, count: int, compute_reward: GoalFunction) -> None:
-        """Give the first ``count`` steps the rewards and terminations of their new goals."""
-        achieved, desired = (
-            self._storage.goal.read(part[:count]) for part in (steps.next_achieved, steps.desired)
-        )
-        infos = self._infos.rows(self._storage.infos_at(steps.positions[:count]), count)
-        steps.reward[:count] = batch_rewards(compute_reward, achieved, desired, infos, count)
-        outcomes = Outcomes(
-            achieved_goal=achieved,
-            desired_goal=desired,
-            info=infos,
-            reward=steps.reward[:count],
-            terminated=steps.terminated[:count],
-            other_reason=steps.other_reason[:count],
-        )
-        steps.terminated[:count] = self._termination.ends(outcomes)
-
-    def _learn(self, episode: EncodedEpisode, compute_reward: GoalFunction) -> None:
-        """Compare the first episodes with ``compute_reward``, and find out why an episode ended."""
-        achieved, desired = (
-            self._storage.goal.read(part[1:]) for part in (episode.achieved, episode.segments)
-        )
-        infos = self._infos.rows(None if episode.infos is None else episode.infos[:-1], len(episode))
-        reward, terminated = episode.records["reward"][:-1], np.zeros(len(episode), np.bool_)
-        terminated[-1] = episode.segments["terminated"][-1]
-
-        def rewards(goals: Tree) -> np.ndarray:
-            return batch_rewards(compute_reward, achieved, goals, infos, len(episode))
-
-        other_reason = self._termination.learn(
-            Outcomes(achieved, desired, infos, reward, terminated, np.zeros_like(terminated)), rewards
-        )
-        episode.segments["other_reason"] = other_reason[-1]
-        if self._episodes_to_check:
-            computed = rewards(desired)
-            agrees = rewards_agree(reward, computed)
-            # Before the warning, which may be turned into an error: it is to come once.
-            self._episodes_to_check = self._episodes_to_check - 1 if agrees else 0
-            if not agrees:
-                warn_of_other_rewards(reward, computed)
+        self._layout.set_goals(steps, storage.achieved_goals(sources))
 
     def _open(self, obs: Mapping[str, Tree], length: int) -> None:
         """Begin an episode with ``obs``, or see that it follows on the open one.
@@ -442,3 +449,17 @@ def _require_finite(reward: float, step: int) -> None:
 def _require_flag(name: str, value: object) -> None:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be one bool, got {value!r}")
+
+
+def _reward_rule(
+    compute_reward: GoalFunction | None, reward_fn: BatchFunction | None, layout: StepLayout
+) -> RewardRule | None:
+    if compute_reward is not None and reward_fn is not None:
+        raise ValueError("rewards must be computed in one way, got compute_reward and reward_fn; pass one")
+    if reward_fn is not None:
+        require_function("reward_fn", reward_fn, "batch")
+        return BatchRewards(reward_fn, layout)
+    if compute_reward is not None:
+        require_function("compute_reward", compute_reward)
+        return GoalRewards(compute_reward)
+    return None

@@ -36,7 +36,7 @@ def future(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
         >>> future(np.array([0, 3]), np.array([4, 4]), np.random.default_rng(0))
         array([3, 4])
     """
-    return t + 1 + _below(length - t, rng)
+    return t + 1 + draw_below(length - t, len(t), rng)
 
 
 def final(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
@@ -64,7 +64,7 @@ def episode(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
     Returns:
         (B,) state ``s`` with ``1 <= s <= length``.
     """
-    return 1 + _below(length, rng)
+    return 1 + draw_below(length, len(t), rng)
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ def require_states(strategy: Strategy) -> Strategy:
     return checked
 
 
-def _below(bound: Ints, rng: np.random.Generator) -> Ints:
-    """Draw whole numbers from 0..bound - 1; three times as fast as ``rng.integers`` with an array of bounds.
+def draw_below(bound: Ints | int, count: int, rng: np.random.Generator) -> Ints:
+    """Draw ``count`` whole numbers from 0..bound - 1; three times as fast as ``rng.integers``.
 
     The product stays below the bound: the largest double under 1 times n rounds to a double under n.
     """
-    return (rng.random(len(bound)) * bound).astype(np.int64)
+    return (rng.random(count) * bound).astype(np.int64)

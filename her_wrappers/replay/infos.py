@@ -42,7 +42,7 @@ class InfoLayout:
         self._form = form
 
     def encode(self, infos: Mapping[str, np.ndarray], length: int) -> np.ndarray:
-        """Return the infos of an episode as (T + 1,) records; the last one, of no step, is empty.
+        """Return the infos of ``length`` steps as records.
 
         Raises:
             ValueError: An entry is missing, is not made of numbers, or has another shape or dtype than in the
@@ -59,10 +59,10 @@ class InfoLayout:
         dtype = self.dtype or np.dtype(
             [(key, infos[key].dtype, infos[key].shape[1:]) for key in self.keys], align=True
         )
-        records = np.zeros(length + 1, dtype)
+        records = np.zeros(length, dtype)
         for key in self.keys:
-            field = records[key][:-1]
-            records[key][:-1] = as_leaf(f"infos/{key} of the episode", infos[key], field.shape, field.dtype)
+            field = records[key]
+            field[:] = as_leaf(f"infos/{key} of the episode", infos[key], field.shape, field.dtype)
         return records
 
     def rows(self, records: np.ndarray | None, count: int) -> Infos:

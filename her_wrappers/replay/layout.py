@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from her_wrappers.trees import Path, Tree
 
 
+EVERYWHERE = slice(None)
+
+
 class SpaceLayout:
     """The fields that the elements of one space take in a record.
 
@@ -73,12 +76,17 @@ class SpaceLayout:
         }
 
     def write(
-        self, records: np.ndarray, leaves: Mapping[Path, Any], *, without: Container[Path] = ()
+        self,
+        records: np.ndarray,
+        leaves: Mapping[Path, Any],
+        *,
+        at: np.ndarray | slice = EVERYWHERE,
+        without: Container[Path] = (),
     ) -> None:
-        """Write leaves to the fields of records."""
+        """Write leaves to the fields of records, or of those at some positions."""
         for path, value in leaves.items():
             if path not in without:
-                records[self._fields[path]] = value
+                records[self._fields[path]][at] = value
 
     def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""

@@ -1,43 +1,35 @@
-"""Rewards of relabeled steps: one call of ``compute_reward`` for a batch, and what its answer must be."""
+"""Rewards of relabeled steps: what the user's function must answer, and whether the environment agrees."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from her_wrappers.trees import map_tree
 
-if TYPE_CHECKING:
-    from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.infos import Infos
-
 TOLERANCE = 1e-4
 """Relative and absolute; float32 observations of float64 states move dense rewards by less."""
 
 
-def batch_rewards(
-    function: GoalFunction, achieved_goal: Any, desired_goal: Any, infos: Infos, count: int
-) -> np.ndarray:
-    """Return the rewards of ``count`` pairs of goals, (count,) float32.
-
-    The function gets its goals read-only: one that writes to them would change what is stored.
+def require_rewards(name: str, rewards: Any, count: int) -> np.ndarray:
+    """Return what a reward function answered for ``count`` steps, (count,) float32.
 
     Raises:
-        ValueError: The function returns another shape, what is no numbers, or what is not finite.
+        ValueError: It returned another shape, what is no numbers, or what is not finite.
     """
-    rewards = np.asarray(function(read_only(achieved_goal), read_only(desired_goal), infos))
-    if rewards.shape != (count,) or rewards.dtype.kind not in "fiub":
+    answer = np.asarray(rewards)
+    if answer.shape != (count,) or answer.dtype.kind not in "fiub":
         raise ValueError(
-            f"compute_reward must return numbers of shape ({count},) for {count} goals, "
-            f"got {rewards.dtype} of shape {rewards.shape}; reduce over the goal's own axes only"
+            f"{name} must return numbers of shape ({count},) for {count} steps, "
+            f"got {answer.dtype} of shape {answer.shape}; reduce over the goal's own axes only"
         )
-    rewards = rewards.astype(np.float32, copy=False)
-    if not np.isfinite(rewards).all():
-        i = np.flatnonzero(~np.isfinite(rewards))[0]
-        raise ValueError(f"compute_reward must return finite numbers, got {rewards[i]} at row {i}")
-    return rewards
+    numbers = answer.astype(np.float32, copy=False)
+    if not np.isfinite(numbers).all():
+        i = np.flatnonzero(~np.isfinite(numbers))[0]
+        raise ValueError(f"{name} must return finite numbers, got {numbers[i]} at row {i}")
+    return numbers
 
 
 def read_only(goals: Any) -> Any:
@@ -56,12 +48,12 @@ def rewards_agree(recorded: np.ndarray, computed: np.ndarray) -> bool:
     return bool(np.allclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE))
 
 
-def warn_of_other_rewards(recorded: np.ndarray, computed: np.ndarray) -> None:
-    """Warn of the first step that was not paid what ``compute_reward`` says."""
-    t = np.flatnonzero(~np.isclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE))[0]
+def warn_of_other_rewards(recorded: np.ndarray, computed: np.ndarray, t: np.ndarray) -> None:
+    """Warn of the first step that was not paid what the reward function says; ``t`` counts in episodes."""
+    i = np.flatnonzero(~np.isclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE))[0]
     warnings.warn(
-        f"step {t} of an episode was paid {recorded[t]:g}, but compute_reward gives {computed[t]:g}, and so "
-        "it will for relabeled steps; likely a reward wrapper or a cost outside of compute_reward, or a "
+        f"step {t[i]} of an episode was paid {recorded[i]:g}, but compute_reward gives {computed[i]:g}, and "
+        "so it will for relabeled steps; likely a reward wrapper or a cost outside of compute_reward, or a "
         "reward that needs the info",
         stacklevel=4,
     )

@@ -15,19 +15,30 @@ if TYPE_CHECKING:
 class Ring:
     """A first-in-first-out queue of rows, each a record in one or more columns.
 
-    A row keeps its position from `append` to `drop`; positions after a row's own are found by adding, since
-    `take` wraps around. Only `grow` moves rows.
+    Rows are numbered in the order in which they come. A number is never used again, and stays with its row
+    wherever that moves.
 
     Args:
         capacity: Rows there is room for.
+        first: Number of the row that will come first.
         **columns: Dtype of each column; structured ones make a row one copy.
+
+    Attributes:
+        capacity: Rows there is room for.
+        first: Number of the oldest row.
+        end: Number of the row that will come next.
     """
 
-    def __init__(self, capacity: int, **columns: DTypeLike) -> None:
+    def __init__(self, capacity: int, first: int = 0, **columns: DTypeLike) -> None:
         self.capacity = capacity
-        self.start = 0
-        self.size = 0
+        self.first = first
+        self.end = first
         self._columns = {name: np.empty(capacity, dtype) for name, dtype in columns.items()}
+        self._turn()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.end - self.first
 
     @property
     def nbytes(self) -> int:
@@ -38,54 +49,55 @@ class Ring:
         """Add a column; rows that are there already hold anything in it."""
         self._columns[name] = np.empty(self.capacity, dtype)
 
-    def append(self, **rows: np.ndarray) -> np.ndarray:
-        """Add rows behind the last and return their positions; there must be room.
+    def append(self, **rows: np.ndarray) -> None:
+        """Add rows behind the last; there must be room.
 
         Args:
             **rows: (n,) rows of every column.
         """
         count = len(next(iter(rows.values())))
-        first = (self.start + self.size) % self.capacity
+        first = self.end % self.capacity
         before_end = min(count, self.capacity - first)
         for name, column in self._columns.items():
             column[first : first + before_end] = rows[name][:before_end]
             column[: count - before_end] = rows[name][before_end:]
-        self.size += count
-        return (first + np.arange(count)) % self.capacity
+        self.end += count
+        self._turn()
 
-    def drop(self, count: int) -> None:
-        """Give up the ``count`` oldest rows."""
-        self.start = (self.start + count) % self.capacity
-        self.size -= count
+    def drop_before(self, number: int) -> None:
+        """Give up the rows before the one with this number."""
+        self.first = number
 
-    def take(self, column: str, positions: np.ndarray) -> np.ndarray:
-        """Return copies of the rows at ``positions``, which may run past the end by up to the capacity."""
-        return self._columns[column].take(positions, mode="wrap")
+    def take(self, column: str, numbers: np.ndarray) -> np.ndarray:
+        """Return copies of rows."""
+        return self._columns[column].take(numbers - self._origin)
 
-    def grow(self, capacity: int) -> Callable[[np.ndarray], np.ndarray]:
-        """Make room for ``capacity`` rows; the oldest moves to position 0, the others follow.
+    def take_field(self, column: str, field: str, numbers: np.ndarray) -> np.ndarray:
+        """Return copies of one field of rows."""
+        values = self._columns[column][field]
+        # As plain bytes, since NumPy picks structured rows out of their column one field at a time.
+        picked: np.ndarray = values.view(f"V{values.itemsize}")[numbers - self._origin]
+        return picked.view(values.dtype)
 
-        Returns:
-            The function from old positions to new ones.
-        """
-        live, old_start, old_capacity = self.live(), self.start, self.capacity
+    def take_range(self, column: str, first: int, end: int) -> np.ndarray:
+        """Return copies of the rows from number ``first`` to before ``end``."""
+        return self.take(column, np.arange(first, end))
+
+    def grow(self, capacity: int) -> None:
+        """Make room for ``capacity`` rows."""
+        numbers = np.arange(self.first, self.end)
         for name, column in self._columns.items():
             larger = np.empty(capacity, column.dtype)
-            larger[: self.size] = column.take(live)
+            larger[numbers % capacity] = column[numbers % self.capacity]
             self._columns[name] = larger
-        self.start, self.capacity = 0, capacity
-        return lambda positions: (positions - old_start) % old_capacity
+        self.capacity = capacity
+        self._turn()
 
-    def map(self, name: str, function: Callable[[np.ndarray], np.ndarray], field: str | None = None) -> None:
-        """Replace the values of all rows in one column, or in one field of it."""
-        column = self._columns[name] if field is None else self._columns[name][field]
-        live = self.live()
-        column[live] = function(column[live])
+    def rebuild(self, column: str, function: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Replace a column by a function of it, row by row."""
+        self._columns[column] = function(self._columns[column])
 
-    def rebuild(self, name: str, function: Callable[..., np.ndarray], *others: str) -> None:
-        """Replace a column by ``function`` of it and of other columns, row by row."""
-        self._columns[name] = function(*(self._columns[column] for column in (name, *others)))
-
-    def live(self) -> np.ndarray:
-        """Return the positions of all rows, oldest first."""
-        return (self.start + np.arange(self.size)) % self.capacity
+    def _turn(self) -> None:
+        # Row i stands at i % capacity. Counted from the last multiple of the capacity, live rows have numbers
+        # from -capacity to capacity - 1, with which NumPy finds them without the division.
+        self._origin = self.end - self.end % self.capacity

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from her_wrappers.goal_interface import batched_terminated
-from her_wrappers.replay.rewards import read_only
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -27,18 +26,20 @@ if TYPE_CHECKING:
 
 TerminationMode = Literal["recompute", "success", "keep", "never"]
 
+Studies: TypeAlias = Literal["no steps", "those that terminated", "all steps"]
+
 Bools: TypeAlias = NDArray[np.bool_]
 
-Rewards: TypeAlias = Callable[[Any], NDArray[np.float32]]
-"""From desired goals to (B,) float32 rewards of an episode's steps; called by the rules that need them."""
+Rewards: TypeAlias = Callable[[], NDArray[np.float32]]
+"""Works out (B,) float32 rewards of steps, for the rules that need them."""
 
 
 class Outcomes(NamedTuple):
     """What steps led to, under the goals that are looked at.
 
     Attributes:
-        achieved_goal: Tree of (B, G) goals reached by the steps.
-        desired_goal: Tree of (B, G) goals asked for.
+        achieved_goal: Tree of (B, G) goals reached by the steps; read-only.
+        desired_goal: Tree of (B, G) goals asked for; read-only.
         info: Infos of the steps, in the form that goal functions get.
         reward: (B,) float32 rewards under these goals.
         terminated: (B,) bool, as recorded.
@@ -54,17 +55,25 @@ class Outcomes(NamedTuple):
 
 
 class Termination(Protocol):
-    """A rule for the terminations of relabeled steps."""
+    """A rule for the terminations of relabeled steps.
+
+    Attributes:
+        studies: Which steps of new episodes it learns from.
+    """
+
+    @property
+    def studies(self) -> Studies: ...  # noqa: D102 - an attribute, that need not be writable
 
     def ends(self, outcomes: Outcomes) -> Bools:
         """Whether each step ends the episode: (B,) bool."""
 
-    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
-        """Look at a whole episode before it is stored.
+    def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
+        """Look at the steps that it studies before they are stored.
 
         Args:
-            outcomes: Its steps, as recorded; ``other_reason`` is not known yet.
-            rewards: What ``compute_reward`` says that the steps earn, for any desired goals.
+            outcomes: They, as recorded; ``other_reason`` is not known yet.
+            earned: What the reward function says that they earn.
+            if_reached: What it says they would earn if what they achieved were the goal.
 
         Returns:
             (B,) bool, which terminations the goal does not explain.
@@ -77,11 +86,13 @@ class Termination(Protocol):
 class Keep:
     """The recorded flags."""
 
+    studies: Studies = "no steps"
+
     def ends(self, outcomes: Outcomes) -> Bools:
         """Return what was recorded."""
         return outcomes.terminated
 
-    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
         """Leave all reasons alone."""
         return np.zeros_like(outcomes.terminated)
 
@@ -89,25 +100,22 @@ class Keep:
         """There is nothing to forget."""
 
 
-@dataclass
 class KeepByDefault(Keep):
     """The recorded flags, where nobody asked for them and nothing better is known."""
 
-    _warned: bool = False
+    studies: Studies = "those that terminated"
 
-    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
         """Warn once when a reached goal ends an episode: relabeled ones will not."""
-        if not self._warned and outcomes.terminated.any():
-            reached = rewards(outcomes.desired_goal) == rewards(outcomes.achieved_goal)
-            self._warned = bool((outcomes.terminated & reached).any())
-            if self._warned:
-                warnings.warn(
-                    "an episode terminated at its goal, but without compute_terminated relabeled successes "
-                    'keep the flags of steps that missed; pass termination="success" (sparse rewards), a '
-                    'function, or termination="keep" to keep them knowingly',
-                    stacklevel=2,
-                )
-        return super().learn(outcomes, rewards)
+        if (earned() == if_reached()).any():
+            self.studies = "no steps"
+            warnings.warn(
+                "an episode terminated at its goal, but without compute_terminated relabeled successes "
+                'keep the flags of steps that missed; pass termination="success" (sparse rewards), a '
+                'function, or termination="keep" to keep them knowingly',
+                stacklevel=2,
+            )
+        return super().learn(outcomes, earned, if_reached)
 
 
 class Never(Keep):
@@ -127,23 +135,21 @@ class Recompute:
     """
 
     function: GoalFunction
+    studies: Studies = field(default="those that terminated", init=False)
 
     def ends(self, outcomes: Outcomes) -> Bools:
         """Ask the function; other reasons stay reasons."""
         return self._by_goal(outcomes) | outcomes.other_reason
 
-    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
         """Blame something else where a step terminated and the function does not say so."""
-        if not outcomes.terminated.any():
-            return np.zeros_like(outcomes.terminated)
         return outcomes.terminated & ~self._by_goal(outcomes)
 
     def forget(self) -> None:
         """There is nothing to forget."""
 
     def _by_goal(self, outcomes: Outcomes) -> Bools:
-        goals = read_only(outcomes.achieved_goal), read_only(outcomes.desired_goal)
-        ends = np.asarray(self.function(*goals, outcomes.info))
+        ends = np.asarray(self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info))
         if ends.shape != outcomes.terminated.shape:
             raise ValueError(
                 f"compute_terminated must return shape {outcomes.terminated.shape} for as many goals, "
@@ -159,6 +165,7 @@ class Success:
     It takes rewards of two values, one of them for the reached goal; others are refused.
     """
 
+    studies: Studies = field(default="all steps", init=False)
     _reached: float = np.nan
     _missed: float = np.nan
 
@@ -172,16 +179,16 @@ class Success:
         self._require_two_values(self._reached, outcomes.reward[~reached])
         return reached | outcomes.other_reason
 
-    def learn(self, outcomes: Outcomes, rewards: Rewards) -> Bools:
+    def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
         """Find the reward of a reached goal, and blame something else where a miss terminated.
 
         Raises:
             ValueError: There are more than two values, or reached goals earn unlike rewards.
         """
-        if_reached, earned = rewards(outcomes.achieved_goal), rewards(outcomes.desired_goal)
-        reward = if_reached[0] if np.isnan(self._reached) else self._reached
-        missed: Bools = earned != reward
-        self._require_two_values(reward, np.append(earned[missed], if_reached[if_reached != reward]))
+        paid, best = earned(), if_reached()
+        reward = best[0] if np.isnan(self._reached) else self._reached
+        missed: Bools = paid != reward
+        self._require_two_values(reward, np.append(paid[missed], best[best != reward]))
         self._reached = float(reward)
         return outcomes.terminated & missed
 

@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 import her_envs
 from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer, Mixture
+from her_wrappers.replay.relabeling import GoalRewards
 from tests.counting import (
     ACTIONS,
     SPACE,
@@ -162,10 +163,7 @@ def test_clear_forgets_what_was_learned():
     buffer = counting_buffer(termination="success")
     buffer.add_episode(counting_episode(0, 3))
     buffer.clear()
-    other_scale = counting_buffer(
-        compute_reward=lambda a, d, i: 10 + compute_reward(a, d, i), termination="success"
-    )
-    buffer._compute_reward = other_scale._compute_reward
+    buffer._relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
     buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, 9.0)))
     assert set(buffer.sample(100).rewards) == {9, 10}
 
@@ -316,10 +314,15 @@ def test_statistics_describe_and_change_nothing():
 
 
 def test_verify_finds_memory_that_was_overwritten():
-    for column, field in (("record", "t"), ("record", "segment")):
+    for field, by in (("length", 1), ("length", -1), ("first_index", 2), ("episode", 1)):
         buffer = filled()
         buffer.verify()
-        buffer._storage._states._columns[column][field][3] += 1
+        buffer._storage._segments._columns["segment"][field][1] += by
+        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
+            buffer.verify()
+    for step, segment in ((3, 2), (0, 1), (11, 2**32 - 1)):
+        buffer = filled()
+        buffer._storage._steps._columns["segment"][step] = segment
         with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
             buffer.verify()
     counting_buffer().verify()
@@ -431,7 +434,7 @@ def test_rewards_that_differ_by_rounding_are_not_reported():
     [
         (
             lambda a, d, i: compute_reward(a, d, i)[:, None],
-            r"must return numbers of shape \(\d+,\) for \d+ goals",
+            r"must return numbers of shape \(\d+,\) for \d+ steps",
         ),
         (lambda a, d, i: -1.0, r"got float64 of shape \(\)"),
         (lambda a, d, i: ["no"] * len(a), r"got <U2 of shape"),
@@ -878,7 +881,11 @@ BAD_ARGUMENTS = [
     (
         {"compute_reward": None},
         "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
-        "pass compute_reward=, or n_sampled_goal=0 for plain replay",
+        "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay",
+    ),
+    (
+        {"reward_fn": lambda batch: np.zeros(len(batch))},
+        "rewards must be computed in one way, got compute_reward and reward_fn; pass one",
     ),
 ]
 

@@ -3,57 +3,67 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from her_wrappers.replay.ring import Ring
 
-PAIR = np.dtype([("value", np.int64), ("position", np.int32)])
+ROW = np.dtype([("value", np.int64), ("pair", np.dtype([("low", np.int8), ("high", np.float64, 2)]))])
 
 
-@given(st.integers(1, 9), st.lists(st.tuples(st.sampled_from(["append", "drop", "grow"]), st.integers(0, 9))))
-def test_a_ring_is_a_queue(capacity, steps):
-    ring, expected, positions, issued = Ring(capacity, number=np.int64, pair=PAIR), [], np.empty(0, int), 0
+def rows_of(numbers):
+    """A row for each number, in which every value tells it."""
+    rows = np.zeros(len(numbers), ROW)
+    rows["value"] = 10 * numbers
+    rows["pair"]["low"] = numbers % 100
+    rows["pair"]["high"] = numbers[:, None]
+    return rows
+
+
+@given(
+    st.integers(1, 9),
+    st.integers(0, 2**40),
+    st.lists(st.tuples(st.sampled_from(["append", "drop", "grow"]), st.integers(0, 9))),
+)
+def test_a_ring_is_a_queue_whose_rows_keep_their_numbers(capacity, first, steps):
+    ring, expected = Ring(capacity, first, number=np.int64, row=ROW), []
     for what, wanted in steps:
-        count = wanted
         if what == "append":
-            count = min(wanted, ring.capacity - ring.size)
-            numbers = np.arange(issued, issued + count)
-            pairs = np.zeros(count, PAIR)
-            pairs["value"] = 10 * numbers
-            added = ring.append(number=numbers, pair=pairs)
-            positions, issued = np.append(positions, added), issued + count
+            numbers = np.arange(ring.end, ring.end + min(wanted, ring.capacity - len(ring)))
+            ring.append(number=numbers, row=rows_of(numbers))
             expected += numbers.tolist()
         elif what == "drop":
-            count = min(wanted, ring.size)
-            ring.drop(count)
-            positions, expected = positions[count:], expected[count:]
+            ring.drop_before(ring.first + min(wanted, len(ring)))
+            expected = [number for number in expected if number >= ring.first]
         else:
-            moved = ring.grow(ring.capacity + count)
-            positions = moved(positions)
+            ring.grow(ring.capacity + wanted)
 
-        assert ring.size == len(expected)
-        assert ring.take("number", positions).tolist() == expected
-        assert ring.take("pair", positions)["value"].tolist() == [10 * number for number in expected]
-        if expected:
-            following = positions[0] + np.arange(len(expected))
-            assert ring.take("number", following).tolist() == expected, "rows stand one behind the other"
-
-
-def test_map_changes_one_field_of_the_live_rows():
-    ring = Ring(4, pair=PAIR)
-    ring.append(pair=np.zeros(3, PAIR))
-    ring.drop(2)
-    ring.append(pair=np.zeros(3, PAIR))
-    ring.map("pair", lambda values: values + 7, "value")
-    ring.map("pair", lambda values: values + 1, "position")
-    rows = ring.take("pair", ring.start + np.arange(4))
-    assert rows["value"].tolist() == [7] * 4
-    assert rows["position"].tolist() == [1] * 4
+        assert len(ring) == len(expected)
+        numbers = np.arange(ring.first, ring.end)
+        assert numbers.tolist() == expected
+        assert ring.take("number", numbers).tolist() == expected
+        np.testing.assert_array_equal(ring.take("row", numbers), rows_of(numbers))
+        backwards = numbers[::-1]
+        np.testing.assert_array_equal(ring.take_field("row", "pair", backwards), rows_of(backwards)["pair"])
 
 
-def test_a_take_is_a_copy():
-    ring = Ring(2, number=np.int64)
-    ring.append(number=np.array([5, 6]))
-    ring.take("number", np.array([0, 1]))[:] = 0
-    assert ring.take("number", np.array([0, 1])).tolist() == [5, 6]
+def test_rebuilding_a_column_keeps_its_rows_in_place():
+    ring = Ring(4, number=np.int64)
+    for count in (3, 3):
+        ring.append(number=np.arange(ring.end, ring.end + count))
+        ring.drop_before(ring.end - 2)
+    ring.rebuild("number", lambda numbers: numbers + 0.5)
+    assert ring.take("number", np.array([4, 5])).tolist() == [4.5, 5.5]
+
+
+@pytest.mark.parametrize(
+    "take", [lambda r: r.take("row", np.arange(2)), lambda r: r.take_field("row", "pair", np.arange(2))]
+)
+def test_a_take_is_a_copy(take):
+    ring = Ring(2, row=ROW)
+    ring.append(row=rows_of(np.arange(2)))
+    first, second = take(ring), take(ring)
+    first[:] = 0
+    np.testing.assert_array_equal(take(ring), second)
+    assert second[1] != first[1]

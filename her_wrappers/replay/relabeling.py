@@ -1,0 +1,147 @@
+"""Relabeling: what steps earn under goals that replace theirs, and whether they end the episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from her_wrappers.replay.batch import Batch
+from her_wrappers.replay.rewards import read_only, require_rewards, rewards_agree, warn_of_other_rewards
+from her_wrappers.replay.termination import Outcomes
+
+if TYPE_CHECKING:
+    from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.replay.infos import InfoLayout
+    from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout, Steps
+    from her_wrappers.replay.termination import Termination
+
+BatchFunction: TypeAlias = Callable[[Batch], Any]
+"""From transitions with the goals that they are to have to (B,) rewards."""
+
+CHECKED_EPISODES = 10
+"""So many first episodes are compared with the reward function."""
+
+
+class RewardRule(Protocol):
+    """A way to ask a user's function what steps earn under the goals that they have."""
+
+    def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
+        """Return (B,) float32 rewards, or raise ValueError where the function answers wrongly."""
+
+
+@dataclass(frozen=True)
+class GoalRewards:
+    """Rewards that are functions of goals, as ``compute_reward`` is."""
+
+    function: GoalFunction
+
+    def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
+        """Ask with the goals and infos."""
+        rewards = self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info)
+        return require_rewards("compute_reward", rewards, len(steps.records))
+
+
+@dataclass(frozen=True)
+class BatchRewards:
+    """Rewards that need the state or the action too."""
+
+    function: BatchFunction
+    layout: StepLayout
+
+    def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
+        """Ask with whole transitions."""
+        count = len(steps.records)
+        parts = {name: read_only(part) for name, part in self.layout.parts(steps).items()}
+        batch = Batch(**parts, relabeled=np.ones(count, np.bool_), index=steps.numbers)
+        return require_rewards("reward_fn", self.function(batch), count)
+
+
+class Relabeling:
+    """The functions of goals, asked for many steps at once.
+
+    Args:
+        layout: Of the steps.
+        infos: Of the infos that the functions get.
+        rewards: The rule for rewards.
+        termination: The rule for terminations.
+    """
+
+    def __init__(
+        self, layout: StepLayout, infos: InfoLayout, rewards: RewardRule, termination: Termination
+    ) -> None:
+        self._layout = layout
+        self._infos = infos
+        self._rewards = rewards
+        self._termination = termination
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what was learned from episodes."""
+        self._termination.forget()
+        self._episodes_to_check = CHECKED_EPISODES
+
+    def relabel(self, steps: Steps) -> None:
+        """Give steps the rewards and terminations of the desired goals that they have now.
+
+        Raises:
+            ValueError: A function answers wrongly.
+        """
+        outcomes = self._outcomes(steps)
+        rewards = self._rewards(steps, outcomes)
+        steps.records["reward"] = rewards
+        steps.records["terminated"] = self._termination.ends(outcomes._replace(reward=rewards))
+
+    def learn(self, episodes: EncodedEpisodes) -> None:
+        """Find out why new episodes ended, and compare the first ones with the reward function.
+
+        Raises:
+            ValueError: A function answers wrongly.
+        """
+        rows = self._studied(episodes)
+        if len(rows):
+            steps = episodes.take(rows)
+            outcomes = self._outcomes(steps)
+            other_reason = self._termination.learn(
+                outcomes,
+                earned=lambda: self._rewards(steps, outcomes),
+                if_reached=lambda: self._rewards_if_reached(steps),
+            )
+            episodes.records["other_reason"][episodes.state_of_step[rows]] = other_reason
+        if self._episodes_to_check:
+            self._compare(episodes)
+
+    def _studied(self, episodes: EncodedEpisodes) -> np.ndarray:
+        if self._termination.studies == "all steps":
+            return np.arange(len(episodes.state_of_step))
+        last = episodes.last_steps
+        terminated = episodes.records["terminated"][episodes.state_of_step[last]]
+        studied: np.ndarray = last[terminated & (self._termination.studies != "no steps")]
+        return studied
+
+    def _compare(self, episodes: EncodedEpisodes) -> None:
+        checked = min(self._episodes_to_check, len(episodes.last_steps))
+        steps = episodes.take(np.arange(episodes.last_steps[checked - 1] + 1))
+        recorded, computed = steps.records["reward"], self._rewards(steps, self._outcomes(steps))
+        agrees = rewards_agree(recorded, computed)
+        # Before the warning, which may be turned into an error: it is to come once.
+        self._episodes_to_check = self._episodes_to_check - checked if agrees else 0
+        if not agrees:
+            warn_of_other_rewards(recorded, computed, steps.numbers - steps.segments["first_index"])
+
+    def _outcomes(self, steps: Steps) -> Outcomes:
+        return Outcomes(
+            achieved_goal=read_only(self._layout.goals(steps.next_records["goal"])),
+            desired_goal=read_only(self._layout.goals(steps.segments["next_desired"])),
+            info=self._infos.rows(steps.infos, len(steps.records)),
+            reward=steps.records["reward"],
+            terminated=steps.records["terminated"],
+            other_reason=steps.records["other_reason"],
+        )
+
+    def _rewards_if_reached(self, steps: Steps) -> np.ndarray:
+        reached = steps._replace(segments=steps.segments.copy())
+        self._layout.set_goals(reached, steps.next_records["goal"])
+        return self._rewards(reached, self._outcomes(reached))

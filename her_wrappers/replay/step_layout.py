@@ -1,0 +1,273 @@
+"""StepLayout: how the episodes of an environment become records, and records the parts of a batch.
+
+An episode of T steps is T + 1 records, one a state: what was seen and achieved there, the action taken, and
+what it brought. No state is stored twice; the next observation of a step is the record behind it, and an
+observation that is the achieved goal, as images are, stands there once for both. What stays the same for many
+steps, the desired goals and the episode, is a segment, stored once for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.replay.layout import SpaceLayout
+from her_wrappers.trees import leaf_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from her_wrappers.recording.episodes import Episodes
+    from her_wrappers.replay.infos import InfoLayout
+    from her_wrappers.trees import Path, Tree
+
+GOALS = ("achieved_goal", "desired_goal")
+
+
+class Steps(NamedTuple):
+    """B steps copied out of episodes, as records whose fields are views.
+
+    Attributes:
+        numbers: (B,) their numbers.
+        records: (B,) their states, what was done there, and what it brought.
+        next_records: (B,) the states after.
+        segments: (B,) their desired goals, before and after, and their episodes.
+        infos: (B,) infos that came with them, where any are kept.
+    """
+
+    numbers: np.ndarray
+    records: np.ndarray
+    next_records: np.ndarray
+    segments: np.ndarray
+    infos: np.ndarray | None
+
+    def first(self, count: int) -> Steps:
+        """Return views of the first of them."""
+        infos = None if self.infos is None else self.infos[:count]
+        return Steps(
+            self.numbers[:count], self.records[:count], self.next_records[:count], self.segments[:count], infos
+        )
+
+
+class EncodedEpisodes(NamedTuple):
+    """n episodes with T steps in all, as they are stored.
+
+    Attributes:
+        records: (T + n,) states.
+        segments: (M,) what stays the same for many steps; episodes and indices are counted from 0.
+        segment_of_step: (T,) which of them each step belongs to.
+        state_of_step: (T,) which state it begins in.
+        last_steps: (n,) the last step of each episode.
+        infos: (T,) infos, where any are kept.
+    """
+
+    records: np.ndarray
+    segments: np.ndarray
+    segment_of_step: np.ndarray
+    state_of_step: np.ndarray
+    last_steps: np.ndarray
+    infos: np.ndarray | None
+
+    def take(self, steps: np.ndarray) -> Steps:
+        """Copy steps out, as from a storage."""
+        states = self.state_of_step.take(steps)
+        return Steps(
+            numbers=steps,
+            records=self.records.take(states),
+            next_records=self.records.take(states + 1),
+            segments=self.segments.take(self.segment_of_step.take(steps)),
+            infos=None if self.infos is None else self.infos.take(steps),
+        )
+
+
+class StepLayout:
+    """Records of states, and of segments.
+
+    Args:
+        observation_space: Dict with the goal keys, of one environment.
+        action_space: Actions of one environment.
+        infos: The infos to keep.
+
+    Attributes:
+        record: Dtype of a state.
+        segment: Dtype of a segment.
+        shared: Leaves of what is seen that are the achieved goal, and are stored as that alone.
+    """
+
+    def __init__(
+        self, observation_space: spaces.Dict, action_space: spaces.Space[Any], infos: InfoLayout
+    ) -> None:
+        seen = {key: part for key, part in observation_space.items() if key not in GOALS}
+        self._keys = list(observation_space)
+        self._seen = SpaceLayout("seen", spaces.Dict(seen))
+        self._action = SpaceLayout("action", action_space)
+        self._goal = SpaceLayout("goal", observation_space["achieved_goal"])
+        self._goal_dtype = np.dtype(self._goal.fields(), align=True)
+        self._sharable = _leaves_like_goal(self._seen, self._goal)
+        self._infos = infos
+        self.segment = np.dtype(
+            [
+                ("desired", self._goal_dtype),
+                ("next_desired", self._goal_dtype),
+                ("episode", np.int64),
+                ("first_index", np.int64),
+                ("length", np.int32),
+            ],
+            align=True,
+        )
+        self.share(set())
+
+    def share(self, leaves: set[Path]) -> None:
+        """Store these leaves as the achieved goal alone."""
+        self.shared = leaves
+        self.record = np.dtype(
+            [
+                *self._seen.fields(without=leaves),
+                ("goal", self._goal_dtype),
+                *self._action.fields(),
+                ("reward", np.float32),
+                *((flag, np.bool_) for flag in ("terminated", "truncated", "other_reason")),
+            ],
+            align=True,
+        )
+
+    def sharable_in(self, episodes: Episodes) -> set[Path]:
+        """Return the leaves that are the achieved goal throughout some episodes.
+
+        Raises:
+            ValueError: They lack the leaf or the goal.
+        """
+        if not self._sharable:
+            return set()
+        goals = leaf_at(episodes.observations, ("achieved_goal",), "observations", "in the episode")
+        seen = {
+            path: leaf_at(episodes.observations, path, "observations", "in the episode")
+            for path in self._sharable
+        }
+        return {path for path, leaf in seen.items() if np.array_equal(leaf, goals)}
+
+    def widened(self, records: np.ndarray, no_more: set[Path]) -> np.ndarray:
+        """Return records of before `share` in the dtype of after, with the leaves that were shared."""
+        wider = np.zeros(len(records), self.record)
+        for name in records.dtype.names or ():
+            wider[name] = records[name]
+        self._seen.write(wider, dict.fromkeys(no_more, self._goal.read(records["goal"])))
+        return wider
+
+    def encode(self, episodes: Episodes) -> EncodedEpisodes:
+        """Bring episodes into the form in which they are stored.
+
+        Raises:
+            ValueError: They lie outside the spaces, lack an info, or have a reward that is not finite.
+        """
+        steps, count = episodes.num_steps, len(episodes)
+        rewards = _as_rewards(episodes)
+        seen = self._seen.check(episodes.observations, steps + count, "observations")
+        actions = self._action.check(episodes.actions, steps, "actions", rounding=True)
+        achieved, desired = (self._check_goals(episodes, key) for key in GOALS)
+        infos = self._infos.encode(episodes.infos, steps) if self._infos.keys else None
+
+        state_of_step = np.arange(steps) + np.repeat(np.arange(count), episodes.lengths)
+        last_steps = episodes.ends[1:] - 1
+        last_states = state_of_step[last_steps]
+        segments, segment_of_step = self._encode_segments(episodes, desired, state_of_step)
+        # zeros, so that nothing of other memory is ever stored, and saved
+        records = np.zeros(steps + count, self.record)
+        self._seen.write(records, seen, without=self.shared)
+        self._goal.write(records["goal"], achieved)
+        self._action.write(records, actions, at=state_of_step)
+        records["reward"][state_of_step] = rewards
+        records["terminated"][last_states] = episodes.terminated
+        records["truncated"][last_states] = episodes.truncated
+        return EncodedEpisodes(records, segments, segment_of_step, state_of_step, last_steps, infos)
+
+    def goals(self, goals: np.ndarray) -> Tree:
+        """Return goals, which are parts of records, as a tree of views."""
+        return self._goal.read(goals)
+
+    def set_goals(self, steps: Steps, goals: np.ndarray) -> None:
+        """Give the first steps these goals, before and after."""
+        for name in goals.dtype.names or ():
+            values = goals[name]
+            for field in ("desired", "next_desired"):
+                steps.segments[field][name][: len(goals)] = values
+
+    def same_goals(self, goals: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Whether goals are the same as others, row by row, to the last bit."""
+        same = np.ones(len(goals), np.bool_)
+        for name in goals.dtype.names or ():
+            same &= (_as_bytes(goals[name]) == _as_bytes(others[name])).all(axis=1)
+        return same
+
+    def parts(self, steps: Steps) -> dict[str, Any]:
+        """Return steps as parts of a batch, in views; what is shared is copied."""
+        records = steps.records
+        return {
+            "observations": self._observations(records, steps.segments["desired"]),
+            "actions": self._action.read(records),
+            "rewards": records["reward"],
+            "next_observations": self._observations(steps.next_records, steps.segments["next_desired"]),
+            "terminations": records["terminated"],
+            "truncations": records["truncated"],
+        }
+
+    def _observations(self, records: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
+        achieved = self._goal.read(records["goal"])
+        observations: dict[str, Tree] = self._seen.read(
+            records, {path: achieved.copy() for path in self.shared}
+        )
+        observations["achieved_goal"] = achieved
+        observations["desired_goal"] = self._goal.read(desired)
+        return {key: observations[key] for key in self._keys}
+
+    def _check_goals(self, episodes: Episodes, key: str) -> dict[Path, np.ndarray]:
+        goals = leaf_at(episodes.observations, (key,), "observations", "in the episode")
+        return self._goal.check(goals, episodes.num_steps + len(episodes), f"observations/{key}")
+
+    def _encode_segments(
+        self, episodes: Episodes, desired: Mapping[Path, np.ndarray], state_of_step: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the segments, and which of them each step belongs to."""
+        other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
+        for leaf in desired.values():
+            rows = _as_bytes(leaf)
+            other_goal[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
+        begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
+        begins[episodes.ends[:-1]] = True
+        firsts = np.flatnonzero(begins)
+        segments = np.zeros(len(firsts), self.segment)
+        for field, ahead in (("desired", 0), ("next_desired", 1)):
+            states = state_of_step[firsts] + ahead
+            self._goal.write(segments[field], {path: leaf[states] for path, leaf in desired.items()})
+        episode = state_of_step[firsts] - firsts  # every episode has one state more than steps
+        segments["episode"] = episode
+        segments["first_index"] = episodes.ends[episode]
+        segments["length"] = episodes.lengths[episode]
+        return segments, np.cumsum(begins) - 1
+
+
+def _as_rewards(episodes: Episodes) -> np.ndarray:
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        rewards = np.asarray(episodes.rewards).astype(np.float32)
+    if not np.isfinite(rewards).all():
+        step = np.flatnonzero(~np.isfinite(rewards))[0]
+        episode = int(np.searchsorted(episodes.ends, step, side="right")) - 1
+        where = f"step {step - episodes.ends[episode]}" + f" of episode {episode}" * (len(episodes) > 1)
+        raise ValueError(f"rewards must be finite as float32, got {episodes.rewards[step]} at {where}")
+    return rewards
+
+
+def _as_bytes(leaf: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(leaf).reshape(len(leaf), -1).view(np.uint8)
+
+
+def _leaves_like_goal(seen: SpaceLayout, goal: SpaceLayout) -> list[Path]:
+    """Return the leaves that could be the achieved goal, from their shapes and dtypes."""
+    if list(goal.leaves) != [()]:
+        return []
+    like = goal.leaves[()]
+    return [
+        path for path, leaf in seen.leaves.items() if (leaf.shape, leaf.dtype) == (like.shape, like.dtype)
+    ]
