@@ -47,7 +47,11 @@ class Steps(NamedTuple):
         """Return views of the first of them."""
         infos = None if self.infos is None else self.infos[:count]
         return Steps(
-            self.numbers[:count], self.records[:count], self.next_records[:count], self.segments[:count], infos
+            self.numbers[:count],
+            self.records[:count],
+            self.next_records[:count],
+            self.segments[:count],
+            infos,
         )
 
 

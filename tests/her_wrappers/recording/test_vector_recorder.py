@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from her_wrappers import Episodes, VectorEpisodeRecorder
+import her_envs
+from her_wrappers import Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
 from tests.her_wrappers.recording.numbered import (
     DISABLED,
     NEXT_STEP,
@@ -51,13 +57,17 @@ LENGTHS = {
 }
 
 
+def actions_of(call, num_envs):
+    """Actions that name the call and the environment."""
+    return np.stack([np.full(num_envs, call), np.arange(num_envs)], axis=1).astype(np.float32)
+
+
 def drive(env, truth, calls):
-    """Step with actions that name the call and the environment; reset what ended where nobody else does."""
+    """Step, and reset what ended where nobody else does."""
     env.reset()
     truth.reset()
     for call in range(calls):
-        actions = np.stack([np.full(env.num_envs, call), np.arange(env.num_envs)], axis=1).astype(np.float32)
-        _, _, terminations, truncations, _ = env.step(actions)
+        _, _, terminations, truncations, _ = env.step(actions_of(call, env.num_envs))
         ended = truth.step()
         if truth.mode is not SAME_STEP:
             np.testing.assert_array_equal(terminations | truncations, ended)
@@ -90,3 +100,126 @@ def test_episodes_are_what_really_happened(kind, mode, lengths):
         assert steps == 25 * num_envs
     if len(lengths) == 1:
         assert all(len(batch) == num_envs for batch in batches), "those that end together come together"
+
+
+@settings(deadline=None)
+@given(
+    kind=st.sampled_from(["sync", "native", "native with final arrays", "native with its own arrays"]),
+    mode=st.sampled_from([NEXT_STEP, SAME_STEP, DISABLED]),
+    lengths=st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=4), min_size=1, max_size=4),
+    limit=st.none() | st.integers(1, 12),
+    resets=st.dictionaries(st.integers(0, 40), st.none() | st.lists(st.booleans(), min_size=4, max_size=4)),
+)
+def test_resets_in_mid_episode_and_limits_lose_and_invent_nothing(kind, mode, lengths, limit, resets):
+    truth, episodes = Truth(4, lengths, mode, limit), []
+    env = VectorEpisodeRecorder(
+        KINDS[kind](4, lengths, mode), episodes.append, info_keys=["place"], max_episode_steps=limit
+    )
+    env.reset()
+    truth.reset()
+    for call in range(40):
+        env.step(actions_of(call, 4))
+        ended = truth.step()
+        mask = np.array(resets.get(call) or [False] * 4) | (ended & (mode is DISABLED))
+        if call in resets and resets[call] is None:
+            env.reset()
+            truth.reset()
+        elif mask.any():
+            env.reset(options={"reset_mask": mask.copy()})
+            truth.reset(mask)
+    env.close()
+    truth.close()
+    assert_is_what_happened(episodes, truth, ["place"])
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED], ids=lambda mode: mode.value)
+def test_room_is_made_for_episodes_of_any_length(mode):
+    lengths = [[300], [7], [64, 65, 130]]
+    truth, episodes = Truth(3, lengths, mode), []
+    env = VectorEpisodeRecorder(KINDS["native"](3, lengths, mode), episodes.append, info_keys=INFO_KEYS)
+    drive(env, truth, 700)
+    env.close()
+    truth.close()
+    assert_is_what_happened(episodes, truth, INFO_KEYS)
+
+
+def test_an_explicit_reset_that_gymnasium_forgets_invents_no_transition():
+    """Without shared memory, AsyncVectorEnv resets once more what had just ended when it was reset."""
+    episodes = []
+    env = VectorEpisodeRecorder(KINDS["async by pipe"](2, [[2], [9]], NEXT_STEP), episodes.append)
+    env.reset()
+    env.step(actions_of(1, 2))
+    env.step(actions_of(2, 2))
+    env.reset()
+    for call in (3, 4, 5, 6):
+        env.step(actions_of(call, 2))
+    env.close()
+    happened = sorted(
+        (*episode.observations["place"][0], *episode.observations["place"][-1, 1:], *episode.rewards)
+        for episode in episodes
+    )
+    second = [each for each in happened if each[:2] != (0, 1)]
+    assert second[0] == (0, 0, 0, 0, 2, 1, 2)
+    # Whether episode 1 of environment 0 took place or was reset at once depends on Gymnasium's version.
+    assert all(len(rewards) == last - first for _, _, first, _, last, *rewards in happened)
+    assert all(number == again for _, number, _, again, *_ in happened)
+    assert happened[-2:] == [(1, 0, 0, 0, 2, 1, 2), (1, 1, 0, 1, 4, 3, 4, 5, 6)]
+
+
+class OwnArrays(gym.Env):
+    """Uses one array for all its observations."""
+
+    observation_space = gym.spaces.Box(0, np.inf, (1,), np.float64)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self):
+        self.count = np.zeros(1)
+
+    def reset(self, *, seed=None, options=None):
+        self.count[:] = 0
+        return self.count, {}
+
+    def step(self, action):
+        self.count += 1
+        return self.count, 0.0, bool(self.count[0] == 2), False, {}
+
+
+def test_last_observations_that_were_overwritten_are_warned_of_once():
+    env = VectorEpisodeRecorder(SyncVectorEnv([OwnArrays] * 2, autoreset_mode=SAME_STEP))
+    env.reset()
+    env.step(np.zeros(2, int))
+    env.step(np.zeros(2, int))
+    env.step(np.zeros(2, int))
+    with pytest.warns(UserWarning, match="first 4 final_obs equal the first.*CopyObservation") as caught:
+        env.step(np.zeros(2, int))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            env.step(np.zeros(2, int))
+
+
+def test_the_buffer_takes_what_native_environments_do():
+    envs = gym.make_vec("her_envs/Counting-v0", num_envs=64, length=5)
+    buffer = HindsightReplayBuffer.for_env(envs, seed=0)
+    recorder = VectorEpisodeRecorder(envs, buffer.add_episode)
+    recorder.reset(seed=0)
+    steps, ended = 0, np.zeros(64, bool)
+    for _ in range(60):
+        steps += 64 - ended.sum()
+        _, _, ended, _, _ = recorder.step(np.zeros(64, int))
+    recorder.close()
+    assert isinstance(envs, her_envs.TaskVectorEnv)
+    batch = buffer.sample(1000)
+    counts = batch.next_observations["achieved_goal"] - batch.observations["achieved_goal"]
+    np.testing.assert_array_equal(counts, np.tile([0, 1], (1000, 1)))
+    assert len(buffer) == steps
+
+
+def test_episodes_keep_memory_of_their_own():
+    episodes = []
+    env = VectorEpisodeRecorder(KINDS["native"](2, [[3]], NEXT_STEP), episodes.append)
+    drive(env, Truth(2, [[3]], NEXT_STEP), 3)
+    kept = episodes[0].observations["place"].copy()
+    drive(env, Truth(2, [[3]], NEXT_STEP), 20)
+    np.testing.assert_array_equal(episodes[0].observations["place"], kept)
