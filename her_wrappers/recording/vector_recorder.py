@@ -207,7 +207,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         idle = ~(self._timeline.is_open | self._ended)
         if idle.any():
             raise ResetNeeded(
-                f"no episode is being recorded in environments {np.flatnonzero(idle).tolist()}; "
+                f"no episode is being recorded in environment {idle.argmax()} and {idle.sum() - 1} others; "
                 "call reset() before step(), or reset(options={'reset_mask': ...}) for those that ended"
             )
 
