@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
+    from her_wrappers.replay.goal_sources import GoalSources
     from her_wrappers.trees import Tree
 
 
-@dataclass(frozen=True, eq=False)
-class Provenance:
+class Provenance(NamedTuple):
     """Where the rows of a batch come from.
 
     Attributes:
-        index: (B,) numbers of the transitions.
-        t: (B,) their steps within their episodes.
-        ahead: (B,) how many transitions ahead the goal was achieved, 0 for original rows.
+        sources: Of the goals.
         names: Names of the strategies, and of what is not relabeled.
-        ends: Row at which each strategy ends.
+        rows: Of each strategy, the first from row 0 on.
     """
 
-    index: np.ndarray
-    t: np.ndarray
-    ahead: np.ndarray
+    sources: GoalSources
     names: tuple[str, ...]
-    ends: tuple[int, ...]
+    rows: Sequence[slice]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +68,19 @@ class Batch:
     @property
     def episode(self) -> np.ndarray:
         """Index of the first transition of each row's episode, (B,) int64: a number for the episode."""
-        first: np.ndarray = self._from().index - self._from().t
-        return first
+        return self._from().sources.first_index.copy()
 
     @property
     def goal_index(self) -> np.ndarray:
         """Index of the transition that achieved each row's new goal, (B,) int64; -1 for original rows."""
-        source = self._from()
-        sources: np.ndarray = source.index + source.ahead - 1
-        sources[(0, *source.ends)[-1] :] = -1
-        return sources
+        return self._from().sources.goal_index
 
     @property
     def strategy(self) -> np.ndarray:
         """Name of the strategy that chose each row's goal, (B,) str; ``"original"`` where none did."""
-        source = self._from()
-        return np.repeat(np.array(source.names), np.diff([0, *source.ends, len(source.index)]))
+        provenance = self._from()
+        ends = [rows.stop for rows in provenance.rows]
+        return np.repeat(np.array(provenance.names), np.diff([0, *ends, len(self)]))
 
     def _from(self) -> Provenance:
         if self.provenance is None:

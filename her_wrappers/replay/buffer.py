@@ -14,7 +14,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.staging import StagingArea, as_reward
 from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.goal_selection import draw_below
+from her_wrappers.replay.goal_sources import choose_sources
 from her_wrappers.replay.infos import InfoFormat, InfoLayout
 from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
 from her_wrappers.replay.shares import Shares
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
-    from her_wrappers.replay.goal_selection import Strategy
     from her_wrappers.replay.relabeling import BatchFunction, RewardRule
     from her_wrappers.replay.shares import Choice
-    from her_wrappers.replay.step_layout import Steps
     from her_wrappers.replay.termination import TerminationMode
     from her_wrappers.trees import Tree
 
@@ -311,22 +309,22 @@ class HindsightReplayBuffer:
                     "cannot sample before an episode is complete; add until can_sample "
                     "(only terminated or truncated episodes count)"
                 )
-            index = self._draw_index(batch_size)
-            ends = self._shares.draw_ends(batch_size, self._rng)
-            steps, states = self._storage.take(index)
-            t = index - steps.segments["first_index"]
-            ahead = np.zeros(batch_size, np.int64)
-            count = ends[-1] if ends else 0
+            storage, rng = self._storage, self._rng
+            steps = storage.take(storage.draw(batch_size, rng))
+            rows = self._shares.draw(batch_size, rng)
+            sources = choose_sources(
+                storage, steps, self._shares.parts, rows, rng, skip_trivial=self._skip_trivial
+            )
+            count = len(sources.sources)
             if count and self._relabeling is not None:
-                self._select_goals(steps, states, t, ends, ahead)
-                self._relabeling.relabel(steps.first(count))
+                self._relabeling.relabel(steps, storage.achieved_goals(sources.sources))
             relabeled = np.zeros(batch_size, np.bool_)
             relabeled[:count] = True
             return Batch(
                 **self._layout.parts(steps),
                 relabeled=relabeled,
-                index=index,
-                provenance=Provenance(index, t, ahead, self._shares.names, tuple(ends)),
+                index=steps.numbers,
+                provenance=Provenance(sources, self._shares.names, rows),
             )
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
@@ -376,47 +374,6 @@ class HindsightReplayBuffer:
         """Take over a state, with a new lock."""
         self.__dict__.update(state)
         self._lock = threading.RLock()
-
-    def _draw_index(self, count: int) -> np.ndarray:
-        return self._storage.first_index + draw_below(len(self), count, self._rng)
-
-    def _select_goals(
-        self, steps: Steps, states: np.ndarray, t: np.ndarray, ends: list[int], ahead: np.ndarray
-    ) -> None:
-        """Give the first steps, up to the last of ``ends``, goals from hindsight.
-
-        Args:
-            steps: (B,) the batch; its goals are changed.
-            states: (B,) numbers of the states in which they begin.
-            t: (B,) steps within their episodes.
-            ends: Row at which each part of the batch ends.
-            ahead: (B,) is told how many transitions ahead of each step's own state its goal was achieved.
-        """
-        storage, length = self._storage, steps.segments["length"]
-        sources = np.empty(ends[-1], np.int64)
-
-        def choose(select: Strategy | None, rows: slice | np.ndarray) -> None:
-            if select is None:
-                chosen = self._draw_index(len(sources[rows]))
-                ahead[rows] = chosen - steps.numbers[rows] + 1
-                sources[rows] = storage.states_after(chosen)
-            else:
-                ahead[rows] = select(t[rows], length[rows], self._rng) - t[rows]
-                sources[rows] = states[rows] + ahead[rows]
-
-        parts = [
-            (part.select, slice(begin, end))
-            for part, begin, end in zip(self._shares.parts, [0, *ends], ends, strict=False)
-        ]
-        for select, rows in parts:
-            choose(select, rows)
-        if self._skip_trivial:
-            trivial = self._layout.same_goals(
-                storage.achieved_goals(sources), steps.records["goal"][: len(sources)]
-            )
-            for select, rows in parts:
-                choose(select, rows.start + np.flatnonzero(trivial[rows]))
-        self._layout.set_goals(steps, storage.achieved_goals(sources))
 
     def _open(self, obs: Mapping[str, Tree], length: int) -> None:
         """Begin an episode with ``obs``, or see that it follows on the open one.

@@ -132,4 +132,5 @@ def draw_below(bound: Ints | int, count: int, rng: np.random.Generator) -> Ints:
 
     The product stays below the bound: the largest double under 1 times n rounds to a double under n.
     """
-    return (rng.random(count) * bound).astype(np.int64)
+    draws = rng.random(count)
+    return np.multiply(draws, bound, out=draws).astype(np.int64)

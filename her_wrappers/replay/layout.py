@@ -90,10 +90,10 @@ class SpaceLayout:
 
     def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""
-        if not elsewhere and self._top_level is not None:
-            return {key: records[field] for key, field in self._top_level}
         if self._alone is not None:
             return records[self._alone]
+        if not elsewhere and self._top_level is not None:
+            return {key: records[field] for key, field in self._top_level}
         elsewhere = elsewhere or {}
         leaves = {
             path: elsewhere[path] if path in elsewhere else records[field]

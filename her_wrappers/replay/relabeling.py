@@ -83,13 +83,15 @@ class Relabeling:
         self._termination.forget()
         self._episodes_to_check = CHECKED_EPISODES
 
-    def relabel(self, steps: Steps) -> None:
-        """Give steps the rewards and terminations of the desired goals that they have now.
+    def relabel(self, steps: Steps, goals: np.ndarray) -> None:
+        """Give the first steps these goals, and the rewards and terminations that go with them.
 
         Raises:
             ValueError: A function answers wrongly.
         """
-        outcomes = self._outcomes(steps)
+        self._layout.set_goals(steps, goals)
+        steps = steps.first(len(goals))
+        outcomes = self._outcomes(steps, goals)
         rewards = self._rewards(steps, outcomes)
         steps.records["reward"] = rewards
         steps.records["terminated"] = self._termination.ends(outcomes._replace(reward=rewards))
@@ -103,7 +105,7 @@ class Relabeling:
         rows = self._studied(episodes)
         if len(rows):
             steps = episodes.take(rows)
-            outcomes = self._outcomes(steps)
+            outcomes = self._outcomes(steps, steps.segments["desired"][:, 1])
             other_reason = self._termination.learn(
                 outcomes,
                 earned=lambda: self._rewards(steps, outcomes),
@@ -124,17 +126,18 @@ class Relabeling:
     def _compare(self, episodes: EncodedEpisodes) -> None:
         checked = min(self._episodes_to_check, len(episodes.last_steps))
         steps = episodes.take(np.arange(episodes.last_steps[checked - 1] + 1))
-        recorded, computed = steps.records["reward"], self._rewards(steps, self._outcomes(steps))
+        outcomes = self._outcomes(steps, steps.segments["desired"][:, 1])
+        recorded, computed = steps.records["reward"], self._rewards(steps, outcomes)
         agrees = rewards_agree(recorded, computed)
         # Before the warning, which may be turned into an error: it is to come once.
         self._episodes_to_check = self._episodes_to_check - checked if agrees else 0
         if not agrees:
             warn_of_other_rewards(recorded, computed, steps.numbers - steps.segments["first_index"])
 
-    def _outcomes(self, steps: Steps) -> Outcomes:
+    def _outcomes(self, steps: Steps, goals: np.ndarray) -> Outcomes:
         return Outcomes(
             achieved_goal=read_only(self._layout.goals(steps.next_records["goal"])),
-            desired_goal=read_only(self._layout.goals(steps.segments["next_desired"])),
+            desired_goal=read_only(self._layout.goals(goals)),
             info=self._infos.rows(steps.infos, len(steps.records)),
             reward=steps.records["reward"],
             terminated=steps.records["terminated"],
@@ -143,5 +146,6 @@ class Relabeling:
 
     def _rewards_if_reached(self, steps: Steps) -> np.ndarray:
         reached = steps._replace(segments=steps.segments.copy())
-        self._layout.set_goals(reached, steps.next_records["goal"])
-        return self._rewards(reached, self._outcomes(reached))
+        goals = steps.next_records["goal"]
+        self._layout.set_goals(reached, goals)
+        return self._rewards(reached, self._outcomes(reached, goals))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -87,7 +88,7 @@ class Shares:
         strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(strategies.values()) if strategies else 0.0
         self.parts = [_make_part(key, share * scale) for key, share in strategies.items() if total]
-        self._ends = np.cumsum([part.share for part in self.parts])
+        self._ends = np.cumsum([part.share for part in self.parts]).tolist()
 
     @property
     def relabels(self) -> bool:
@@ -99,13 +100,15 @@ class Shares:
         """Names of the parts, and of what they leave."""
         return (*(part.name for part in self.parts), ORIGINAL)
 
-    def draw_ends(self, batch_size: int, rng: np.random.Generator) -> list[int]:
-        """Draw where the parts of a batch end, the first beginning at 0.
+    def draw(self, batch_size: int, rng: np.random.Generator) -> list[slice]:
+        """Draw the rows of a batch that each part gets, the first from row 0 on.
 
         One number for all ends makes the size of each part exact in expectation, and off by less than one.
         """
-        ends = batch_size * self._ends + rng.random()
-        return [min(int(end), batch_size) for end in ends.tolist()]  # the sum may round up
+        u = rng.random()
+        # The sum may round up.
+        ends = [min(int(batch_size * end + u), batch_size) for end in self._ends]
+        return [slice(begin, end) for begin, end in pairwise((0, *ends))]
 
 
 def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:

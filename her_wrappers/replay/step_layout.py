@@ -31,6 +31,7 @@ class Steps(NamedTuple):
 
     Attributes:
         numbers: (B,) their numbers.
+        states: (B,) positions of the states they begin in; later states of an episode stand as much further.
         records: (B,) their states, what was done there, and what it brought.
         next_records: (B,) the states after.
         segments: (B,) their desired goals, before and after, and their episodes.
@@ -38,6 +39,7 @@ class Steps(NamedTuple):
     """
 
     numbers: np.ndarray
+    states: np.ndarray
     records: np.ndarray
     next_records: np.ndarray
     segments: np.ndarray
@@ -48,6 +50,7 @@ class Steps(NamedTuple):
         infos = None if self.infos is None else self.infos[:count]
         return Steps(
             self.numbers[:count],
+            self.states[:count],
             self.records[:count],
             self.next_records[:count],
             self.segments[:count],
@@ -79,6 +82,7 @@ class EncodedEpisodes(NamedTuple):
         states = self.state_of_step.take(steps)
         return Steps(
             numbers=steps,
+            states=states,
             records=self.records.take(states),
             next_records=self.records.take(states + 1),
             segments=self.segments.take(self.segment_of_step.take(steps)),
@@ -113,8 +117,7 @@ class StepLayout:
         self._infos = infos
         self.segment = np.dtype(
             [
-                ("desired", self._goal_dtype),
-                ("next_desired", self._goal_dtype),
+                ("desired", self._goal_dtype, 2),  # before a step, and after it
                 ("episode", np.int64),
                 ("first_index", np.int64),
                 ("length", np.int32),
@@ -191,28 +194,21 @@ class StepLayout:
         """Return goals, which are parts of records, as a tree of views."""
         return self._goal.read(goals)
 
-    def set_goals(self, steps: Steps, goals: np.ndarray) -> None:
+    @staticmethod
+    def set_goals(steps: Steps, goals: np.ndarray) -> None:
         """Give the first steps these goals, before and after."""
+        desired = steps.segments["desired"]
         for name in goals.dtype.names or ():
-            values = goals[name]
-            for field in ("desired", "next_desired"):
-                steps.segments[field][name][: len(goals)] = values
-
-    def same_goals(self, goals: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Whether goals are the same as others, row by row, to the last bit."""
-        same = np.ones(len(goals), np.bool_)
-        for name in goals.dtype.names or ():
-            same &= (_as_bytes(goals[name]) == _as_bytes(others[name])).all(axis=1)
-        return same
+            desired[name][: len(goals)] = goals[name][:, None]
 
     def parts(self, steps: Steps) -> dict[str, Any]:
         """Return steps as parts of a batch, in views; what is shared is copied."""
-        records = steps.records
+        records, desired = steps.records, steps.segments["desired"]
         return {
-            "observations": self._observations(records, steps.segments["desired"]),
+            "observations": self._observations(records, desired[:, 0]),
             "actions": self._action.read(records),
             "rewards": records["reward"],
-            "next_observations": self._observations(steps.next_records, steps.segments["next_desired"]),
+            "next_observations": self._observations(steps.next_records, desired[:, 1]),
             "terminations": records["terminated"],
             "truncations": records["truncated"],
         }
@@ -242,14 +238,21 @@ class StepLayout:
         begins[episodes.ends[:-1]] = True
         firsts = np.flatnonzero(begins)
         segments = np.zeros(len(firsts), self.segment)
-        for field, ahead in (("desired", 0), ("next_desired", 1)):
-            states = state_of_step[firsts] + ahead
-            self._goal.write(segments[field], {path: leaf[states] for path, leaf in desired.items()})
+        states = state_of_step[firsts][:, None] + [0, 1]
+        self._goal.write(segments["desired"], {path: leaf[states] for path, leaf in desired.items()})
         episode = state_of_step[firsts] - firsts  # every episode has one state more than steps
         segments["episode"] = episode
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
         return segments, np.cumsum(begins) - 1
+
+
+def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Whether goals, which are parts of records, are the same as others, row by row, to the last bit."""
+    same = np.ones(len(goals), np.bool_)
+    for name in goals.dtype.names or ():
+        same &= (_as_bytes(goals[name]) == _as_bytes(others[name])).all(axis=1)
+    return same
 
 
 def _as_rewards(episodes: Episodes) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
 from her_wrappers.replay.step_layout import Steps
 
@@ -39,6 +40,7 @@ class EpisodeStorage:
         self._layout = layout
         self._buffer_size = buffer_size
         self._infos = infos
+        self._place = np.int32 if buffer_size < 2**31 else np.int64
         self._episode_end = 0
         self._begin(0)
 
@@ -50,7 +52,7 @@ class EpisodeStorage:
         self._first_episode = self._episode_end
         self._layout.share(set())
         self._allocate_states(first_index + self._first_episode)
-        self._steps = Ring(self._buffer_size, first_index, segment=np.uint32)
+        self._steps = Ring(self._buffer_size, first_index, segment=self._place)
         self._segments = Ring(FIRST_SEGMENTS, segment=self._layout.segment)
 
     @property
@@ -88,39 +90,36 @@ class EpisodeStorage:
         self._make_room(len(episodes.records), len(episodes.segments))
         episodes.segments["episode"] += self._episode_end
         episodes.segments["first_index"] += self._steps.end
-        columns = {"segment": (self._segments.end + episodes.segment_of_step).astype(np.uint32)}
+        segments = self._segments.places(self._segments.end + episodes.segment_of_step)
+        columns = {"segment": segments.astype(self._place)}
         if episodes.infos is not None:
             if not self.num_steps:
                 self._infos.dtype = episodes.infos.dtype
-                self._steps.add_column("info", episodes.infos.dtype)
+                self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
             columns["info"] = episodes.infos
         self._steps.append(**columns)
         self._segments.append(segment=episodes.segments)
         self._states.append(record=episodes.records)
         self._episode_end += len(episodes.last_steps)
 
-    def take(self, index: np.ndarray) -> tuple[Steps, np.ndarray]:
-        """Copy steps out.
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw numbers of steps uniformly, with replacement."""
+        return self._steps.first + draw_below(self.num_steps, count, rng)
 
-        Args:
-            index: (B,) their numbers.
-
-        Returns:
-            The steps, and (B,) the numbers of the states they begin in.
-        """
+    def take(self, index: np.ndarray) -> Steps:
+        """Copy the steps with these numbers out."""
         segments = self._segments_of(index)
-        states = index + segments["episode"]
+        states = self._states.positions(index + segments["episode"])
         records = self._states.take("record", states)
-        infos = self._steps.take("info", index) if self._infos.keys else None
-        return Steps(index, records, self._states.take("record", states + 1), segments, infos), states
+        infos = self._steps.take("info", self._steps.positions(index)) if self._infos.keys else None
+        return Steps(index, states, records, self._states.take("record", states + 1), segments, infos)
 
     def states_after(self, index: np.ndarray) -> np.ndarray:
-        """Return the numbers of the states that steps led to."""
-        states: np.ndarray = index + 1 + self._segments_of(index)["episode"]
-        return states
+        """Return the positions of the states that steps led to."""
+        return self._states.positions(index + 1 + self._segments_of(index)["episode"])
 
     def achieved_goals(self, states: np.ndarray) -> np.ndarray:
-        """Return the goals achieved in states."""
+        """Return the goals achieved in the states at these positions."""
         return self._states.take_field("record", "goal", states)
 
     def verify(self) -> None:
@@ -130,8 +129,9 @@ class EpisodeStorage:
             RuntimeError: They do not.
         """
         index = np.arange(self._steps.first, self._steps.end)
-        numbers = self._numbers_of_segments(index)
-        segments = self._segments.take("segment", numbers.clip(self._segments.first, self._segments.end - 1))
+        places = self._steps.take_range("segment", self._steps.first, self._steps.end)
+        numbers = self._segments.numbers(places)
+        segments = self._segments.column("segment")[self._segments.places(numbers)]
         t = index - segments["first_index"]
         lengths = segments["length"][t == 0]
         episodes = np.repeat(np.arange(len(lengths)), lengths.clip(0, self._buffer_size))
@@ -152,14 +152,8 @@ class EpisodeStorage:
             if not agrees:
                 raise RuntimeError(f"the buffer is corrupted: {what} of its episodes do not agree")
 
-    def _numbers_of_segments(self, index: np.ndarray) -> np.ndarray:
-        # The table has their last 32 bits, which is enough to tell those in the ring apart.
-        first = self._segments.first
-        beyond = self._steps.take("segment", index) - np.uint32(first % 2**32)
-        return np.add(beyond, first, dtype=np.int64)
-
     def _segments_of(self, index: np.ndarray) -> np.ndarray:
-        return self._segments.take("segment", self._numbers_of_segments(index))
+        return self._segments.take("segment", self._steps.take("segment", self._steps.positions(index)))
 
     def _share(self, sharable: set[Path]) -> None:
         """Store the leaves that are the achieved goal in all episodes, the new ones too, no second time."""
@@ -171,7 +165,7 @@ class EpisodeStorage:
         elif not layout.shared <= sharable:
             no_more = layout.shared - sharable
             layout.share(layout.shared & sharable)
-            self._states.rebuild("record", lambda records: layout.widened(records, no_more))
+            self._states.set_column("record", layout.widened(self._states.column("record"), no_more))
 
     def _allocate_states(self, first: int) -> None:
         """Allocate records for ``buffer_size`` steps of episodes of 32 steps or more.
@@ -195,12 +189,14 @@ class EpisodeStorage:
             return
         last = self._segments_of(np.array([index - 1]))[0]
         end = int(last["first_index"]) + int(last["length"])
+        first_segment = self._segments.end
+        if end < self._steps.end:
+            places = self._steps.take_range("segment", end, end + 1)
+            first_segment = int(self._segments.numbers(places)[0])
         self._first_episode = int(last["episode"]) + 1
-        left = end < self._steps.end
-        first_segment = self._numbers_of_segments(np.array([end]))[0] if left else self._segments.end
         self._steps.drop_before(end)
         self._states.drop_before(end + self._first_episode)
-        self._segments.drop_before(int(first_segment))
+        self._segments.drop_before(first_segment)
 
     def _make_room(self, num_states: int, num_segments: int) -> None:
         """Grow the rings that are too small."""
@@ -211,4 +207,10 @@ class EpisodeStorage:
             self._states.grow(min(room, 2 * self._buffer_size))
         needed = len(self._segments) + num_segments
         if needed > self._segments.capacity:
-            self._segments.grow(max(needed, 2 * self._segments.capacity))
+            self._grow_segments(max(needed, 2 * self._segments.capacity))
+
+    def _grow_segments(self, capacity: int) -> None:
+        table, steps = self._steps.column("segment"), np.arange(self._steps.first, self._steps.end)
+        numbers = self._segments.numbers(table[self._steps.places(steps)])
+        self._segments.grow(capacity)
+        table[self._steps.places(steps)] = self._segments.places(numbers)

@@ -317,12 +317,12 @@ def test_verify_finds_memory_that_was_overwritten():
     for field, by in (("length", 1), ("length", -1), ("first_index", 2), ("episode", 1)):
         buffer = filled()
         buffer.verify()
-        buffer._storage._segments._columns["segment"][field][1] += by
+        buffer._storage._segments.column("segment")[field][1] += by
         with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
             buffer.verify()
-    for step, segment in ((3, 2), (0, 1), (11, 2**32 - 1)):
+    for step, segment in ((3, 2), (0, 1), (11, 63)):
         buffer = filled()
-        buffer._storage._steps._columns["segment"][step] = segment
+        buffer._storage._steps.column("segment")[step] = segment
         with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
             buffer.verify()
     counting_buffer().verify()

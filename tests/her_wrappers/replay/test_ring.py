@@ -42,10 +42,14 @@ def test_a_ring_is_a_queue_whose_rows_keep_their_numbers(capacity, first, steps)
         assert len(ring) == len(expected)
         numbers = np.arange(ring.first, ring.end)
         assert numbers.tolist() == expected
-        assert ring.take("number", numbers).tolist() == expected
-        np.testing.assert_array_equal(ring.take("row", numbers), rows_of(numbers))
-        backwards = numbers[::-1]
-        np.testing.assert_array_equal(ring.take_field("row", "pair", backwards), rows_of(backwards)["pair"])
+        assert ring.take_range("number", ring.first, ring.end).tolist() == expected
+        np.testing.assert_array_equal(ring.take("row", ring.positions(numbers)), rows_of(numbers))
+        np.testing.assert_array_equal(ring.take("row", ring.places(numbers)), rows_of(numbers))
+        np.testing.assert_array_equal(ring.numbers(ring.places(numbers)), numbers)
+        if len(numbers):
+            in_a_row = ring.positions(numbers[:1]) + np.arange(len(numbers))
+            pairs = ring.take_field("row", "pair", in_a_row[::-1])
+            np.testing.assert_array_equal(pairs, rows_of(numbers[::-1])["pair"])
 
 
 def test_rebuilding_a_column_keeps_its_rows_in_place():
@@ -53,8 +57,8 @@ def test_rebuilding_a_column_keeps_its_rows_in_place():
     for count in (3, 3):
         ring.append(number=np.arange(ring.end, ring.end + count))
         ring.drop_before(ring.end - 2)
-    ring.rebuild("number", lambda numbers: numbers + 0.5)
-    assert ring.take("number", np.array([4, 5])).tolist() == [4.5, 5.5]
+    ring.set_column("number", ring.column("number") + 0.5)
+    assert ring.take_range("number", 4, 6).tolist() == [4.5, 5.5]
 
 
 @pytest.mark.parametrize(
