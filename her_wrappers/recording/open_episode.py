@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.leaves import Leaves
@@ -165,12 +166,12 @@ class _Rows:
 
     def __init__(self, leaves: Leaves) -> None:
         self.leaves = leaves
-        self._columns: list[tuple[str | None, np.dtype[Any], tuple[int, ...], Leaf, bytearray]] = []
+        self._columns: list[tuple[str | None, tuple[Any, ...], Leaf, bytearray]] = []
         self.clear()
 
     def clear(self) -> None:
         """Begin anew, in new memory: a finished episode keeps the old."""
-        self._columns = [(leaf.key, leaf.dtype, leaf.shape, leaf, bytearray()) for leaf in self.leaves]
+        self._columns = [(leaf.key, (leaf.dtype, leaf.shape), leaf, bytearray()) for leaf in self.leaves]
 
     def append(self, t: int, tree: Tree, *, rounding: bool = False) -> None:
         """Copy a tree to row ``t``, which is the next one.
@@ -179,13 +180,12 @@ class _Rows:
             ValueError: A leaf is missing, or does not fit its space; no row is added.
         """
         try:
-            for key, dtype, shape, leaf, column in self._columns:
+            for key, look, leaf, column in self._columns:
                 try:
                     value = tree if key is None else tree[key]
                 except (KeyError, IndexError, TypeError):
                     value = None
-                # What is so needs no conversion; the cheapest questions that tell.
-                if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+                if type(value) is not ndarray or (value.dtype, value.shape) != look:
                     value = leaf.check(leaf.find(tree, f"at step {t}"), f"at step {t}", rounding=rounding)
                 try:
                     column.extend(value)

@@ -117,8 +117,8 @@ FAULTS = [
     ),
     (
         put(4, np.array([1, "b", 2], dtype=object), "odd"),
-        "info 'odd' must be of one shape and kind in all environments, got numbers of shape () and strings of "
-        "shape () at step 0 of environment 1",
+        "info 'odd' must be of one shape and kind in all environments, got numbers of shape () and strings "
+        "of shape () at step 0 of environment 1",
     ),
     (
         put(4, [{}, {}, {}]),
