@@ -5,7 +5,7 @@ ARGS ?=
 bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test slow real-envs lint types format clean
+.PHONY: demo test slow real-envs bench-replay peer-facts lint types format clean
 
 demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -19,6 +19,12 @@ slow: $(VENV)/installed-test  ## The tests marked slow.
 real-envs: $(VENV)-real/installed  ## The checker on other people's environments, in an environment of its own.
 	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)
 
+bench-replay: $(VENV)-peers/installed  ## The replay buffer against other libraries', in an environment of its own.
+	$(VENV)-peers/bin/python -m benchmarks.replay $(ARGS)
+
+peer-facts: $(VENV)-peers/installed  ## What docs/comparison.md says of other libraries' buffers.
+	$(VENV)-peers/bin/python -m pytest tests/peers $(ARGS)
+
 lint: $(VENV)/installed-test
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
@@ -31,7 +37,7 @@ format: $(VENV)/installed-test
 	$(bin)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(VENV)-real build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-real $(VENV)-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
 	@echo "installing her-toolkit[$*] into $(VENV) (a minute or two)"
@@ -45,6 +51,13 @@ $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requireme
 		--requirement tests/real_envs/requirements.txt pytest --editable ".[torch]"
 	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # beside pygame-ce it breaks both
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --force-reinstall --no-deps pygame-ce
+	@touch $@
+
+$(VENV)-peers/installed: pyproject.toml benchmarks/requirements-replay.txt
+	@echo "installing other libraries into $(VENV)-peers (some minutes)"
+	$(PYTHON) -m venv $(VENV)-peers
+	$(VENV)-peers/bin/python -m pip install --disable-pip-version-check --quiet \
+		--requirement benchmarks/requirements-replay.txt --editable .
 	@touch $@
 
 $(bin)/python:

@@ -10,11 +10,8 @@ import numpy as np
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
 
-    from her_wrappers.replay.goal_sources import GoalSources
     from her_wrappers.trees import Tree
 
 
@@ -22,14 +19,16 @@ class Provenance(NamedTuple):
     """Where the rows of a batch come from.
 
     Attributes:
-        sources: Of the goals.
+        segments: (B,) records whose ``first_index`` numbers the first transition of each row's episode.
+        goal_index: (B,) number of the transition that achieved the new goal; -1 where there is none.
+        part: (B,) which of ``names`` each row is of.
         names: Names of the strategies, and of what is not relabeled.
-        rows: Of each strategy, the first from row 0 on.
     """
 
-    sources: GoalSources
+    segments: np.ndarray
+    goal_index: np.ndarray
+    part: np.ndarray
     names: tuple[str, ...]
-    rows: Sequence[slice]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +67,18 @@ class Batch:
     @property
     def episode(self) -> np.ndarray:
         """Index of the first transition of each row's episode, (B,) int64: a number for the episode."""
-        return self._from().sources.first_index.copy()
+        return self._from().segments["first_index"].copy()
 
     @property
     def goal_index(self) -> np.ndarray:
         """Index of the transition that achieved each row's new goal, (B,) int64; -1 for original rows."""
-        return self._from().sources.goal_index
+        return self._from().goal_index
 
     @property
     def strategy(self) -> np.ndarray:
         """Name of the strategy that chose each row's goal, (B,) str; ``"original"`` where none did."""
-        provenance = self._from()
-        ends = [rows.stop for rows in provenance.rows]
-        return np.repeat(np.array(provenance.names), np.diff([0, *ends, len(self)]))
+        strategy: np.ndarray = np.array(self._from().names)[self._from().part]
+        return strategy
 
     def _from(self) -> Provenance:
         if self.provenance is None:

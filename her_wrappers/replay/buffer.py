@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,12 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.staging import StagingArea, as_reward
 from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.goal_sources import choose_sources
+from her_wrappers.replay.draws import Draws
 from her_wrappers.replay.infos import InfoFormat, InfoLayout
 from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
 from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import StepLayout
+from her_wrappers.replay.step_layout import StepLayout, desired_goals
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 
@@ -117,11 +116,12 @@ class HindsightReplayBuffer:
         goal_space = self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
         self.buffer_size = require_count("buffer_size", buffer_size, at_least=1)
-        self._shares = Shares(goal_selection_strategy, n_sampled_goal, her_ratio)
+        shares = Shares(goal_selection_strategy, n_sampled_goal, her_ratio)
+        self._names = shares.names
         self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
         self._layout = StepLayout(goal_space, action_space, self._infos)
         rewards = _reward_rule(compute_reward, reward_fn, self._layout)
-        if rewards is None and self._shares.relabels:
+        if rewards is None and shares.relabels:
             raise ValueError(
                 "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
                 "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
@@ -129,13 +129,13 @@ class HindsightReplayBuffer:
         rule = make_termination(termination, compute_terminated, goal_space["achieved_goal"])
         self._relabeling = (
             Relabeling(self._layout, self._infos, rewards, rule)
-            if rewards is not None and self._shares.relabels
+            if rewards is not None and shares.relabels
             else None
         )
-        self._skip_trivial = skip_trivial
         self._storage = EpisodeStorage(self._layout, self.buffer_size, self._infos)
         self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
         self._rng = np.random.default_rng(seed)
+        self._draws = Draws(self._storage, shares, self._rng, skip_trivial=skip_trivial)
         self._lock = threading.RLock()
 
     @classmethod
@@ -278,6 +278,7 @@ class HindsightReplayBuffer:
                     self._relabeling.learn(part)
             for part in encoded:
                 self._storage.append(part)
+            self._draws.forget()
 
     def extend(self, episodes: Iterable[Episode]) -> None:
         """Add the episodes of a source, such as an archive, one by one; those before an error stay added.
@@ -302,30 +303,24 @@ class HindsightReplayBuffer:
             ValueError: ``batch_size`` is below 1, no episode is complete yet, or ``compute_reward`` or
                 ``compute_terminated`` returns a wrong shape.
         """
-        require_count("batch_size", batch_size, at_least=1)
         with self._lock:
-            if not self.can_sample:
-                raise ValueError(
-                    "cannot sample before an episode is complete; add until can_sample "
-                    "(only terminated or truncated episodes count)"
-                )
-            storage, rng = self._storage, self._rng
-            steps = storage.take(storage.draw(batch_size, rng))
-            rows = self._shares.draw(batch_size, rng)
-            sources = choose_sources(
-                storage, steps, self._shares.parts, rows, rng, skip_trivial=self._skip_trivial
+            return self._sample(batch_size, self._draws)
+
+    def _sample(self, batch_size: int, draws: Draws) -> Batch:
+        require_count("batch_size", batch_size, at_least=1)
+        if not self.can_sample:
+            raise ValueError(
+                "cannot sample before an episode is complete; add until can_sample "
+                "(only terminated or truncated episodes count)"
             )
-            count = len(sources.sources)
-            if count and self._relabeling is not None:
-                self._relabeling.relabel(steps, storage.achieved_goals(sources.sources))
-            relabeled = np.zeros(batch_size, np.bool_)
-            relabeled[:count] = True
-            return Batch(
-                **self._layout.parts(steps),
-                relabeled=relabeled,
-                index=steps.numbers,
-                provenance=Provenance(sources, self._shares.names, rows),
-            )
+        draw, count = draws.next(batch_size)
+        storage, relabeling = self._storage, self._relabeling
+        goals = storage.achieved_goals(draw.sources[:count]) if count else None
+        steps = storage.take(draw.numbers, draw.states, desired_goals(draw.segments, goals))
+        if relabeling is not None and count:
+            relabeling.relabel(steps.first(count))
+        provenance = Provenance(draw.segments, draw.goal_index, draw.part, self._names)
+        return Batch(*self._layout.parts(steps), draw.relabeled, draw.numbers, provenance)
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Describe what is stored, and a batch of what is sampled.
@@ -339,11 +334,7 @@ class HindsightReplayBuffer:
             ValueError: As `sample`.
         """
         with self._lock:
-            own, self._rng = self._rng, copy.deepcopy(self._rng)
-            try:
-                batch = self.sample(batch_size)
-            finally:
-                self._rng = own
+            batch = self._sample(batch_size, self._draws.fork())
             return describe(
                 batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
             )
@@ -361,6 +352,7 @@ class HindsightReplayBuffer:
         """Drop everything stored and learned, the open episode of `add` included; indices go on."""
         with self._lock:
             self._storage.clear()
+            self._draws.forget()
             self._staging.forget(0)
             if self._relabeling is not None:
                 self._relabeling.forget()

@@ -54,8 +54,9 @@ class BatchRewards:
     def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
         """Ask with whole transitions."""
         count = len(steps.records)
-        parts = {name: read_only(part) for name, part in self.layout.parts(steps).items()}
-        batch = Batch(**parts, relabeled=np.ones(count, np.bool_), index=steps.numbers)
+        relabeled = np.ones(count, np.bool_)
+        parts = (*self.layout.parts(steps), relabeled, steps.numbers)
+        batch = Batch(*map(read_only, parts))
         return require_rewards("reward_fn", self.function(batch), count)
 
 
@@ -83,18 +84,16 @@ class Relabeling:
         self._termination.forget()
         self._episodes_to_check = CHECKED_EPISODES
 
-    def relabel(self, steps: Steps, goals: np.ndarray) -> None:
-        """Give the first steps these goals, and the rewards and terminations that go with them.
+    def relabel(self, steps: Steps) -> None:
+        """Give steps the rewards and terminations that go with their desired goals.
 
         Raises:
             ValueError: A function answers wrongly.
         """
-        self._layout.set_goals(steps, goals)
-        steps = steps.first(len(goals))
-        outcomes = self._outcomes(steps, goals)
+        outcomes = self._outcomes(steps)
         rewards = self._rewards(steps, outcomes)
         steps.records["reward"] = rewards
-        steps.records["terminated"] = self._termination.ends(outcomes._replace(reward=rewards))
+        steps.records["terminated"] = self._termination.ends(outcomes, rewards)
 
     def learn(self, episodes: EncodedEpisodes) -> None:
         """Find out why new episodes ended, and compare the first ones with the reward function.
@@ -105,7 +104,7 @@ class Relabeling:
         rows = self._studied(episodes)
         if len(rows):
             steps = episodes.take(rows)
-            outcomes = self._outcomes(steps, steps.segments["desired"][:, 1])
+            outcomes = self._outcomes(steps)
             other_reason = self._termination.learn(
                 outcomes,
                 earned=lambda: self._rewards(steps, outcomes),
@@ -126,26 +125,24 @@ class Relabeling:
     def _compare(self, episodes: EncodedEpisodes) -> None:
         checked = min(self._episodes_to_check, len(episodes.last_steps))
         steps = episodes.take(np.arange(episodes.last_steps[checked - 1] + 1))
-        outcomes = self._outcomes(steps, steps.segments["desired"][:, 1])
+        outcomes = self._outcomes(steps)
         recorded, computed = steps.records["reward"], self._rewards(steps, outcomes)
         agrees = rewards_agree(recorded, computed)
         # Before the warning, which may be turned into an error: it is to come once.
         self._episodes_to_check = self._episodes_to_check - checked if agrees else 0
         if not agrees:
-            warn_of_other_rewards(recorded, computed, steps.numbers - steps.segments["first_index"])
+            warn_of_other_rewards(recorded, computed, episodes.t[: len(recorded)])
 
-    def _outcomes(self, steps: Steps, goals: np.ndarray) -> Outcomes:
+    def _outcomes(self, steps: Steps) -> Outcomes:
         return Outcomes(
             achieved_goal=read_only(self._layout.goals(steps.next_records["goal"])),
-            desired_goal=read_only(self._layout.goals(goals)),
+            desired_goal=read_only(self._layout.goals(steps.desired[1])),
             info=self._infos.rows(steps.infos, len(steps.records)),
-            reward=steps.records["reward"],
             terminated=steps.records["terminated"],
             other_reason=steps.records["other_reason"],
         )
 
     def _rewards_if_reached(self, steps: Steps) -> np.ndarray:
-        reached = steps._replace(segments=steps.segments.copy())
-        goals = steps.next_records["goal"]
-        self._layout.set_goals(reached, goals)
-        return self._rewards(reached, self._outcomes(reached, goals))
+        achieved = steps.next_records["goal"]
+        reached = steps._replace(desired=np.stack([achieved, achieved]))
+        return self._rewards(reached, self._outcomes(reached))

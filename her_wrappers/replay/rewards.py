@@ -36,13 +36,15 @@ def require_rewards(name: str, rewards: Any, count: int) -> np.ndarray:
 
 def read_only(goals: Any) -> Any:
     """Return views of a tree of arrays that cannot be written to."""
+    if isinstance(goals, np.ndarray):
+        return _protected(goals)
+    return map_tree(_protected, goals)
 
-    def protect(leaf: np.ndarray) -> np.ndarray:
-        view = leaf.view()
-        view.setflags(write=False)
-        return view
 
-    return map_tree(protect, goals)
+def _protected(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 def rewards_agree(recorded: np.ndarray, computed: np.ndarray) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -88,7 +87,7 @@ class Shares:
         strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(strategies.values()) if strategies else 0.0
         self.parts = [_make_part(key, share * scale) for key, share in strategies.items() if total]
-        self._ends = np.cumsum([part.share for part in self.parts]).tolist()
+        self._ends = np.cumsum([part.share for part in self.parts])
 
     @property
     def relabels(self) -> bool:
@@ -100,15 +99,19 @@ class Shares:
         """Names of the parts, and of what they leave."""
         return (*(part.name for part in self.parts), ORIGINAL)
 
-    def draw(self, batch_size: int, rng: np.random.Generator) -> list[slice]:
-        """Draw the rows of a batch that each part gets, the first from row 0 on.
+    def draw(self, batches: int, batch_size: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the sizes of the parts of batches.
 
-        One number for all ends makes the size of each part exact in expectation, and off by less than one.
+        One random number for all parts of a batch makes each exact in expectation, and off by less than one.
+
+        Returns:
+            (batches, batch_size) number of the part that each row is in; rows of no part come last.
         """
-        u = rng.random()
-        # The sum may round up.
-        ends = [min(int(batch_size * end + u), batch_size) for end in self._ends]
-        return [slice(begin, end) for begin, end in pairwise((0, *ends))]
+        ends = np.floor(batch_size * self._ends + rng.random((batches, 1)))
+        part = np.zeros((batches, batch_size), np.intp)
+        for end in ends.T:
+            part += np.arange(batch_size) >= end[:, None]
+        return part
 
 
 def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:

@@ -31,18 +31,16 @@ class Steps(NamedTuple):
 
     Attributes:
         numbers: (B,) their numbers.
-        states: (B,) positions of the states they begin in; later states of an episode stand as much further.
         records: (B,) their states, what was done there, and what it brought.
         next_records: (B,) the states after.
-        segments: (B,) their desired goals, before and after, and their episodes.
+        desired: (2, B) their desired goals, before and after.
         infos: (B,) infos that came with them, where any are kept.
     """
 
     numbers: np.ndarray
-    states: np.ndarray
     records: np.ndarray
     next_records: np.ndarray
-    segments: np.ndarray
+    desired: np.ndarray
     infos: np.ndarray | None
 
     def first(self, count: int) -> Steps:
@@ -50,10 +48,9 @@ class Steps(NamedTuple):
         infos = None if self.infos is None else self.infos[:count]
         return Steps(
             self.numbers[:count],
-            self.states[:count],
             self.records[:count],
             self.next_records[:count],
-            self.segments[:count],
+            self.desired[:, :count],
             infos,
         )
 
@@ -77,15 +74,22 @@ class EncodedEpisodes(NamedTuple):
     last_steps: np.ndarray
     infos: np.ndarray | None
 
+    @property
+    def t(self) -> np.ndarray:
+        """(T,) steps within their episodes."""
+        t: np.ndarray = (
+            np.arange(len(self.segment_of_step)) - self.segments["first_index"][self.segment_of_step]
+        )
+        return t
+
     def take(self, steps: np.ndarray) -> Steps:
         """Copy steps out, as from a storage."""
         states = self.state_of_step.take(steps)
         return Steps(
             numbers=steps,
-            states=states,
             records=self.records.take(states),
             next_records=self.records.take(states + 1),
-            segments=self.segments.take(self.segment_of_step.take(steps)),
+            desired=desired_goals(self.segments.take(self.segment_of_step.take(steps))),
             infos=None if self.infos is None else self.infos.take(steps),
         )
 
@@ -194,32 +198,26 @@ class StepLayout:
         """Return goals, which are parts of records, as a tree of views."""
         return self._goal.read(goals)
 
-    @staticmethod
-    def set_goals(steps: Steps, goals: np.ndarray) -> None:
-        """Give the first steps these goals, before and after."""
-        desired = steps.segments["desired"]
-        for name in goals.dtype.names or ():
-            desired[name][: len(goals)] = goals[name][:, None]
-
-    def parts(self, steps: Steps) -> dict[str, Any]:
-        """Return steps as parts of a batch, in views; what is shared is copied."""
-        records, desired = steps.records, steps.segments["desired"]
-        return {
-            "observations": self._observations(records, desired[:, 0]),
-            "actions": self._action.read(records),
-            "rewards": records["reward"],
-            "next_observations": self._observations(steps.next_records, desired[:, 1]),
-            "terminations": records["terminated"],
-            "truncations": records["truncated"],
-        }
+    def parts(self, steps: Steps) -> tuple[dict[str, Tree], Tree, Any, dict[str, Tree], Any, Any]:
+        """Return steps as the first parts of a batch, in views; what is shared is copied."""
+        records = steps.records
+        before, after = steps.desired
+        return (
+            self._observations(records, before),
+            self._action.read(records),
+            records["reward"],
+            self._observations(steps.next_records, after),
+            records["terminated"],
+            records["truncated"],
+        )
 
     def _observations(self, records: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
-        achieved = self._goal.read(records["goal"])
-        observations: dict[str, Tree] = self._seen.read(
-            records, {path: achieved.copy() for path in self.shared}
-        )
+        goal, seen = self._goal, self._seen
+        achieved = goal.read(records["goal"])
+        shared = {path: achieved.copy() for path in self.shared} if self.shared else None
+        observations: dict[str, Tree] = seen.read(records, shared)
         observations["achieved_goal"] = achieved
-        observations["desired_goal"] = self._goal.read(desired)
+        observations["desired_goal"] = goal.read(desired)
         return {key: observations[key] for key in self._keys}
 
     def _check_goals(self, episodes: Episodes, key: str) -> dict[Path, np.ndarray]:
@@ -245,6 +243,26 @@ class StepLayout:
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
         return segments, np.cumsum(begins) - 1
+
+
+def desired_goals(segments: np.ndarray, new: np.ndarray | None = None) -> np.ndarray:
+    """Return the desired goals of steps that have these segments.
+
+    Args:
+        segments: (B,) segments.
+        new: (M,) goals that the first steps get instead of theirs.
+
+    Returns:
+        (2, B) goals before and after the steps, in memory of their own.
+    """
+    stored, count = segments["desired"], 0 if new is None else len(new)
+    desired = np.empty((2, len(segments)), stored.dtype)
+    for name in stored.dtype.names or ():
+        goals = desired[name]
+        goals[:, count:] = stored[name][count:].swapaxes(0, 1)
+        if new is not None:
+            goals[:, :count] = new[name]
+    return desired
 
 
 def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -106,13 +106,17 @@ class EpisodeStorage:
         """Draw numbers of steps uniformly, with replacement."""
         return self._steps.first + draw_below(self.num_steps, count, rng)
 
-    def take(self, index: np.ndarray) -> Steps:
-        """Copy the steps with these numbers out."""
+    def locate(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the segments of steps, and the positions of the states in which they begin."""
         segments = self._segments_of(index)
-        states = self._states.positions(index + segments["episode"])
+        return segments, self._states.positions(index + segments["episode"])
+
+    def take(self, numbers: np.ndarray, states: np.ndarray, desired: np.ndarray) -> Steps:
+        """Copy located steps out, with these desired goals."""
         records = self._states.take("record", states)
-        infos = self._steps.take("info", self._steps.positions(index)) if self._infos.keys else None
-        return Steps(index, states, records, self._states.take("record", states + 1), segments, infos)
+        next_records = self._states.take("record", states + 1)
+        infos = self._steps.take("info", self._steps.positions(numbers)) if self._infos.keys else None
+        return Steps(numbers, records, next_records, desired, infos)
 
     def states_after(self, index: np.ndarray) -> np.ndarray:
         """Return the positions of the states that steps led to."""

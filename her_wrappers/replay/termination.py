@@ -41,7 +41,6 @@ class Outcomes(NamedTuple):
         achieved_goal: Tree of (B, G) goals reached by the steps; read-only.
         desired_goal: Tree of (B, G) goals asked for; read-only.
         info: Infos of the steps, in the form that goal functions get.
-        reward: (B,) float32 rewards under these goals.
         terminated: (B,) bool, as recorded.
         other_reason: (B,) bool, whether something else than the goal ended the episode.
     """
@@ -49,7 +48,6 @@ class Outcomes(NamedTuple):
     achieved_goal: Any
     desired_goal: Any
     info: Infos
-    reward: NDArray[np.float32]
     terminated: Bools
     other_reason: Bools
 
@@ -64,8 +62,8 @@ class Termination(Protocol):
     @property
     def studies(self) -> Studies: ...  # noqa: D102 - an attribute, that need not be writable
 
-    def ends(self, outcomes: Outcomes) -> Bools:
-        """Whether each step ends the episode: (B,) bool."""
+    def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
+        """Whether each step ends the episode, (B,) bool, with these (B,) rewards for its goal."""
 
     def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
         """Look at the steps that it studies before they are stored.
@@ -88,7 +86,7 @@ class Keep:
 
     studies: Studies = "no steps"
 
-    def ends(self, outcomes: Outcomes) -> Bools:
+    def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
         """Return what was recorded."""
         return outcomes.terminated
 
@@ -121,7 +119,7 @@ class KeepByDefault(Keep):
 class Never(Keep):
     """No relabeled step ends anything."""
 
-    def ends(self, outcomes: Outcomes) -> Bools:
+    def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
         """Return all False."""
         return np.zeros_like(outcomes.terminated)
 
@@ -137,7 +135,7 @@ class Recompute:
     function: GoalFunction
     studies: Studies = field(default="those that terminated", init=False)
 
-    def ends(self, outcomes: Outcomes) -> Bools:
+    def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
         """Ask the function; other reasons stay reasons."""
         return self._by_goal(outcomes) | outcomes.other_reason
 
@@ -169,14 +167,14 @@ class Success:
     _reached: float = np.nan
     _missed: float = np.nan
 
-    def ends(self, outcomes: Outcomes) -> Bools:
+    def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
         """Compare the rewards with that of a reached goal; other reasons stay reasons.
 
         Raises:
             ValueError: There is a third value.
         """
-        reached: Bools = outcomes.reward == self._reached
-        self._require_two_values(self._reached, outcomes.reward[~reached])
+        reached: Bools = rewards == self._reached
+        self._require_two_values(self._reached, rewards[~reached])
         return reached | outcomes.other_reason
 
     def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:

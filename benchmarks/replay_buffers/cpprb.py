@@ -1,0 +1,85 @@
+"""cpprb's ``HindsightReplayBuffer``, written in C++, without priorities.
+
+https://ymd_h.gitlab.io/cpprb/features/her/
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cpprb import HindsightReplayBuffer
+
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
+from benchmarks.replay_task import ACTION, GOAL, HORIZON, OBSERVATION, Floats, compute_reward
+
+if TYPE_CHECKING:
+    from her_wrappers import Episode
+
+
+def goal_of(state: Floats) -> Floats:
+    """Return the goal that a state achieves."""
+    return state[:, :GOAL]
+
+
+def reward_of(next_state: Floats, action: Floats, goal: Floats) -> Floats:
+    """Return the reward in the form that cpprb asks for."""
+    return compute_reward(goal_of(next_state), goal)
+
+
+class Cpprb(Contender):
+    """Relabels when an episode ends, and stores every transition with k + 1 goals."""
+
+    name = "cpprb"
+    package = "cpprb"
+    setting = (
+        "`HindsightReplayBuffer`, `prioritized=False`; the achieved goal is no column but taken from the "
+        "observation by `goal_func`, and flags of the end are not stored, as in its example. It stores every "
+        "transition five times, relabeled once and for all: of its rows one fifth are distinct transitions"
+    )
+    rows_a_transition = SAMPLED_GOALS + 1
+
+    def __init__(self, capacity: int) -> None:
+        self.buffer = HindsightReplayBuffer(
+            capacity,
+            {"obs": {"shape": OBSERVATION}, "act": {"shape": ACTION}, "next_obs": {"shape": OBSERVATION}},
+            max_episode_len=HORIZON,
+            reward_func=reward_of,
+            goal_func=goal_of,
+            goal_shape=(GOAL,),
+            strategy="future",
+            additional_goals=SAMPLED_GOALS,
+            prioritized=False,
+        )
+
+    def steps(self, episode: Episode) -> list[tuple[Any, ...]]:
+        """Return the arguments of `add`, and the goal with the last of them."""
+        columns, goal = self.whole(episode)
+        return [
+            ({key: column[t] for key, column in columns.items()}, goal if t + 1 == len(episode) else None)
+            for t in range(len(episode))
+        ]
+
+    def add_step(self, step: tuple[Any, ...]) -> None:
+        """Add one transition, and relabel the episode if it was the last."""
+        columns, goal = step
+        self.buffer.add(**columns)
+        if goal is not None:
+            self.buffer.on_episode_end(goal)
+
+    def whole(self, episode: Episode) -> tuple[Any, ...]:
+        """Return an episode's columns and its goal."""
+        states = episode.observations["observation"]
+        columns = {"obs": states[:-1], "act": episode.actions, "next_obs": states[1:]}
+        return columns, episode.observations["desired_goal"][0]
+
+    def add_whole(self, whole: tuple[Any, ...]) -> None:
+        """Add all transitions by one call, and relabel the episode."""
+        self.add_step(whole)
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Draw a batch of arrays."""
+        return self.buffer.sample(batch_size)
+
+    def rows(self, batch: dict[str, Any]) -> Rows:
+        """Return what a batch says."""
+        return Rows(goal_of(batch["next_obs"]), batch["goal"], batch["rew"][:, 0])

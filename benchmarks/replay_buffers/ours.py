@@ -1,0 +1,85 @@
+"""Our buffer, and the same one with its batches turned into tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
+from benchmarks.replay_task import ACTION_SPACE, OBSERVATION_SPACE, compute_reward
+from her_wrappers import HindsightReplayBuffer
+
+if TYPE_CHECKING:
+    from her_wrappers import Episode
+    from her_wrappers.replay.batch import Batch
+
+
+class Ours(Contender):
+    """`her_wrappers.HindsightReplayBuffer`."""
+
+    name = "her-toolkit"
+    package = "her-toolkit"
+
+    def __init__(self, capacity: int) -> None:
+        self.buffer = HindsightReplayBuffer(
+            OBSERVATION_SPACE,
+            ACTION_SPACE,
+            buffer_size=capacity,
+            compute_reward=compute_reward,
+            n_sampled_goal=SAMPLED_GOALS,
+            seed=0,
+        )
+
+    def steps(self, episode: Episode) -> list[tuple[Any, ...]]:
+        """Return the arguments of `add`."""
+        states = [
+            {key: states[t] for key, states in episode.observations.items()} for t in range(len(episode) + 1)
+        ]
+        return [
+            (
+                states[t],
+                episode.actions[t],
+                float(episode.rewards[t]),
+                states[t + 1],
+                False,
+                t + 1 == len(episode),
+            )
+            for t in range(len(episode))
+        ]
+
+    def add_step(self, step: tuple[Any, ...]) -> None:
+        """Add one transition."""
+        self.buffer.add(*step)
+
+    def whole(self, episode: Episode) -> Episode:
+        """Return the episode itself, as a recorder makes it."""
+        return episode
+
+    def add_whole(self, whole: Episode) -> None:
+        """Add it."""
+        self.buffer.add_episode(whole)
+
+    def sample(self, batch_size: int) -> Batch:
+        """Draw a batch of arrays."""
+        return self.buffer.sample(batch_size)
+
+    def rows(self, batch: Batch) -> Rows:
+        """Return what a batch says."""
+        return Rows(
+            batch.next_observations["achieved_goal"], batch.observations["desired_goal"], batch.rewards
+        )
+
+
+class OursAsTensors(Ours):
+    """The same with ``to_torch()``, for those who compare with libraries that hand out tensors."""
+
+    name = "her-toolkit, to_torch()"
+    setting = "`sample(n).to_torch()`"
+
+    def sample(self, batch_size: int) -> Batch:
+        """Draw a batch of tensors."""
+        return self.buffer.sample(batch_size).to_torch()
+
+    def rows(self, batch: Batch) -> Rows:
+        """Return what a batch says."""
+        tensors: tuple[Any, ...] = super().rows(batch)
+        return Rows(*(tensor.numpy() for tensor in tensors))

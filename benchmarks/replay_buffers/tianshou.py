@@ -1,0 +1,62 @@
+"""Tianshou's ``HERReplayBuffer``.
+
+https://tianshou.org/en/stable/
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tianshou.data import Batch, HERReplayBuffer
+
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
+from benchmarks.replay_task import HORIZON, compute_reward
+
+if TYPE_CHECKING:
+    from her_wrappers import Episode
+
+
+class Tianshou(Contender):
+    """Rewrites whole episodes inside its storage while sampling, and undoes it before the next call."""
+
+    name = "Tianshou"
+    package = "tianshou"
+    setting = (
+        "`HERReplayBuffer`, `future_k=5`, since its share is 1 - 1/k, of the episodes that a batch is from"
+    )
+
+    def __init__(self, capacity: int) -> None:
+        self.buffer = HERReplayBuffer(
+            capacity, compute_reward_fn=compute_reward, horizon=HORIZON, future_k=SAMPLED_GOALS + 1
+        )
+
+    def steps(self, episode: Episode) -> list[Batch]:
+        """Return the argument of `add`."""
+        states = [
+            Batch({key: states[t] for key, states in episode.observations.items()})
+            for t in range(len(episode) + 1)
+        ]
+        return [
+            Batch(
+                obs=states[t],
+                act=episode.actions[t],
+                rew=episode.rewards[t],
+                terminated=False,
+                truncated=t + 1 == len(episode),
+                obs_next=states[t + 1],
+                info={},
+            )
+            for t in range(len(episode))
+        ]
+
+    def add_step(self, step: Batch) -> None:
+        """Add one transition."""
+        self.buffer.add(step)
+
+    def sample(self, batch_size: int) -> Any:
+        """Draw a batch of arrays."""
+        return self.buffer.sample(batch_size)[0]
+
+    def rows(self, batch: Any) -> Rows:
+        """Return what a batch says."""
+        return Rows(batch.obs_next.achieved_goal, batch.obs_next.desired_goal, batch.rew)

@@ -1,0 +1,96 @@
+"""What is promised of our buffer, what is hoped for, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
+from benchmarks.replay_turns import Costs, Sampling
+
+OURS, SB3, CPPRB, FLOOR = "her-toolkit", "Stable-Baselines3", "cpprb", "floor"
+PROMISED_FOR = (10_000, 1_000_000)
+"""Rows of the small and of the large buffers that the promises are about."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One promise beside its measurement.
+
+    Attributes:
+        what: The measured number, in words.
+        promised: What it must be.
+        hoped: What it is to become, or None.
+        measured: What it is, or None where a peer is missing.
+        more_is_better: Whether ``promised`` and ``hoped`` are lower bounds, not upper ones.
+        applies: Whether the promise was made for what was measured.
+    """
+
+    what: str
+    promised: float
+    hoped: float | None
+    measured: float | None
+    more_is_better: bool
+    applies: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """Whether the promise is met, and the hope."""
+        if self.measured is None:
+            return "not measured"
+        if not self.applies:
+            return "no promise at this size"
+        if not self._reaches(self.measured, self.promised):
+            return "MISSED"
+        beyond = self.hoped is not None and self._reaches(self.measured, self.hoped)
+        return "met, and the hope" if beyond else "met"
+
+    @property
+    def sign(self) -> str:
+        """The relation between measurement and bounds."""
+        return "≥" if self.more_is_better else "≤"
+
+    def _reaches(self, measured: float, bound: float) -> bool:
+        return measured >= bound if self.more_is_better else measured <= bound
+
+
+def ratio(costs: Costs, cost: Sampling, over: Sampling) -> float | None:
+    """Return the median over the turns of a ratio within a turn, None where one of them is missing."""
+    if cost not in costs or over not in costs:
+        return None
+    return float(np.median(costs[cost] / costs[over]))
+
+
+def speed_claims(costs: Costs, small: int, large: int) -> list[Claim]:
+    """Return the claims about sampling."""
+    applies = (small, large) == PROMISED_FOR
+
+    def faster_than(peer: str, batch_size: int, promised: float, hoped: float | None) -> Claim:
+        ours, theirs = (Sampling(name, large, batch_size) for name in (OURS, peer))
+        what = f"sample({batch_size}) of {large:,}: times as fast as {peer}"
+        return Claim(what, promised, hoped, ratio(costs, theirs, ours), True, applies)
+
+    def dearer_than(what: str, base: Sampling) -> Claim:
+        measured = ratio(costs, Sampling(OURS, large, 256), base)
+        return Claim(f"sample(256) of {large:,}: cost over {what}", 2.5, 1.5, measured, False, applies)
+
+    return [
+        faster_than(SB3, 256, 25, 40),
+        faster_than(CPPRB, 256, 1.5, 2),
+        dearer_than("the floor", Sampling(FLOOR, large, 256)),
+        faster_than(SB3, 1024, 12, 20),
+        faster_than(CPPRB, 1024, 1, None),
+        dearer_than(f"that of {small:,}", Sampling(OURS, small, 256)),
+    ]
+
+
+def memory_claims(sizes: Mapping[str, tuple[float, float | None]]) -> list[Claim]:
+    """Return the claims about bytes: ours and Stable-Baselines3's, None where it is missing."""
+    claims = []
+    for kind, promised in ((VECTORS, 0.5), (IMAGES, 0.36), (SAME_IMAGES, 0.2)):
+        ours, theirs = sizes[kind]
+        what = f"bytes a transition over {SB3}'s: {kind}"
+        claims.append(Claim(what, promised, None, ours / theirs if theirs else None, more_is_better=False))
+    return claims

@@ -1,0 +1,180 @@
+"""The results of `benchmarks.replay`: tables for the terminal, and files for `docs/results`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.markup import escape
+from rich.table import Table
+
+from benchmarks.replay_claims import FLOOR, OURS, Claim, memory_claims, speed_claims
+from benchmarks.replay_turns import Costs, Key, Learning, Sampling
+
+BATCH_SIZES = (256, 1024)
+RHYTHMS = ("a batch a step", "a batch an episode")
+
+
+@dataclass(frozen=True)
+class Results:
+    """One run.
+
+    Attributes:
+        facts: Machine, versions, and the size of the run, in words.
+        buffers: What was measured, from names to how it was configured.
+        missing: Import names of peers that are not installed.
+        stored: Rows of the small and of the large buffers.
+        costs: Seconds a batch.
+        sizes: Bytes a transition, ours and Stable-Baselines3's.
+    """
+
+    facts: dict[str, str]
+    buffers: dict[str, str]
+    missing: list[str]
+    stored: tuple[int, int]
+    costs: Costs
+    sizes: dict[str, tuple[float, float | None]]
+
+    @property
+    def claims(self) -> list[Claim]:
+        """All promises beside their measurements."""
+        return speed_claims(self.costs, *self.stored) + memory_claims(self.sizes)
+
+    def cost(self, key: Key) -> str:
+        """Return the median microseconds a batch."""
+        return f"{1e6 * np.median(self.costs[key]):,.1f}"
+
+    def times(self, key: Key, over: Key) -> str:
+        """Return the median ratio of two costs within a turn."""
+        return f"{np.median(self.costs[key] / self.costs[over]):.2f}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table.
+
+    Attributes:
+        title: What it shows.
+        header: Names of the columns.
+        rows: Cells.
+    """
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+
+    def rich(self) -> Table:
+        """Return it for the terminal."""
+        table = Table(*map(escape, self.header), title=self.title, title_justify="left")
+        for row in self.rows:
+            table.add_row(*(f"[red]{cell}[/red]" if cell == "MISSED" else escape(cell) for cell in row))
+        return table
+
+    def markdown(self) -> str:
+        """Return it for a page."""
+        lines = [self.header, ["---"] * len(self.header), *self.rows]
+        return f"## {self.title}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def grids(results: Results) -> list[Grid]:
+    """Return all tables."""
+    sampling = [_sampling_grid(results, batch_size) for batch_size in BATCH_SIZES]
+    return [_claim_grid(results), *sampling, _learning_grid(results), _memory_grid(results)]
+
+
+def _claim_grid(results: Results) -> Grid:
+    rows = [
+        [
+            claim.what,
+            "" if claim.measured is None else f"{claim.measured:.3g}",
+            f"{claim.sign} {claim.promised:g}",
+            "" if claim.hoped is None else f"{claim.sign} {claim.hoped:g}",
+            claim.verdict,
+        ]
+        for claim in results.claims
+    ]
+    return Grid("Promised and measured", ["what", "measured", "promised", "hoped", ""], rows)
+
+
+def _sampling_grid(results: Results, batch_size: int) -> Grid:
+    small, large = results.stored
+    rows = []
+    for name in [*results.buffers, FLOOR]:
+        few, many = (Sampling(name, stored, batch_size) for stored in results.stored)
+        over_ours = results.times(many, Sampling(OURS, large, batch_size))
+        rows.append([name, results.cost(few), results.cost(many), results.times(many, few), over_ours])
+    header = ["buffer", f"of {small:,} [us]", f"of {large:,} [us]", "growth", "over ours"]
+    return Grid(f"sample({batch_size})", header, rows)
+
+
+def _learning_grid(results: Results) -> Grid:
+    header, rows = ["buffer"], [[name] for name in results.buffers]
+    for rhythm in RHYTHMS:
+        header += [f"{rhythm} [us]", "over ours"]
+        for row in rows:
+            key, ours = (Learning(name, rhythm) for name in (row[0], OURS))
+            row += [results.cost(key), results.times(key, ours)]
+    return Grid(f"Adding and sampling, per batch of 256 of {results.stored[1]:,}", header, rows)
+
+
+def _memory_grid(results: Results) -> Grid:
+    rows = [
+        [kind, f"{ours:,.1f}", *(["", ""] if theirs is None else [f"{theirs:,.1f}", f"{ours / theirs:.3f}"])]
+        for kind, (ours, theirs) in results.sizes.items()
+    ]
+    return Grid(
+        "Memory: bytes allocated a transition", ["episodes", OURS, "Stable-Baselines3", "ratio"], rows
+    )
+
+
+def write(results: Results, method: str, folder: Path) -> None:
+    """Write ``replay.md``, ``replay.json`` and ``replay.png``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "replay.md").write_text(_page(results, method))
+    (folder / "replay.json").write_text(json.dumps(_record(results), indent=1) + "\n")
+    _draw(results, folder / "replay.png")
+
+
+def _page(results: Results, method: str) -> str:
+    facts = "".join(f"- {name}: {value}\n" for name, value in results.facts.items())
+    buffers = "".join(f"- **{name}**: {how}\n" for name, how in results.buffers.items())
+    missing = "".join(f"- **{name}** is not installed, and left out.\n" for name in results.missing)
+    tables = "\n".join(grid.markdown() for grid in grids(results))
+    return (
+        f"# The replay buffer against its peers\n\n{facts}\n![Microseconds a batch](replay.png)\n\n"
+        f"{tables}\n## Buffers\n\n{buffers}{missing}\n## Method\n\n{method.strip()}\n"
+    )
+
+
+def _record(results: Results) -> dict[str, object]:
+    return {
+        "facts": results.facts,
+        "buffers": results.buffers,
+        "missing": results.missing,
+        "microseconds_a_batch": [
+            {**key._asdict(), "median": 1e6 * float(np.median(cost)), "turns": (1e6 * cost).round(2).tolist()}
+            for key, cost in results.costs.items()
+        ],
+        "bytes_a_transition": results.sizes,
+        "claims": [{**asdict(claim), "verdict": claim.verdict} for claim in results.claims],
+    }
+
+
+def _draw(results: Results, path: Path) -> None:
+    names = [*results.buffers, FLOOR][::-1]
+    figure = Figure(figsize=(8, 0.6 * len(names) + 1), layout="constrained")
+    axes = figure.subplots()
+    for stored, shift, color in zip(results.stored, (0.2, -0.2), ("#9ecae1", "#08519c"), strict=True):
+        costs = [1e6 * float(np.median(results.costs[Sampling(name, stored, 256)])) for name in names]
+        bars = axes.barh(np.arange(len(names)) + shift, costs, 0.38, color=color, label=f"{stored:,} rows")
+        axes.bar_label(bars, [f"{cost:,.0f}" for cost in costs], padding=3, fontsize=8)
+    axes.set_yticks(np.arange(len(names)), names)
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.set_xlabel("microseconds for a batch of 256 (log scale)")
+    axes.legend(loc="lower right")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,58 @@
+"""What every buffer of `benchmarks.replay` holds: episodes, and the function that rewards them.
+
+The episodes are made so that a batch tells whether it was relabeled rightly: no recorded goal is ever
+achieved, and the first number of an achieved goal grows with every step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from her_wrappers import Episode
+
+OBSERVATION, GOAL, ACTION = 25, 3, 4
+HORIZON = 50
+TOLERANCE = 0.05
+UNREACHED = 5.0
+"""The first number of all recorded goals; those of achieved goals stay below 2."""
+
+Floats = NDArray[np.float32]
+
+
+def box(*shape: int) -> spaces.Box:
+    """Return the space of all float32 arrays of a shape."""
+    return spaces.Box(-np.inf, np.inf, shape, np.float32)
+
+
+OBSERVATION_SPACE = spaces.Dict(observation=box(OBSERVATION), achieved_goal=box(GOAL), desired_goal=box(GOAL))
+ACTION_SPACE = spaces.Box(-1, 1, (ACTION,), np.float32)
+
+
+def compute_reward(achieved_goal: Floats, desired_goal: Floats, info: object = None) -> Floats:
+    """Return 0 within the tolerance and -1 outside: (B, G), (B, G) -> (B,)."""
+    missed: NDArray[np.bool_] = np.linalg.norm(achieved_goal - desired_goal, axis=-1) > TOLERANCE
+    return -missed.astype(np.float32)
+
+
+def make_episodes(count: int, seed: int = 0) -> list[Episode]:
+    """Make random walks; an observation begins with the achieved goal, as those of Fetch do."""
+    rng = np.random.default_rng(seed)
+    return [_make_episode(rng) for _ in range(count)]
+
+
+def _make_episode(rng: np.random.Generator) -> Episode:
+    achieved = rng.normal(0, 0.02, (HORIZON + 1, GOAL)).cumsum(axis=0).astype(np.float32)
+    achieved[:, 0] = np.linspace(0, 1, HORIZON + 1)
+    observation = rng.normal(size=(HORIZON + 1, OBSERVATION)).astype(np.float32)
+    observation[:, :GOAL] = achieved
+    desired = np.full((HORIZON + 1, GOAL), UNREACHED, np.float32)
+    desired[:, 1:] = rng.normal(size=GOAL - 1)
+    return Episode(
+        {"observation": observation, "achieved_goal": achieved, "desired_goal": desired},
+        rng.uniform(-1, 1, (HORIZON, ACTION)).astype(np.float32),
+        compute_reward(achieved[1:], desired[1:]),
+        terminated=False,
+        truncated=True,
+    )

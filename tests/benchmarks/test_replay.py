@@ -1,0 +1,121 @@
+"""The replay benchmark runs, judges promises by measurements, and refuses buffers that relabel wrongly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import replay_claims
+from benchmarks.replay_buffers.contender import check_relabeling
+from benchmarks.replay_buffers.ours import Ours
+from benchmarks.replay_claims import CPPRB, FLOOR, OURS, PROMISED_FOR, SB3
+from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
+from benchmarks.replay_task import make_episodes
+from benchmarks.replay_turns import Sampling
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_quick_run_measures_all_that_is_installed_and_names_what_is_not(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.replay", "--quick", "--out", str(tmp_path)]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    record = json.loads((tmp_path / "replay.json").read_text())
+    page = (tmp_path / "replay.md").read_text()
+    assert (tmp_path / "replay.png").stat().st_size > 0
+    assert all(cost["median"] > 0 for cost in record["microseconds_a_batch"])
+    assert {OURS, SB3} <= record["buffers"].keys()
+    for name in record["buffers"]:
+        assert page.count(f"\n| {name} |") == 3
+    for name in record["missing"]:
+        assert f"left out: {name} is not installed" in printed
+        assert f"**{name}** is not installed" in page
+    assert not {"met", "MISSED"} & {claim["verdict"] for claim in record["claims"] if not claim["applies"]}
+
+
+def costs(seconds, stored=PROMISED_FOR):
+    """Costs of drawing batches, alike for all sizes."""
+    return {
+        Sampling(name, rows, batch_size): np.full(3, cost)
+        for name, cost in seconds.items()
+        for rows in stored
+        for batch_size in (256, 1024)
+    }
+
+
+def verdicts(seconds, stored=PROMISED_FOR):
+    return [claim.verdict for claim in replay_claims.speed_claims(costs(seconds, stored), *stored)]
+
+
+def test_promises_are_judged_by_the_measured_ratios():
+    assert verdicts({OURS: 1, SB3: 30, CPPRB: 3, FLOOR: 0.2}) == [
+        "met",
+        "met, and the hope",
+        "MISSED",
+        "met, and the hope",
+        "met",
+        "met, and the hope",
+    ]
+
+
+def test_a_missing_peer_is_not_judged():
+    assert verdicts({OURS: 1, FLOOR: 1})[:2] == ["not measured"] * 2
+
+
+def test_promises_about_a_million_rows_are_not_judged_by_fewer():
+    assert set(verdicts({OURS: 1, SB3: 30, CPPRB: 3, FLOOR: 1}, (10, 100))) == {"no promise at this size"}
+
+
+def test_bytes_are_judged_as_parts_of_stable_baselines3s():
+    claims = replay_claims.memory_claims({VECTORS: (4, 10), IMAGES: (4, 10), SAME_IMAGES: (4, None)})
+    assert [claim.verdict for claim in claims] == ["met", "MISSED", "not measured"]
+
+
+class WrongReward(Ours):
+    """Keeps the reward of the old goal."""
+
+    def rows(self, batch):
+        rows = super().rows(batch)
+        return rows._replace(rewards=np.full_like(rows.rewards, -1))
+
+
+class WrongGoal(Ours):
+    """Relabels with goals from before the step."""
+
+    def rows(self, batch):
+        rows = super().rows(batch)
+        return rows._replace(desired=np.where(rows.desired < 2, rows.desired - 1, rows.desired))
+
+
+class WrongShare(Ours):
+    """Returns original rows only."""
+
+    def rows(self, batch):
+        rows = super().rows(batch)
+        return type(rows)(*(part[~batch.relabeled] for part in rows))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (WrongReward, "other rewards"),
+        (WrongGoal, "goals from before the step"),
+        (WrongShare, "does not relabel four fifths"),
+    ],
+)
+def test_a_buffer_that_relabels_wrongly_is_not_timed(kind, message):
+    buffer = kind(1000)
+    buffer.fill(1000, make_episodes(20))
+    with pytest.raises(RuntimeError, match=message):
+        check_relabeling(buffer)
+
+
+def test_ours_is_filled_to_the_row_and_relabels_four_fifths():
+    buffer = Ours(1000)
+    buffer.fill(1000, make_episodes(20))
+    assert len(buffer.buffer) == 1000
+    assert check_relabeling(buffer) == pytest.approx(0.8, abs=0.005)

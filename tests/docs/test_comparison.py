@@ -1,0 +1,51 @@
+"""The comparison with other libraries: every cell of ours is shown by a test that exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "comparison.md").read_text()
+CITED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
+HONEST = ("no", "not yet")
+
+
+def tables_with_tests():
+    """Pairs of a table's rows, from label to our cell, and what the list under it cites for each label."""
+    for section in PAGE.split("\n## ")[1:]:
+        rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("|")]
+        cells = {label.strip(): cell.strip() for label, cell in rows[2:]}
+        if cells:
+            items = re.findall(r"^- ([^:`]+):((?:.|\n  )+)", section, re.MULTILINE)
+            yield cells, {label: re.findall(r"`tests/[^`]+::test_\w+`", tests) for label, tests in items}
+
+
+def test_every_cited_test_exists():
+    assert len(CITED) == PAGE.count("`tests/")
+    for path, name in CITED:
+        functions = [node.name for node in ast.parse((ROOT / path).read_text()).body if hasattr(node, "name")]
+        assert name in functions, f"{path}::{name}"
+
+
+def test_every_cell_of_ours_is_backed_by_a_test_or_an_honest_no():
+    sections = list(tables_with_tests())
+    assert len(sections) == 4
+    for cells, tests in sections:
+        claimed = {label for label, cell in cells.items() if not cell.startswith(HONEST)}
+        assert tests.keys() == claimed
+        assert all(tests.values())
+
+
+def test_what_is_said_of_peers_is_backed_by_tests_of_theirs():
+    for library in ("sb3", "cpprb", "tianshou", "torchrl"):
+        cited = {name for path, name in CITED if path == f"tests/peers/test_{library}.py"}
+        assert cited
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:|#)([^)#]+)", PAGE))
+def test_links_lead_somewhere(target):
+    assert (ROOT / "docs" / target).exists()

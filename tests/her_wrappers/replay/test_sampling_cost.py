@@ -1,0 +1,28 @@
+"""Sampling costs what the batch costs, however large the buffer."""
+
+from __future__ import annotations
+
+import time
+
+from tests.counting import counting_buffer, counting_episode
+
+
+def seconds_of_a_batch(buffer):
+    """The best of many, which is the least disturbed."""
+    best = float("inf")
+    for _ in range(200):
+        start = time.perf_counter()
+        buffer.sample(64)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def test_sampling_costs_no_more_in_a_larger_buffer():
+    """A scan of ten million flags would take many times as long as a batch."""
+    costs = []
+    for buffer_size in (1000, 10_000_000):
+        buffer = counting_buffer(buffer_size=buffer_size)
+        for number in range(20):
+            buffer.add_episode(counting_episode(number, 50))
+        costs.append(seconds_of_a_batch(buffer))
+    assert costs[1] < 3 * costs[0]

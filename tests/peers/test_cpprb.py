@@ -1,0 +1,118 @@
+"""What docs/comparison.md says of cpprb, by lines that use none of our buffer."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+cpprb = pytest.importorskip("cpprb")
+
+
+def reward(next_state, action, goal):
+    return (next_state == goal).all(-1) - 1.0
+
+
+def make_buffer(size, **options):
+    defaults = {"max_episode_len": 20, "reward_func": reward, "prioritized": False}
+    columns = {"obs": {"shape": 1}, "act": {"shape": 1}, "next_obs": {"shape": 1}}
+    return cpprb.HindsightReplayBuffer(size, columns, **defaults | options)
+
+
+def add(buffer, length, first=0):
+    states = np.arange(first, first + length + 1)[:, None]
+    buffer.add(obs=states[:-1], act=np.zeros((length, 1)), next_obs=states[1:])
+    buffer.on_episode_end(np.array([-1]))
+
+
+def test_goals_of_future_are_those_after_the_step():
+    buffer = make_buffer(100_000)
+    for _ in range(200):
+        add(buffer, 5)
+    rows = buffer.get_all_transitions()
+    relabeled = rows["goal"] >= 0
+    pairs = set(zip(rows["obs"][relabeled].tolist(), rows["goal"][relabeled].tolist(), strict=True))
+    assert pairs == {(t, s) for t in range(5) for s in range(t + 1, 6)}
+
+
+def test_the_capacity_is_shared_by_the_copies():
+    buffer = make_buffer(50)
+    for number in range(20):
+        add(buffer, 5, first=100 * number)
+    assert set((buffer.get_all_transitions()["obs"] // 100).ravel()) == {18, 19}
+
+
+def test_a_transition_keeps_the_goals_that_it_got_first():
+    buffer = make_buffer(1000)
+    add(buffer, 20)
+    seen = {(row, goal) for _ in range(100) for row, goal in zip(*first_steps(buffer), strict=True)}
+    assert len(seen) <= 5
+
+
+def first_steps(buffer):
+    batch = buffer.sample(100)
+    first = batch["obs"][:, 0] == 0
+    return batch["obs"][first, 0], batch["goal"][first, 0]
+
+
+def test_rewards_are_always_computed():
+    buffer = make_buffer(100, reward_func=lambda next_state, action, goal: np.full(len(goal), 7.0))
+    states = np.arange(6)[:, None]
+    buffer.add(obs=states[:-1], act=np.zeros((5, 1)), next_obs=states[1:], rew=np.full(5, -1.0))
+    buffer.on_episode_end(np.array([-1]))
+    assert set(buffer.sample(100)["rew"].ravel()) == {7}
+
+
+def test_an_empty_buffer_says_high_below_zero():
+    with pytest.raises(ValueError, match="high <= 0"):
+        make_buffer(10).sample(1)
+
+
+def test_an_episode_above_its_maximum_is_refused():
+    buffer = make_buffer(100, max_episode_len=3)
+    for t in range(3):
+        buffer.add(obs=[t], act=[0], next_obs=[t + 1])
+    with pytest.raises(ValueError, match="Exceed Max Episode Length"):
+        buffer.add(obs=[3], act=[0], next_obs=[4])
+
+
+def test_windows_of_n_steps_reach_into_the_next_copy_of_a_truncated_episode():
+    buffer = cpprb.HindsightReplayBuffer(
+        1000,
+        {"obs": {"shape": 1}, "act": {"shape": 1}, "next_obs": {"shape": 1}, "done": {}},
+        max_episode_len=20,
+        reward_func=reward,
+        prioritized=False,
+        Nstep={"size": 3, "gamma": 1.0, "rew": "rew", "next": "next_obs"},
+    )
+    states = np.arange(11)[:, None]
+    buffer.add(obs=states[:-1], act=np.zeros((10, 1)), next_obs=states[1:], done=np.zeros(10))
+    buffer.on_episode_end(np.array([-1]))
+    rows = buffer.get_all_transitions()
+    assert (rows["next_obs"] < rows["obs"]).any()
+
+
+def test_windows_of_n_steps_add_up_rewards_under_different_goals():
+    buffer = cpprb.HindsightReplayBuffer(
+        10_000,
+        {"obs": {"shape": 1}, "act": {"shape": 1}, "next_obs": {"shape": 1}, "done": {}},
+        max_episode_len=20,
+        reward_func=reward,
+        prioritized=False,
+        Nstep={"size": 3, "gamma": 1.0, "rew": "rew", "next": "next_obs"},
+    )
+    states = np.arange(11)[:, None]
+    for _ in range(20):
+        buffer.add(obs=states[:-1], act=np.zeros((10, 1)), next_obs=states[1:], done=np.arange(10) == 9)
+        buffer.on_episode_end(np.array([-1]))
+    rows = {key: column[:, 0] for key, column in buffer.get_all_transitions().items()}
+    whole = (rows["goal"] >= 0) & (rows["next_obs"] == rows["obs"] + 3)
+    within = (rows["obs"] < rows["goal"]) & (rows["goal"] <= rows["next_obs"])
+    assert (rows["rew"][whole] != within[whole] - 3.0).any()
+
+
+def test_its_goals_cannot_be_seeded_and_it_cannot_be_saved():
+    assert "seed" not in inspect.signature(cpprb.HindsightReplayBuffer).parameters
+    assert not {"save", "save_transitions", "load"} & set(dir(cpprb.HindsightReplayBuffer))

@@ -1,0 +1,133 @@
+"""What docs/comparison.md says of Stable-Baselines3, by lines that use none of our buffer."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3 import DQN, HerReplayBuffer
+from stable_baselines3.common.envs import BitFlippingEnv
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from tests.counting import ACTIONS, SPACE, compute_reward, counting_episode
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Rewards(gym.Env):
+    """What the buffer asks of an environment."""
+
+    observation_space, action_space = SPACE, ACTIONS
+
+    def compute_reward(self, achieved, desired, info):
+        return compute_reward(achieved, desired, info)
+
+
+def make_buffer(size, **options):
+    return HerReplayBuffer(size, SPACE, ACTIONS, env=DummyVecEnv([Rewards]), device="cpu", **options)
+
+
+def add(buffer, number, length):
+    """Add a counting episode that terminates at its goal, which no step reaches."""
+    episode = counting_episode(number, length)
+    states = [{key: rows[t : t + 1] for key, rows in episode.observations.items()} for t in range(length + 1)]
+    for t in range(length):
+        last = np.array([t + 1 == length])
+        buffer.add(states[t], states[t + 1], episode.actions[t : t + 1], np.array([-1.0]), last, [{}])
+
+
+def test_final_and_future_goals_are_those_after_the_step():
+    buffer = make_buffer(100, goal_selection_strategy="final")
+    add(buffer, 0, 5)
+    batch = buffer.sample(1000)
+    assert set(batch.observations["desired_goal"][200:, 1].tolist()) == {5}
+    buffer = make_buffer(100)
+    add(buffer, 0, 5)
+    batch = buffer.sample(1000)
+    goals, steps = (batch.observations[key][200:, 1] for key in ("desired_goal", "achieved_goal"))
+    assert (goals > steps).all()
+
+
+def test_a_relabeled_success_does_not_terminate():
+    """Issue 627: the flag is that of the step under its old goal."""
+    model = DQN(
+        "MultiInputPolicy",
+        BitFlippingEnv(5),
+        replay_buffer_class=HerReplayBuffer,
+        learning_starts=10**6,
+        buffer_size=2000,
+        seed=0,
+    )
+    model.learn(1000)
+    batch = model.replay_buffer.sample(1000)
+    relabeled = (batch.observations["desired_goal"] != 1).any(1)
+    successes = relabeled & (batch.rewards[:, 0] == 0)
+    assert successes.sum() > 100
+    assert batch.dones[successes].sum() == 0
+
+
+def test_of_one_row_none_is_relabeled():
+    buffer = make_buffer(100)
+    add(buffer, 0, 5)
+    assert {buffer.sample(1).observations["desired_goal"][0, 1].item() for _ in range(100)} == {-1}
+
+
+def test_an_episode_as_long_as_the_buffer_is_never_sampled():
+    buffer = make_buffer(5)
+    add(buffer, 0, 5)
+    with pytest.raises(RuntimeError, match="before the end of the first episode"):
+        buffer.sample(1)
+
+
+def test_of_a_longer_episode_a_few_steps_remain():
+    buffer = make_buffer(10)
+    add(buffer, 0, 13)
+    assert (buffer.ep_length > 0).sum() == 3
+
+
+def test_every_slot_has_a_dict_though_infos_are_not_kept():
+    assert make_buffer(1000).infos.size == 1000
+
+
+def test_saving_memory_is_refused():
+    with pytest.raises(AssertionError):
+        make_buffer(10, optimize_memory_usage=True)
+
+
+def test_an_unknown_strategy_is_a_bare_key_error():
+    with pytest.raises(KeyError, match=r"^'futur'$"):
+        make_buffer(10, goal_selection_strategy="futur")
+
+
+def test_randomness_is_numpys_global_generator():
+    buffer = make_buffer(100)
+    add(buffer, 0, 50)
+    batches = []
+    for _ in range(2):
+        np.random.seed(3)  # noqa: NPY002 - what the test is about
+        batches.append(buffer.sample(50).observations["observation"])
+    assert (batches[0] == batches[1]).all()
+
+
+def test_n_steps_is_ignored_with_a_warning():
+    """Issue 2274, which asked for the warning."""
+    options = {"replay_buffer_class": HerReplayBuffer, "buffer_size": 100, "n_steps": 3}
+    with pytest.warns(UserWarning, match="`n_steps=3` is ignored"):
+        model = DQN("MultiInputPolicy", BitFlippingEnv(5), **options)
+    assert not hasattr(model.replay_buffer, "n_steps")
+
+
+def test_adding_reshapes_the_discrete_entries_of_the_callers_observation():
+    part = spaces.Discrete(8)
+    space = spaces.Dict(observation=part, achieved_goal=part, desired_goal=part)
+    buffer = HerReplayBuffer(10, space, ACTIONS, env=DummyVecEnv([Rewards]), device="cpu")
+    obs = {key: np.array([1]) for key in space}
+    buffer.add(obs, dict(obs), np.zeros((1, 1)), np.zeros(1), np.zeros(1), [{}])
+    assert obs["observation"].shape == (1, 1)
+
+
+def test_nested_observations_are_refused():
+    nested = spaces.Dict({**SPACE.spaces, "observation": spaces.Dict(a=ACTIONS)})
+    with pytest.raises((TypeError, NotImplementedError, AttributeError)):
+        HerReplayBuffer(10, nested, ACTIONS, env=DummyVecEnv([Rewards]), device="cpu")
