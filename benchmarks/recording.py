@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from stable_baselines3 import HerReplayBuffer
 
-from benchmarks.replays import ACTIONS, OBSERVATIONS, Replay, VectorReplay, never_reached
+from benchmarks.array_envs import ACTIONS, OBSERVATIONS, Replay, VectorReplay, never_reached
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     StepResult = tuple[Any, Any, Any, Any, dict[str, Any]]
 
 
-class VectorEpisodeRecorder(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not generic in Gymnasium 1.1
     """Record the episodes of a vector environment, whatever its kind, its spaces and its autoreset mode.
 
     What the environment returns passes through unchanged. Episodes go to the sinks when they terminate or are

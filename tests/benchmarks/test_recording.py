@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import recording
-from benchmarks.replays import VectorReplay
+from benchmarks.array_envs import VectorReplay
 from her_wrappers import VectorEpisodeRecorder
 
 
