@@ -186,6 +186,18 @@ def test_not_even_an_interruption_of_the_program_loses_anything():
     assert [len(episode) for episode in episodes] == [2, 2, 2]
 
 
+def test_a_step_that_fails_while_all_begin_needs_a_reset_too():
+    env = Faulty(leave)
+    env.lengths = [[2]]
+    env = VectorEpisodeRecorder(env)
+    env.reset()
+    step(env, 2)
+    with pytest.raises(KeyboardInterrupt):
+        step(env)
+    with pytest.raises(ResetNeeded):
+        step(env)
+
+
 def test_bad_actions_never_reach_the_environments():
     env = VectorEpisodeRecorder(Faulty())
     env.reset()

@@ -89,6 +89,38 @@ def test_an_info_that_only_reset_gives_is_missing_at_the_first_step():
         record([[{"w": 1}] * 2], ["v"], at_reset={"v": 1})
 
 
+class OnlyAtSteps(NumberedVectorEnv):
+    """Gives an info at steps, and none at resets, even where all environments begin at once."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options=options)[0], {}
+
+    def step(self, actions):
+        beginning = self.flags.any(axis=0) & (self.mode is NEXT_STEP)
+        *parts, infos = super().step(actions)
+        there = ~beginning
+        if "final_obs" in infos:
+            infos["final_info"] = {"odd": infos["final_info"]["odd"]}
+            there = ~infos["_final_obs"]
+        infos["_odd"] = there
+        if not there.any():
+            del infos["odd"], infos["_odd"]
+        return (*parts, infos)
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("lengths", [[[3]], [[3, 1, 4], [2]]])
+def test_an_info_may_be_missing_where_an_episode_begins(mode, lengths):
+    episodes = []
+    env = VectorEpisodeRecorder(OnlyAtSteps(2, lengths, mode), episodes.append, info_keys=["odd"])
+    env.reset()
+    for _ in range(200):
+        env.step(np.zeros((2, 2)))
+    for episode in episodes:
+        assert episode.reset_info == {}
+        np.testing.assert_array_equal(episode.infos["odd"], episode.observations["nested"]["odd"][1:])
+
+
 def test_first_infos_are_dicts_that_can_be_taken_apart_and_pickled():
     batches = []
 

@@ -147,13 +147,34 @@ def test_resets_in_mid_episode_and_limits_lose_and_invent_nothing(kind, mode, le
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED], ids=lambda mode: mode.value)
 def test_room_is_made_for_episodes_of_any_length(mode):
-    lengths = [[300], [7], [64, 65, 130]]
+    lengths = [[10, 300], [7], [64, 65, 130]]
     truth, episodes = Truth(3, lengths, mode), []
     env = VectorEpisodeRecorder(KINDS["native"](3, lengths, mode), episodes.append, info_keys=INFO_KEYS)
     drive(env, truth, 700)
     env.close()
     truth.close()
     assert_is_what_happened(episodes, truth, INFO_KEYS)
+
+
+class Forgetful(NumberedVectorEnv):
+    """Shows nonsense for the environments that a reset is not about."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, infos = super().reset(seed=seed, options=options)
+        others = ~(options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        for array in (observation["place"], observation["nested"]["odd"], infos["place"]):
+            array[others] = 7
+        return observation, infos
+
+
+def test_what_a_reset_shows_of_other_environments_is_not_recorded():
+    truth, episodes = Truth(3, LENGTHS["of many lengths"], DISABLED), []
+    env = Forgetful(3, LENGTHS["of many lengths"], DISABLED)
+    drive(VectorEpisodeRecorder(env, episodes.append, info_keys=["place"]), truth, 12)
+    env.close()
+    for own in truth.episodes:
+        own[:] = [each for each in own if each[-1]]
+    assert_is_what_happened(episodes, truth, ["place"])
 
 
 def test_an_explicit_reset_that_gymnasium_forgets_invents_no_transition():
