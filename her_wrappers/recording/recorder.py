@@ -29,7 +29,8 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
 
     Args:
         env: The environment.
-        *sinks: Called in turn with each `Episode`.
+        *sinks: Called in turn with each `Episode`. What has ``add_episodes``, or is that method, gets
+            `Episodes`.
         info_keys: Entries of ``info`` to record; each must be there at every step.
         max_episode_steps: Hand over what was recorded after so many steps, as truncated, and go on with the
             next episode from there. The environment is not reset: this cuts endless tasks.

@@ -29,11 +29,10 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     The row with which a NEXT_STEP environment begins its next episode is no transition and is not recorded as
     one; the last state of a SAME_STEP environment comes from ``final_obs`` and ``final_info``.
 
-    Episodes that end together reach a sink with ``add_episodes`` in one call; see `EpisodeRecorder`.
-
     Args:
         env: The vector environment; its ``metadata["autoreset_mode"]`` says how it begins its next episodes.
-        *sinks: Called in turn with each `Episode`, or with all that ended together.
+        *sinks: Called in turn with each `Episode`. What has ``add_episodes``, or is that method or the
+            ``add_episode`` beside it, gets all that ended together in one call, as `Episodes`.
         info_keys: Entries of the infos to record; each must be there at every step of every environment.
         max_episode_steps: Hand over an episode after so many steps, as truncated, and go on with the next
             one from there. The environment is not reset: this cuts endless tasks.
