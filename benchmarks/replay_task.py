@@ -32,7 +32,8 @@ ACTION_SPACE = spaces.Box(-1, 1, (ACTION,), np.float32)
 
 def compute_reward(achieved_goal: Floats, desired_goal: Floats, info: object = None) -> Floats:
     """Return 0 within the tolerance and -1 outside: (B, G), (B, G) -> (B,)."""
-    missed: NDArray[np.bool_] = np.linalg.norm(achieved_goal - desired_goal, axis=-1) > TOLERANCE
+    apart = achieved_goal - desired_goal
+    missed: NDArray[np.bool_] = np.einsum("...i,...i->...", apart, apart) > TOLERANCE**2
     return -missed.astype(np.float32)
 
 

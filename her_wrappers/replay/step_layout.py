@@ -43,16 +43,11 @@ class Steps(NamedTuple):
     desired: np.ndarray
     infos: np.ndarray | None
 
-    def first(self, count: int) -> Steps:
-        """Return views of the first of them."""
-        infos = None if self.infos is None else self.infos[:count]
-        return Steps(
-            self.numbers[:count],
-            self.records[:count],
-            self.next_records[:count],
-            self.desired[:, :count],
-            infos,
-        )
+    def cut(self, rows: slice) -> Steps:
+        """Return views of some rows."""
+        numbers, records, next_records, desired, infos = self
+        infos = None if infos is None else infos[rows]
+        return Steps(numbers[rows], records[rows], next_records[rows], desired[:, rows], infos)
 
 
 class EncodedEpisodes(NamedTuple):
@@ -113,6 +108,7 @@ class StepLayout:
     ) -> None:
         seen = {key: part for key, part in observation_space.items() if key not in GOALS}
         self._keys = list(observation_space)
+        self._in_order = self._keys == [*GOALS, *seen]
         self._seen = SpaceLayout("seen", spaces.Dict(seen))
         self._action = SpaceLayout("action", action_space)
         self._goal = SpaceLayout("goal", observation_space["achieved_goal"])
@@ -215,10 +211,12 @@ class StepLayout:
         goal, seen = self._goal, self._seen
         achieved = goal.read(records["goal"])
         shared = {path: achieved.copy() for path in self.shared} if self.shared else None
-        observations: dict[str, Tree] = seen.read(records, shared)
-        observations["achieved_goal"] = achieved
-        observations["desired_goal"] = goal.read(desired)
-        return {key: observations[key] for key in self._keys}
+        observations = {
+            "achieved_goal": achieved,
+            "desired_goal": goal.read(desired),
+            **seen.read(records, shared),
+        }
+        return observations if self._in_order else {key: observations[key] for key in self._keys}
 
     def _check_goals(self, episodes: Episodes, key: str) -> dict[Path, np.ndarray]:
         goals = leaf_at(episodes.observations, (key,), "observations", "in the episode")
@@ -245,24 +243,19 @@ class StepLayout:
         return segments, np.cumsum(begins) - 1
 
 
-def desired_goals(segments: np.ndarray, new: np.ndarray | None = None) -> np.ndarray:
-    """Return the desired goals of steps that have these segments.
-
-    Args:
-        segments: (B,) segments.
-        new: (M,) goals that the first steps get instead of theirs.
-
-    Returns:
-        (2, B) goals before and after the steps, in memory of their own.
-    """
-    stored, count = segments["desired"], 0 if new is None else len(new)
+def desired_goals(segments: np.ndarray) -> np.ndarray:
+    """Return the desired goals before and after steps that have these (B,) segments, (2, B)."""
+    stored = segments["desired"]
     desired = np.empty((2, len(segments)), stored.dtype)
     for name in stored.dtype.names or ():
-        goals = desired[name]
-        goals[:, count:] = stored[name][count:].swapaxes(0, 1)
-        if new is not None:
-            goals[:, :count] = new[name]
+        desired[name] = stored[name].swapaxes(0, 1)
     return desired
+
+
+def set_goals(steps: Steps, goals: np.ndarray) -> None:
+    """Give the first steps other goals, before and after."""
+    for name in goals.dtype.names or ():
+        steps.desired[name][:, : len(goals)] = goals[name]
 
 
 def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:
