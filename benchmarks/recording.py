@@ -259,7 +259,8 @@ def main() -> None:
     tables = [cost_table(costs), claim_table(costs)]
     Console().print(machine(), what, *tables, sep="\n")
     if options.out:
-        text = "\n\n".join(["# Recording", machine(), what, *map(markdown, tables)])
+        title = "# What recording costs"
+        text = "\n\n".join([title, (__doc__ or "").strip(), machine(), what, *map(markdown, tables)])
         options.out.write_text(text.replace("[red]", "").replace("[/red]", "") + "\n")
 
 
