@@ -19,13 +19,13 @@ class Provenance(NamedTuple):
     """Where the rows of a batch come from.
 
     Attributes:
-        first_index: (B,) number of the first transition of each row's episode.
+        segments: (B,) records whose ``first_index`` numbers the first transition of each row's episode.
         goal_index: (B,) number of the transition that achieved the new goal; -1 where there is none.
         part: (B,) which of ``names`` each row is of.
         names: Names of the strategies, and of what is not relabeled.
     """
 
-    first_index: np.ndarray
+    segments: np.ndarray
     goal_index: np.ndarray
     part: np.ndarray
     names: tuple[str, ...]
@@ -67,7 +67,7 @@ class Batch:
     @property
     def episode(self) -> np.ndarray:
         """Index of the first transition of each row's episode, (B,) int64: a number for the episode."""
-        return self._from().first_index.copy()
+        return self._from().segments["first_index"].copy()
 
     @property
     def goal_index(self) -> np.ndarray:

@@ -18,7 +18,7 @@ from her_wrappers.replay.infos import InfoFormat, InfoLayout
 from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
 from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import StepLayout
+from her_wrappers.replay.step_layout import StepLayout, desired_goals
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 
@@ -315,11 +315,11 @@ class HindsightReplayBuffer:
             )
         draw, count = draws.next(batch_size)
         storage, relabeling = self._storage, self._relabeling
-        steps = storage.take(draw.numbers, draw.states, draw.segments)
+        goals = storage.achieved_goals(draw.sources[:count]) if count else None
+        steps = storage.take(draw.numbers, draw.states, desired_goals(draw.segments, goals))
         if relabeling is not None and count:
-            relabeling.relabel(steps, storage.achieved_goals(draw.sources[:count]))
-        first_index = draw.segments["first_index"]
-        provenance = Provenance(first_index, draw.goal_index, draw.part, self._names)
+            relabeling.relabel(steps.first(count))
+        provenance = Provenance(draw.segments, draw.goal_index, draw.part, self._names)
         return Batch(*self._layout.parts(steps), draw.relabeled, draw.numbers, provenance)
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:

@@ -14,13 +14,14 @@ import numpy as np
 from her_wrappers.replay.step_layout import same_goals
 
 if TYPE_CHECKING:
+    from her_wrappers.replay.goal_selection import Strategy
     from her_wrappers.replay.shares import Shares
     from her_wrappers.replay.storage import EpisodeStorage
 
-MOST_ROWS = 8192
+MOST_ROWS = 4096
 """Rows that are drawn at once, unless a single batch has more."""
 
-MOST_BATCHES = 32
+MOST_BATCHES = 16
 """Batches that are drawn at once; more would save little."""
 
 
@@ -92,32 +93,32 @@ class Draws:
         return self._ahead.cut(slice(begin, begin + batch_size)), self._counts[number]
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
-        """Draw batches, and say how many rows of each are relabeled."""
         numbers = self._storage.draw(batches * batch_size, self._rng)
         segments, states = self._storage.locate(numbers)
         part = self._shares.draw(batches, batch_size, self._rng)
         relabeled = part < len(self._shares.parts)
         nowhere = np.full_like(numbers, -1)
         draw = Draw(numbers, states, segments, part.ravel(), relabeled.ravel(), nowhere, nowhere.copy())
-        self._choose(draw, np.arange(len(numbers)))
+        parts = list(enumerate(self._shares.parts))
+        for number, each in parts:
+            self._choose(each.select, draw, np.flatnonzero(draw.part == number))
         if self._skip_trivial:
             rows = np.flatnonzero(relabeled)
             here, there = (self._storage.achieved_goals(at[rows]) for at in (states, draw.sources))
-            self._choose(draw, rows[same_goals(here, there)])
+            trivial = rows[same_goals(here, there)]
+            for number, each in parts:
+                self._choose(each.select, draw, trivial[draw.part[trivial] == number])
         return draw, relabeled.sum(axis=1).tolist()
 
-    def _choose(self, draw: Draw, among: np.ndarray) -> None:
-        """Choose states for some rows of a draw, if they get any."""
-        part = draw.part[among]
-        for number, each in enumerate(self._shares.parts):
-            rows = among[part == number]
-            if each.select is None:
-                found = self._storage.draw(len(rows), self._rng)
-                draw.sources[rows] = self._storage.states_after(found)
-            else:
-                numbers = draw.numbers[rows]
-                t = numbers - draw.segments["first_index"][rows]
-                ahead = each.select(t, draw.segments["length"][rows], self._rng) - t
-                draw.sources[rows] = draw.states[rows] + ahead
-                found = numbers + ahead - 1
+    def _choose(self, select: Strategy | None, draw: Draw, rows: np.ndarray) -> None:
+        """Choose states for some rows of a draw, in the episode or anywhere."""
+        if select is None:
+            found = self._storage.draw(len(rows), self._rng)
+            draw.sources[rows] = self._storage.states_after(found)
             draw.goal_index[rows] = found
+            return
+        numbers = draw.numbers[rows]
+        t = numbers - draw.segments["first_index"][rows]
+        ahead = select(t, draw.segments["length"][rows], self._rng) - t
+        draw.sources[rows] = draw.states[rows] + ahead
+        draw.goal_index[rows] = numbers + ahead - 1

@@ -10,7 +10,6 @@ import numpy as np
 
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.rewards import read_only, require_rewards, rewards_agree, warn_of_other_rewards
-from her_wrappers.replay.step_layout import set_goals
 from her_wrappers.replay.termination import Outcomes
 
 if TYPE_CHECKING:
@@ -85,14 +84,12 @@ class Relabeling:
         self._termination.forget()
         self._episodes_to_check = CHECKED_EPISODES
 
-    def relabel(self, steps: Steps, goals: np.ndarray) -> None:
-        """Give the first steps these goals, and the rewards and terminations that go with them.
+    def relabel(self, steps: Steps) -> None:
+        """Give steps the rewards and terminations that go with their desired goals.
 
         Raises:
             ValueError: A function answers wrongly.
         """
-        set_goals(steps, goals)
-        steps = steps.cut(slice(len(goals)))
         outcomes = self._outcomes(steps)
         rewards = self._rewards(steps, outcomes)
         steps.records["reward"] = rewards

@@ -43,11 +43,16 @@ class Steps(NamedTuple):
     desired: np.ndarray
     infos: np.ndarray | None
 
-    def cut(self, rows: slice) -> Steps:
-        """Return views of some rows."""
-        numbers, records, next_records, desired, infos = self
-        infos = None if infos is None else infos[rows]
-        return Steps(numbers[rows], records[rows], next_records[rows], desired[:, rows], infos)
+    def first(self, count: int) -> Steps:
+        """Return views of the first of them."""
+        infos = None if self.infos is None else self.infos[:count]
+        return Steps(
+            self.numbers[:count],
+            self.records[:count],
+            self.next_records[:count],
+            self.desired[:, :count],
+            infos,
+        )
 
 
 class EncodedEpisodes(NamedTuple):
@@ -243,19 +248,24 @@ class StepLayout:
         return segments, np.cumsum(begins) - 1
 
 
-def desired_goals(segments: np.ndarray) -> np.ndarray:
-    """Return the desired goals before and after steps that have these (B,) segments, (2, B)."""
-    stored = segments["desired"]
+def desired_goals(segments: np.ndarray, new: np.ndarray | None = None) -> np.ndarray:
+    """Return the desired goals of steps that have these segments.
+
+    Args:
+        segments: (B,) segments.
+        new: (M,) goals that the first steps get instead of theirs.
+
+    Returns:
+        (2, B) goals before and after the steps, in memory of their own.
+    """
+    stored, count = segments["desired"], 0 if new is None else len(new)
     desired = np.empty((2, len(segments)), stored.dtype)
     for name in stored.dtype.names or ():
-        desired[name] = stored[name].swapaxes(0, 1)
+        goals = desired[name]
+        goals[:, count:] = stored[name][count:].swapaxes(0, 1)
+        if new is not None:
+            goals[:, :count] = new[name]
     return desired
-
-
-def set_goals(steps: Steps, goals: np.ndarray) -> None:
-    """Give the first steps other goals, before and after."""
-    for name in goals.dtype.names or ():
-        steps.desired[name][:, : len(goals)] = goals[name]
 
 
 def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:

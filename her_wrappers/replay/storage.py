@@ -12,7 +12,7 @@ import numpy as np
 
 from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
-from her_wrappers.replay.step_layout import Steps, desired_goals
+from her_wrappers.replay.step_layout import Steps
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
@@ -111,12 +111,12 @@ class EpisodeStorage:
         segments = self._segments_of(index)
         return segments, self._states.positions(index + segments["episode"])
 
-    def take(self, numbers: np.ndarray, states: np.ndarray, segments: np.ndarray) -> Steps:
-        """Copy located steps out."""
+    def take(self, numbers: np.ndarray, states: np.ndarray, desired: np.ndarray) -> Steps:
+        """Copy located steps out, with these desired goals."""
         records = self._states.take("record", states)
         next_records = self._states.take("record", states + 1)
         infos = self._steps.take("info", self._steps.positions(numbers)) if self._infos.keys else None
-        return Steps(numbers, records, next_records, desired_goals(segments), infos)
+        return Steps(numbers, records, next_records, desired, infos)
 
     def states_after(self, index: np.ndarray) -> np.ndarray:
         """Return the positions of the states that steps led to."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import her_envs
-from her_wrappers import Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
+from her_wrappers import EpisodeArchive, Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
 from tests.her_wrappers.recording.numbered import (
     DISABLED,
     NEXT_STEP,
@@ -242,6 +242,18 @@ def test_the_buffer_takes_what_native_environments_do():
     counts = batch.next_observations["achieved_goal"] - batch.observations["achieved_goal"]
     np.testing.assert_array_equal(counts, np.tile([0, 1], (1000, 1)))
     assert len(buffer) == steps
+
+
+def test_an_archive_takes_them_and_gives_them_back(tmp_path):
+    truth = Truth(3, LENGTHS["of many lengths"], SAME_STEP)
+    archive = EpisodeArchive(tmp_path / "archive")
+    env = KINDS["native"](3, LENGTHS["of many lengths"], SAME_STEP)
+    env = VectorEpisodeRecorder(env, archive, info_keys=INFO_KEYS)
+    drive(env, truth, 25)
+    env.close()
+    archive.close()
+    truth.close()
+    assert_is_what_happened(list(EpisodeArchive(tmp_path / "archive")), truth, INFO_KEYS)
 
 
 def test_episodes_keep_memory_of_their_own():
