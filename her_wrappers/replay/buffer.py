@@ -9,6 +9,7 @@ import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_keys
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
+from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.staging import StagingArea, as_reward
@@ -281,17 +282,24 @@ class HindsightReplayBuffer:
             self._draws.forget()
 
     def extend(self, episodes: Iterable[Episode]) -> None:
-        """Add the episodes of a source, such as an archive, one by one; those before an error stay added.
+        """Add the episodes of a source; those before one that is refused stay added.
 
         Args:
-            episodes: Any number of `Episode`, of the buffer's spaces; they are copied.
+            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, or any number of
+                `Episode`, which are taken one by one.
 
         Raises:
             TypeError: There is something else among them.
             ValueError: As `add_episode`.
         """
-        for episode in episodes:
-            self.add_episode(episode)
+        if isinstance(episodes, EpisodeArchive):
+            for shard in episodes.batches():
+                self.add_episodes(shard)
+        elif isinstance(episodes, Episodes):
+            self.add_episodes(episodes)
+        else:
+            for episode in episodes:
+                self.add_episode(episode)
 
     def sample(self, batch_size: int) -> Batch:
         """Draw transitions uniformly with replacement, relabeled ones first.

@@ -8,6 +8,7 @@ steps, the desired goals and the episode, is a segment, stored once for all of t
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -233,7 +234,7 @@ class StepLayout:
         """Return the segments, and which of them each step belongs to."""
         other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
         for leaf in desired.values():
-            rows = _as_bytes(leaf)
+            rows = _as_words(leaf)
             other_goal[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
         begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
         begins[episodes.ends[:-1]] = True
@@ -272,7 +273,7 @@ def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Whether goals, which are parts of records, are the same as others, row by row, to the last bit."""
     same = np.ones(len(goals), np.bool_)
     for name in goals.dtype.names or ():
-        same &= (_as_bytes(goals[name]) == _as_bytes(others[name])).all(axis=1)
+        same &= (_as_words(goals[name]) == _as_words(others[name])).all(axis=1)
     return same
 
 
@@ -287,8 +288,11 @@ def _as_rewards(episodes: Episodes) -> np.ndarray:
     return rewards
 
 
-def _as_bytes(leaf: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(leaf).reshape(len(leaf), -1).view(np.uint8)
+def _as_words(leaf: np.ndarray) -> np.ndarray:
+    """Return the bytes of each row as whole numbers, as few as can be."""
+    rows = np.ascontiguousarray(leaf).reshape(len(leaf), -1)
+    size = rows.shape[1] * rows.itemsize
+    return rows.view(np.dtype(f"u{math.gcd(size, 8)}"))
 
 
 def _leaves_like_goal(seen: SpaceLayout, goal: SpaceLayout) -> list[Path]:
