@@ -68,7 +68,7 @@ class Episodes(Sequence[Episode]):
         if len(self.reset_infos) not in {0, len(self)}:
             raise ValueError(f"reset_infos must be {len(self)} dicts or none, got {len(self.reset_infos)}")
         require_numbers("rewards", self.rewards)
-        steps = int(lengths.sum())
+        steps = int(self.ends[-1])
         require_rows("rewards", self.rewards, steps)
         require_rows("actions", self.actions, steps)
         require_rows("infos", self.infos, steps)
@@ -151,6 +151,8 @@ class Episodes(Sequence[Episode]):
                 reset_info=dict(part.reset_infos[0]) if part.reset_infos else {},
             )
         begin, end, stride = key.indices(len(self))
+        if (begin, end, stride) == (0, len(self), 1):
+            return self
         if stride != 1:
             return Episodes.of(self[i] for i in range(begin, end, stride))
         steps = slice(self.ends[begin], self.ends[end])
