@@ -1,7 +1,10 @@
 """Hindsight Experience Replay for any Gymnasium goal environment: check, record, relabel."""
 
 from her_wrappers.checker import Finding, GoalEnvChecker, GoalEnvError, Report, check_goal_env
+from her_wrappers.files.atomic import InUseError
+from her_wrappers.files.reading import CorruptFileError
 from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
@@ -12,7 +15,9 @@ from her_wrappers.replay.shares import Mixture
 
 __all__ = [
     "Batch",
+    "CorruptFileError",
     "Episode",
+    "EpisodeArchive",
     "EpisodeRecorder",
     "Episodes",
     "Finding",
@@ -21,6 +26,7 @@ __all__ = [
     "GoalEnvError",
     "GoalInterface",
     "HindsightReplayBuffer",
+    "InUseError",
     "Mixture",
     "Report",
     "SinkError",

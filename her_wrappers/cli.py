@@ -10,7 +10,9 @@ import typer
 
 from her_wrappers.commands.check import check, explain, rules
 from her_wrappers.commands.envs import envs
+from her_wrappers.commands.inspect import inspect
 from her_wrappers.commands.play import play
+from her_wrappers.commands.record import record
 
 app = typer.Typer(
     help="Hindsight Experience Replay for any Gymnasium goal environment.",
@@ -53,3 +55,5 @@ app.command(epilog="Example: her rules")(rules)
 app.command(epilog="Example: her explain GE106")(explain)
 app.command()(envs)
 app.command()(play)
+app.command()(record)
+app.command()(inspect)

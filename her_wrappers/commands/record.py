@@ -1,0 +1,146 @@
+"""``her record``: episodes of an environment, acted by a policy, into an archive."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+import her_envs  # noqa: F401 - registers the bundled ids
+from her_wrappers.commands.make import load_policy, make_env, parse_options
+from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.recording.recorder import EpisodeRecorder
+
+
+def record(
+    env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment's id; `her envs` lists ours.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder of the archive; one that exists is added to.")],
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes to record.")] = 100,
+    policy: Annotated[str, typer.Option(help="What acts: random, or module:function.")] = "random",
+    seed: Annotated[int | None, typer.Option(min=0, help="Seeds environment and random policy.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
+    ] = None,
+    info: Annotated[
+        list[str] | None, typer.Option(help="An info to record too; is_success is, where there is one.")
+    ] = None,
+    max_episode_steps: Annotated[
+        int | None, typer.Option(min=1, help="Cut longer episodes into several.")
+    ] = None,
+) -> None:
+    """Record episodes into an archive. Ctrl-C ends early and keeps what was recorded.
+
+    For example:
+
+        her record her_envs/PointReach-v0 --out runs/reach
+
+        her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0
+
+        her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
+    """
+    env = make_env(env_id, **parse_options(option or []))
+    act = _chosen_policy(env, policy)
+    keys = _info_keys(env, info or [])
+    with _archive(out, env) as archive, _progress(episodes) as advance:
+        recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
+        first = len(archive)
+        env.action_space.seed(None if seed is None else seed + first)
+        with _interruptible(recorder) as outcome:
+            _play(recorder, act, seed, first + episodes, archive)
+    _tell(archive, first, outcome)
+
+
+class _Outcome:
+    """How recording went.
+
+    Attributes:
+        interrupted: Whether by Ctrl-C.
+    """
+
+    interrupted = False
+
+
+@contextlib.contextmanager
+def _interruptible(recorder: EpisodeRecorder) -> Iterator[_Outcome]:
+    """Hand over the open episode at the end, and note Ctrl-C."""
+    outcome = _Outcome()
+    try:
+        yield outcome
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    finally:
+        recorder.close()
+
+
+def _tell(archive: EpisodeArchive, first: int, outcome: _Outcome) -> None:
+    """Say what was recorded.
+
+    Raises:
+        typer.Exit: It was interrupted.
+    """
+    typer.echo(
+        f"{'interrupted: ' if outcome.interrupted else ''}{len(archive) - first} episodes added; "
+        f"{archive.path} has {len(archive)}, of {archive.num_steps} steps"
+    )
+    if outcome.interrupted:
+        raise typer.Exit(130)  # as a shell says of what Ctrl-C ended
+
+
+def _chosen_policy(env: gym.Env[Any, Any], name: str) -> Callable[[Any], Any]:
+    if name == "random":
+        return lambda observation: env.action_space.sample()
+    return load_policy(name)
+
+
+def _info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
+    """Return the infos to record, after a look at what a step brings.
+
+    Raises:
+        typer.BadParameter: One that is wanted is not there.
+    """
+    env.reset(seed=0)
+    info = env.step(env.action_space.sample())[-1]
+    for key in wanted:
+        if key not in info:
+            raise typer.BadParameter(f"the infos have no {key!r}, only {', '.join(sorted(info)) or 'none'}")
+    return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *wanted]))
+
+
+def _archive(out: Path, env: gym.Env[Any, Any]) -> EpisodeArchive:
+    """Open the archive.
+
+    Raises:
+        typer.BadParameter: It cannot be written to.
+    """
+    try:
+        return EpisodeArchive(out, env=env)
+    except (OSError, TypeError, ValueError) as error:
+        raise typer.BadParameter(f"cannot record to {out}: {error}") from error
+
+
+def _play(
+    env: gym.Env[Any, Any], act: Callable[[Any], Any], seed: int | None, total: int, archive: EpisodeArchive
+) -> None:
+    """Play until there are enough episodes; the seed of each is the run's and its number in the archive."""
+    while (number := len(archive)) < total:
+        observation, _ = env.reset(seed=None if seed is None else seed + number)
+        ended = False
+        while not ended and len(archive) < total:
+            observation, _, terminated, truncated, _ = env.step(act(observation))
+            ended = terminated or truncated
+
+
+@contextlib.contextmanager
+def _progress(episodes: int) -> Iterator[Callable[[Any], None]]:
+    """Show a bar on the terminal, and give the sink that moves it."""
+    columns = (TextColumn("recording"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=episodes)
+        yield lambda episode: progress.advance(task)

@@ -1,0 +1,1 @@
+"""Files: named arrays on disk, whole or not at all, read without trust."""

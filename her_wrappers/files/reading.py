@@ -1,0 +1,273 @@
+"""Read files of arrays, trusting nothing.
+
+The way goes from the footer to the header and from the header to the arrays. No more is allocated than the
+file holds, and nothing is unpickled or executed. The zip's own structure is there for others.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from her_wrappers.files.atomic import open_regular
+from her_wrappers.files.layout import (
+    DTYPE_PATTERN,
+    FOOTER_PATTERN,
+    FOOTER_SIZE,
+    LAYOUT,
+    MAX_HEADER,
+    StoredArray,
+    footer_crc,
+    row_slices,
+)
+
+if TYPE_CHECKING:
+    from her_wrappers.files.layout import Json
+
+MAX_TAIL = 3 * MAX_HEADER
+"""The header and the directory of the zip, whose entries are shorter than the header's."""
+MAX_AXES = 32
+"""NumPy 1 has no arrays of more."""
+
+
+class CorruptFileError(ValueError):
+    """A file is damaged, or none of ours."""
+
+
+class ArrayFile:
+    """A file of arrays, open for reading; use it in a ``with`` block.
+
+    Args:
+        path: The file.
+        kind: What it must be.
+        version: The latest version that the caller knows.
+
+    Attributes:
+        header: As it was given to `write_arrays`.
+        version: As it was given to `write_arrays`, at most the one that the caller knows.
+        arrays: What is said of each array, by name, in the order in which they were written.
+        checksum: As `write_arrays` returned it.
+
+    Raises:
+        CorruptFileError: The file is damaged, something else, or of a later version.
+        OSError: There is no such file, or it cannot be read.
+    """
+
+    header: dict[str, Json]
+    version: int
+    arrays: dict[str, StoredArray]
+    checksum: int
+
+    def __init__(self, path: str | os.PathLike[str], *, kind: str, version: int) -> None:
+        self.path = Path(path)
+        self._file = open_regular(self.path)
+        try:
+            start, self.checksum, content = _read_header(self._file, self.path)
+            self.header, self.version = content["header"], content["version"]
+            _require_kind(self.path, content["kind"], kind)
+            _require_known(self.path, f"version {self.version} of {kind!r}", self.version, version)
+            self.arrays = _stored_arrays(self.path, content["arrays"], start)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def read(self, name: str, out: np.ndarray | None = None) -> np.ndarray:
+        """Read one array.
+
+        Args:
+            name: One of ``arrays``.
+            out: Array to read it into, of the same shape and dtype; after an error its content is void.
+
+        Returns:
+            ``out``, or a new array.
+
+        Raises:
+            CorruptFileError: There is no such array in the file, or it is damaged.
+            ValueError: ``out`` is of another shape or dtype.
+        """
+        if name not in self.arrays:
+            raise CorruptFileError(f"{self.path} has no array {name!r}, only {', '.join(self.arrays)}")
+        stored = self.arrays[name]
+        if out is None:
+            out = np.empty(stored.shape, stored.dtype)
+        elif (out.shape, out.dtype) != (stored.shape, stored.dtype):
+            raise ValueError(
+                f"array {name!r} must be read into {stored.dtype} {stored.shape}, got {out.dtype} {out.shape}"
+            )
+        self._file.seek(stored.start)
+        crc = zlib.crc32(self._file.read(stored.skip))
+        if out.size:
+            crc = _fill(np.atleast_1d(out), self._file, crc)
+        if crc != stored.crc:
+            raise CorruptFileError(f"{self.path} is damaged: array {name!r} does not have its checksum")
+        if not _has_valid_values(out):
+            raise CorruptFileError(f"{self.path} is damaged: array {name!r} has no valid {out.dtype}")
+        return out
+
+    def read_all(self) -> dict[str, np.ndarray]:
+        """Read all arrays.
+
+        Raises:
+            CorruptFileError: One is damaged.
+        """
+        return {name: self.read(name) for name in self.arrays}
+
+
+def read_arrays(
+    path: str | os.PathLike[str], *, kind: str, version: int
+) -> tuple[dict[str, Json], dict[str, np.ndarray]]:
+    """Read a whole file of arrays.
+
+    Args:
+        path: The file.
+        kind: What it must be.
+        version: The latest version that the caller knows.
+
+    Returns:
+        Header and arrays, as they were given to `write_arrays`.
+
+    Raises:
+        CorruptFileError: The file is damaged, something else, or of a later version.
+        OSError: There is no such file, or it cannot be read.
+    """
+    with ArrayFile(path, kind=kind, version=version) as file:
+        return file.header, file.read_all()
+
+
+def _require_kind(path: Path, found: str, kind: str) -> None:
+    if found != kind:
+        raise CorruptFileError(f"{path} holds {found!r}, expected {kind!r}")
+
+
+def _require_known(path: Path, what: str, version: int, known: int) -> None:
+    if version > known:
+        raise CorruptFileError(
+            f"{path} has {what}, and this her-toolkit reads up to version {known}; update her-toolkit"
+        )
+
+
+def _read_header(file: io.BufferedReader, path: Path) -> tuple[int, int, dict[str, Json]]:
+    """Return where the header begins, its checksum, and what it says.
+
+    Raises:
+        CorruptFileError: The file is none of ours, or damaged.
+    """
+    length = os.fstat(file.fileno()).st_size
+    file.seek(max(0, length - FOOTER_SIZE))
+    footer = file.read(FOOTER_SIZE)
+    match = FOOTER_PATTERN.fullmatch(footer)
+    if match is None:
+        raise CorruptFileError(f"{path} is no file of her-toolkit, or its end is missing")
+    layout, start, size, expected_length = map(int, match.groups()[:4])
+    tail_size = length - FOOTER_SIZE - start
+    if length != expected_length or not size <= tail_size <= MAX_TAIL:
+        raise CorruptFileError(
+            f"{path} is damaged: it has {length} bytes, and its end is that of another file"
+        )
+    file.seek(start)
+    tail = file.read(tail_size)
+    crc = int(match[5], 16)
+    if footer_crc(tail, footer) != crc:
+        raise CorruptFileError(f"{path} is damaged: its header does not have its checksum")
+    _require_known(path, f"layout {layout}", layout, LAYOUT)
+    try:
+        return start, crc, _as_header(json.loads(tail[:size], parse_constant=_refuse_constant))
+    except (TypeError, ValueError, KeyError, RecursionError) as error:
+        raise CorruptFileError(f"{path} is damaged: its header is no header ({error})") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _as_header(content: Json) -> dict[str, Json]:
+    """Return what the JSON says, if it has the parts of a header.
+
+    Raises:
+        TypeError: It has not.
+    """
+    types = {"kind": str, "version": int, "header": dict, "arrays": dict}
+    if not isinstance(content, dict) or content.keys() != types.keys():
+        raise TypeError(f"expected a dict of {', '.join(types)}")
+    for key, expected in types.items():
+        if type(content[key]) is not expected:
+            raise TypeError(f"expected {key} to be of type {expected.__name__}")
+    return content
+
+
+def _stored_arrays(path: Path, entries: dict[str, Json], end: int) -> dict[str, StoredArray]:
+    """Return what the header says of the arrays.
+
+    Raises:
+        CorruptFileError: It cannot be.
+    """
+    arrays, free = {}, 0
+    for name, entry in entries.items():
+        try:
+            stored = _as_stored(entry)
+        except (TypeError, ValueError, KeyError) as error:
+            raise CorruptFileError(f"{path} is damaged: array {name!r} cannot be ({error})") from error
+        if stored.start < free or stored.start + stored.skip + stored.nbytes > end:
+            raise CorruptFileError(f"{path} is damaged: array {name!r} has no place in it")
+        free = stored.start + stored.skip + stored.nbytes
+        arrays[name] = stored
+    return arrays
+
+
+def _as_stored(entry: dict[str, Json]) -> StoredArray:
+    """Read what the header says of one array.
+
+    Raises:
+        ValueError: It is no array that can be.
+    """
+    dtype_name, shape = entry["dtype"], tuple(entry["shape"])
+    numbers = (*shape, entry["start"], entry["skip"], entry["crc32"])
+    if not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
+        raise ValueError(f"expected whole numbers, got {numbers}")
+    if not DTYPE_PATTERN.fullmatch(dtype_name) or np.dtype(dtype_name).itemsize == 0:
+        raise ValueError(f"expected numbers, bools or strings, got {dtype_name}")
+    dtype = np.dtype(dtype_name)
+    if len(shape) > MAX_AXES or dtype.itemsize * math.prod(max(1, length) for length in shape) >= 2**62:
+        raise ValueError(f"expected a shape that arrays can have, got {shape}")
+    return StoredArray(dtype, shape, *numbers[-3:])
+
+
+def _fill(out: np.ndarray, file: io.BufferedReader, crc: int) -> int:
+    """Read the elements of ``out``, and return the checksum carried on."""
+    for rows in row_slices(out.shape, out.dtype):
+        part = out[rows]
+        block = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)
+        view = block.reshape(-1).view(np.uint8).data
+        count = file.readinto(view)
+        crc = zlib.crc32(view[:count], crc)
+        if block is not part:
+            part[...] = block
+    return crc
+
+
+def _has_valid_values(array: np.ndarray) -> bool:
+    """Whether bools are 0 or 1 and strings are made of characters: others break code that relies on it."""
+    if array.dtype.kind not in "bU" or array.size == 0:
+        return True
+    contiguous = np.ascontiguousarray(array).reshape(-1)
+    if array.dtype.kind == "b":
+        return bool(contiguous.view(np.uint8).max() <= 1)
+    return bool(contiguous.view(contiguous.dtype.str[0] + "u4").max() <= sys.maxunicode)

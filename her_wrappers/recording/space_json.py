@@ -1,0 +1,163 @@
+"""Spaces as JSON and back, for the files that hold their elements."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.trees import leaf_spaces, path_name
+
+SpaceJson: TypeAlias = dict[str, Any]
+
+MAX_SIZE = 2**24
+"""Elements of a space may have so many numbers; no observation has, and a damaged file might."""
+
+INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+
+LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
+
+
+def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
+    """Describe a space such that `space_from_json` makes an equal one.
+
+    Args:
+        space: Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these.
+
+    Raises:
+        TypeError: It is, or holds, a space of another kind, or cannot be described exactly.
+
+    Example:
+        >>> space_to_json(spaces.Box(-np.inf, 1, (2,)))
+        {'type': 'Box', 'dtype': 'float32', 'shape': [2], 'low': '-inf', 'high': 1.0}
+    """
+    leaves = leaf_spaces(space)
+    for path, leaf in leaves.items():
+        long = leaf.dtype is not None and leaf.dtype.itemsize > 8  # JSON has no long doubles
+        if long or not isinstance(leaf, LEAVES) or not all(isinstance(key, str | int) for key in path):
+            where = f" at {path_name(path)}" if path else ""
+            raise TypeError(f"expected a space that JSON can describe, got {leaf}{where}")
+    described = _describe(space)
+    try:
+        same = _describe(space_from_json(described)) == described
+    except ValueError as error:
+        raise TypeError(f"JSON cannot describe {space}: {error}") from error
+    if not same:
+        raise TypeError(f"JSON cannot describe {space} exactly")
+    return described
+
+
+def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
+    """Make a space.
+
+    Args:
+        described: What `space_to_json` returned, or what came from a file in its stead.
+
+    Raises:
+        ValueError: It describes no space.
+    """
+    try:
+        if _size(described) > MAX_SIZE:
+            raise ValueError(f"expected elements of at most {MAX_SIZE} numbers")  # noqa: TRY301 - as all others
+        return _make(described)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no space is described by {str(described)[:200]}: {error}") from error
+
+
+def _describe(space: spaces.Space[Any]) -> SpaceJson:
+    kinds = (spaces.Dict, spaces.Tuple, *LEAVES)
+    described: SpaceJson = {"type": next(kind.__name__ for kind in kinds if isinstance(space, kind))}
+    if isinstance(space, spaces.Dict):
+        described["spaces"] = [[key, _describe(part)] for key, part in space.items()]
+    elif isinstance(space, spaces.Tuple):
+        described["spaces"] = [_describe(part) for part in space]
+    elif isinstance(space, spaces.Box):
+        described |= {"dtype": str(space.dtype), "shape": list(space.shape)}
+        described |= {"low": _bound(space.low), "high": _bound(space.high)}
+    elif isinstance(space, spaces.Discrete):
+        described |= {"dtype": str(space.dtype), "n": int(space.n), "start": int(space.start)}
+    elif isinstance(space, spaces.MultiDiscrete):
+        described |= {"dtype": str(space.dtype), "nvec": space.nvec.tolist(), "start": space.start.tolist()}
+    elif isinstance(space, spaces.MultiBinary):
+        described["n"] = space.n if isinstance(space.n, int) else list(map(int, space.n))
+    return described
+
+
+def _make(described: SpaceJson) -> spaces.Space[Any]:
+    """Make the space that is described.
+
+    Raises:
+        ValueError: There is no such kind of space.
+    """
+    kind = described["type"]
+    if kind == "Dict":
+        return spaces.Dict(OrderedDict((key, _make(part)) for key, part in described["spaces"]))
+    if kind == "Tuple":
+        return spaces.Tuple([_make(part) for part in described["spaces"]])
+    if kind == "Box":
+        return _make_box(described)
+    if kind == "Discrete":
+        # Gymnasium learned the dtype of a Discrete only lately; int64 is that of all before.
+        other = {} if described["dtype"] == "int64" else {"dtype": described["dtype"]}
+        return spaces.Discrete(described["n"], start=described["start"], **other)
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(
+            described["nvec"], dtype=np.dtype(described["dtype"]).type, start=described["start"]
+        )
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(described["n"])
+    raise ValueError(f"{kind!r} is none of Dict, Tuple, Box, Discrete, MultiDiscrete, MultiBinary")
+
+
+def _make_box(described: SpaceJson) -> spaces.Box:
+    dtype, shape = np.dtype(described["dtype"]), tuple(described["shape"])
+    bounds = (np.broadcast_to(_array(described[name], dtype), shape).copy() for name in ("low", "high"))
+    low, high = bounds
+    return spaces.Box(low, high, shape, dtype.type)
+
+
+def _bound(values: np.ndarray) -> Any:
+    """Return one number where all are alike, else a list of lists; JSON has no infinite numbers."""
+    if values.size == 0:
+        return 0
+    distinct = np.unique(values)
+    return _spell(distinct[0].item() if distinct.size == 1 else values.tolist())
+
+
+def _spell(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_spell(part) for part in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _array(bound: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Read a bound.
+
+    Raises:
+        ValueError: It has numbers that the dtype has not.
+    """
+    numbers = _unspell(bound)
+    array = np.array(numbers, dtype)
+    if array.tolist() != numbers:
+        raise ValueError(f"expected numbers of {dtype}")
+    return array
+
+
+def _unspell(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unspell(part) for part in value]
+    return INFINITIES[value] if isinstance(value, str) else value
+
+
+def _size(described: SpaceJson) -> int:
+    """Return how many numbers an element has."""
+    kind = described["type"]
+    if kind == "Dict":
+        return sum(_size(part) for _, part in described["spaces"])
+    if kind == "Tuple":
+        return sum(map(_size, described["spaces"]))
+    shape = described.get("shape", described.get("n")) if kind in {"Box", "MultiBinary"} else ()
+    return math.prod(shape) if isinstance(shape, list) else int(shape or 0)

@@ -1,0 +1,262 @@
+"""``her record`` and ``her inspect``: episodes into an archive, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from her_wrappers import Episode, EpisodeArchive
+from her_wrappers.cli import app
+from her_wrappers.recording.goal_coverage import goal_coverage
+from her_wrappers.recording.summary import Range, Summary, summarize
+from tests.counting import counting_episode
+from tests.her_wrappers.recording.test_archive import assert_same_episodes
+
+REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
+
+
+def her(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "400"})
+
+
+def test_episodes_are_recorded_and_shown(tmp_path):
+    result = her(*REACH, "--episodes", 7, "--out", tmp_path / "reach", "--seed", 3)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"7 episodes added; {tmp_path / 'reach'} has 7, of 35 steps\n"
+    archive = EpisodeArchive(tmp_path / "reach")
+    assert [len(episode) for episode in archive] == [5] * 7
+    assert all("is_success" in episode.infos for episode in archive)
+    assert archive.source.kwargs["max_steps"] == 5
+    output = her("inspect", tmp_path / "reach").output
+    for part in (
+        "her_envs/PointReach-v0 (max_steps=5)",
+        "7 of 35 steps",
+        "5 to 5, 5 on average",
+        "0.0% terminated, 100.0% truncated",
+        "desired cells achieved",
+    ):
+        assert part in output
+
+
+def test_equal_seeds_give_equal_archives_and_later_episodes_are_new(tmp_path):
+    for name, counts in {"one": [4, 2], "other": [6], "unlike": [6]}.items():
+        for episodes in counts:
+            seed = 1 if name == "unlike" else 0
+            assert (
+                her(*REACH, "--episodes", episodes, "--out", tmp_path / name, "--seed", seed).exit_code == 0
+            )
+    one, other, unlike = (list(EpisodeArchive(tmp_path / name)) for name in ("one", "other", "unlike"))
+    starts = [
+        [e.observations["desired_goal"][0].tolist() for e in episodes] for episodes in (one, other, unlike)
+    ]
+    assert starts[0] == starts[1] != starts[2]
+    assert len({tuple(goal) for goal in starts[0]}) == 6
+    assert_same_episodes(one[:4], other[:4])
+
+
+@pytest.fixture
+def policies(tmp_path, monkeypatch):
+    """A folder with a module of policies."""
+    (tmp_path / "agents.py").write_text(
+        """
+calls = 0
+
+def right(observation):
+    return [1, 0]
+
+def tired(observation):
+    global calls
+    calls += 1
+    if calls == 13:
+        raise KeyboardInterrupt
+    return [0, 0]
+
+def broken(observation):
+    global calls
+    calls += 1
+    return [0, 0] if calls < 8 else [0, 0, 0]
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "agents", raising=False)
+
+
+@pytest.mark.usefixtures("policies")
+def test_a_policy_of_ones_own_acts(tmp_path):
+    assert her(*REACH, "--policy", "agents:right", "--episodes", 2, "--out", "right").exit_code == 0
+    for episode in EpisodeArchive(tmp_path / "right"):
+        assert episode.actions.tolist() == [[1, 0]] * 5
+
+
+@pytest.mark.usefixtures("policies")
+def test_an_interruption_keeps_what_was_recorded(tmp_path):
+    result = her(*REACH, "--policy", "agents:tired", "--out", "out")
+    assert result.exit_code == 130
+    assert result.stdout == "interrupted: 3 episodes added; out has 3, of 12 steps\n"
+    assert [(len(e), e.truncated) for e in EpisodeArchive(tmp_path / "out")] == [
+        (5, True),
+        (5, True),
+        (2, True),
+    ]
+
+
+@pytest.mark.usefixtures("policies")
+def test_an_error_of_a_policy_keeps_what_was_recorded(tmp_path):
+    result = her(*REACH, "--policy", "agents:broken", "--out", "out")
+    assert isinstance(result.exception, ValueError)
+    assert "action at step 2 must have shape (2,), got (3,)" in str(result.exception)
+    assert [len(episode) for episode in EpisodeArchive(tmp_path / "out")] == [5, 2]
+
+
+def test_endless_tasks_are_cut(tmp_path):
+    arguments = ["--max-episode-steps", 3, "--episodes", 4, "--out", tmp_path]
+    assert her("record", "her_envs/PointReach-v0", *arguments).exit_code == 0
+    assert [len(episode) for episode in EpisodeArchive(tmp_path)] == [3] * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere/Nothing-v0"], "cannot make nowhere/Nothing-v0"),
+        (["her_envs/PointReach-v0", "-o", "size"], "expected name=value, got 'size'"),
+        (["her_envs/PointReach-v0", "--policy", "ppo"], "expected 'random' or module:function, got 'ppo'"),
+        (["her_envs/PointReach-v0", "--info", "cost"], "the infos have no 'cost', only is_success"),
+        (["her_envs/PointReach-v0", "--episodes", "0"], "Invalid value for '--episodes'"),
+        (["CartPole-v1"], "holds episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
+    ],
+)
+def test_wrong_usage_ends_with_two_and_one_sentence(tmp_path, arguments, message):
+    assert her(*REACH, "--episodes", 1, "--out", tmp_path).exit_code == 0
+    result = her("record", *arguments, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert len(EpisodeArchive(tmp_path)) == 1
+
+
+def test_a_folder_in_use_and_a_file_are_refused(tmp_path):
+    with EpisodeArchive(tmp_path / "used", env=gym.make("her_envs/PointReach-v0")):
+        result = her(*REACH, "--out", tmp_path / "used")
+    assert result.exit_code == 2
+    assert "is in use: another writer is at work there" in result.output
+    (tmp_path / "file").touch()
+    assert "expected the path of a folder, got the file" in her(*REACH, "--out", tmp_path / "file").output
+
+
+def test_environments_without_goals_are_recorded_and_shown(tmp_path):
+    assert her("record", "CartPole-v1", "--episodes", 3, "--out", tmp_path, "--seed", 0).exit_code == 0
+    output = her("inspect", tmp_path).output
+    assert "is_success was not recorded" in output
+    assert "goals" not in output
+
+
+def test_json_has_it_all(tmp_path):
+    her(*REACH, "--episodes", 4, "--out", tmp_path, "--seed", 0)
+    found = json.loads(her("inspect", tmp_path, "--json").stdout)
+    assert (found["episodes"], found["steps"]) == (4, 20)
+    assert found["source"]["env_id"] == "her_envs/PointReach-v0"
+    assert found["lengths"] == {"least": 5, "mean": 5, "most": 5}
+    assert set(found["goals"]) == {"desired", "achieved", "covered"}
+    assert "numpy" in found["versions"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda folder: (folder / "shard-000000.npz").write_bytes(b""),
+            "shard-000000.npz is no file of her-toolkit",
+        ),
+        (
+            lambda folder: (folder / "manifest.json").write_text("{}"),
+            "manifest.json is damaged, or no manifest",
+        ),
+        (lambda folder: (folder / "manifest.json").unlink(), "there is no archive at"),
+        (lambda folder: (folder / "shard-000000.npz").unlink(), "shard-000000.npz"),
+    ],
+)
+def test_damaged_and_foreign_folders_end_with_two_and_one_sentence(tmp_path, damage, message):
+    her(*REACH, "--episodes", 1, "--out", tmp_path)
+    damage(tmp_path)
+    result = her("inspect", tmp_path)
+    assert result.exit_code == 2
+    assert f"cannot inspect {tmp_path}" in result.output
+    assert message in result.output
+
+
+@pytest.mark.parametrize("command", ["record", "inspect"])
+def test_help_gives_examples(command):
+    assert len(re.findall(f"her {command} ", her(command, "--help").output)) >= 2
+
+
+def test_an_empty_archive_is_shown_as_empty(tmp_path):
+    EpisodeArchive(tmp_path, env=gym.make("her_envs/PointReach-v0")).close()
+    assert summarize(EpisodeArchive(tmp_path)) == Summary(0, 0)
+    assert "0 of 0 steps" in her("inspect", tmp_path).output
+
+
+def archive_of(folder, episodes):
+    with EpisodeArchive(folder, shard_steps=3) as archive:
+        archive.add_episodes(episodes)
+    return archive
+
+
+def test_a_summary_counts(tmp_path):
+    episodes = [
+        counting_episode(
+            0, 2, terminated=True, rewards=np.array([-1.0, 0]), infos={"is_success": np.array([0, 1])}
+        ),
+        counting_episode(1, 4, infos={"is_success": np.array([1, 1, 1, 0])}),
+        counting_episode(2, 3, infos={"is_success": np.array([0, 0, 1])}),
+        counting_episode(3, 3, infos={"is_success": np.array([0, 0, 0])}),
+    ]
+    summary = summarize(archive_of(tmp_path, episodes))
+    assert (summary.episodes, summary.steps) == (4, 12)
+    assert summary.lengths == Range(2, 3, 4)
+    assert summary.returns == Range(-4, -11 / 4, -1)
+    assert (summary.terminated, summary.truncated, summary.success) == (0.25, 0.75, 0.5)
+
+
+def goals(desired, achieved, dtype):
+    """One episode with these goals."""
+    observations = {
+        "observation": np.zeros(len(desired)),
+        "achieved_goal": np.array(achieved, dtype),
+        "desired_goal": np.array(desired, dtype),
+    }
+    steps = np.zeros(len(desired) - 1)
+    return Episode(observations, steps, steps, terminated=False, truncated=True)
+
+
+@pytest.mark.parametrize(
+    ("desired", "achieved", "dtype", "expected"),
+    [
+        ([[0, 0], [0, 1]], [[0, 0], [1, 1]], np.int8, (2, 2, 0.5)),
+        ([3, 5], [5, 3], np.int64, (2, 2, 1.0)),
+        ([[0.0], [10.0]], [[0.5], [5.0]], np.float32, (2, 2, 0.5)),
+        ([[0.0], [0.0]], [[0.0], [0.0]], np.float64, (1, 1, 1.0)),
+        ([[np.nan], [1.0]], [[0.0], [np.inf]], np.float64, (2, 2, 0.5)),
+        ([[], []], [[], []], np.float64, (1, 1, 1.0)),
+    ],
+)
+def test_goals_are_covered_cell_by_cell(tmp_path, desired, achieved, dtype, expected):
+    coverage = goal_coverage(archive_of(tmp_path, [goals(desired, achieved, dtype)]))
+    assert (coverage.desired, coverage.achieved, coverage.covered) == expected
+
+
+def test_goals_of_many_parts_are_covered_too(tmp_path):
+    """As those of FrankaKitchen, a dict of goals."""
+    part = {"kettle": np.zeros((3, 2)), "light": np.zeros(3, int)}
+    observations = {"observation": np.zeros(3), "achieved_goal": part, "desired_goal": part}
+    episode = Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
+    assert goal_coverage(archive_of(tmp_path, [episode])).covered == 1
+
+
+def test_observations_without_names_have_no_goals(tmp_path):
+    episode = Episode((np.zeros(2),), np.zeros(1), np.zeros(1), terminated=False, truncated=True)
+    assert summarize(archive_of(tmp_path, [episode])).goals is None

@@ -1,0 +1,539 @@
+"""EpisodeArchive: what was added comes back, exactly; what cannot be is refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from her_envs import PointReach, TaskEnv
+from her_wrappers import (
+    CorruptFileError,
+    Episode,
+    EpisodeArchive,
+    EpisodeRecorder,
+    Episodes,
+    InUseError,
+    SinkError,
+)
+from her_wrappers.recording import archive_writer
+from tests.her_envs.bundled import VARIANTS, ids, make
+
+NESTED = spaces.Dict({
+    "image": spaces.Box(0, 255, (2, 2, 3), np.uint8),
+    "joints": spaces.Tuple([spaces.Box(-np.inf, np.inf, (), np.float64), spaces.MultiDiscrete([3, 4])]),
+    "a/b": spaces.Discrete(5, start=-2),
+    "empty": spaces.Dict(),
+})
+
+
+class Nested(gym.Env):
+    """Observations and actions of many kinds; spaces are all that it has."""
+
+    observation_space = NESTED
+    action_space = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
+
+
+def rows(space, count, rng):
+    """Random rows of a space, with trees as the recorder makes them."""
+    if isinstance(space, spaces.Dict):
+        return {key: rows(part, count, rng) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(rows(part, count, rng) for part in space)
+    return rng.integers(0, 2, (count, *space.shape)).astype(space.dtype)
+
+
+def random_episode(length, seed=0, env=Nested, **changes):
+    """An episode of an environment's spaces."""
+    rng = np.random.default_rng((length, seed))
+    parts = {
+        "observations": rows(env.observation_space, length + 1, rng),
+        "actions": rows(env.action_space, length, rng),
+        "rewards": rng.random(length),
+        "terminated": bool(rng.integers(2)),
+        "truncated": bool(rng.integers(2)),
+        "infos": {"is_success": rng.random(length) < 0.5, "place/x": rng.random((length, 2))},
+        "reset_info": {"start": rng.random(2)} if rng.integers(2) else {},
+    }
+    return Episode(**parts | changes)
+
+
+def assert_same(one, other):
+    """Two trees are alike to the last bit: structure, dtypes, values."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key, part in one.items():
+            assert_same(part, other[key])
+    elif isinstance(one, tuple):
+        assert len(one) == len(other)
+        for part, counterpart in zip(one, other, strict=True):
+            assert_same(part, counterpart)
+    else:
+        np.testing.assert_array_equal(one, other, strict=True)
+
+
+def assert_same_episodes(some, others):
+    for one, other in zip(some, others, strict=True):
+        for name in Episode.__dataclass_fields__:
+            assert_same(getattr(one, name), getattr(other, name))
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@given(
+    lengths=st.lists(st.lists(st.integers(1, 9), max_size=5), max_size=4),
+    shard_steps=st.integers(1, 30),
+    together=st.booleans(),
+    with_env=st.booleans(),
+)
+@settings(deadline=None, max_examples=40)  # fsync takes as long as the disk does
+def test_what_was_added_comes_back(tmp_path_factory, lengths, shard_steps, together, with_env):
+    """Also when the archive is closed and opened in between, once for each list of lengths."""
+    folder = tmp_path_factory.mktemp("archive")
+    env = Nested() if with_env else None
+    added = []
+    for session in lengths:
+        episodes = [random_episode(length, seed=len(added) + i) for i, length in enumerate(session)]
+        with EpisodeArchive(folder, env=env, shard_steps=shard_steps) as archive:
+            if together:
+                archive.add_episodes(episodes)
+            else:
+                for episode in episodes:
+                    archive(episode)
+            added += episodes
+            assert (len(archive), archive.num_steps) == (len(added), sum(map(len, added)))
+        assert (len(archive), archive.num_steps) == (len(added), sum(map(len, added)))
+    archive = EpisodeArchive(folder)
+    assert (len(archive), archive.num_steps) == (len(added), sum(map(len, added)))
+    if added or (lengths and with_env):
+        assert_same_episodes(archive, added)
+        assert_same_episodes([episode for batch in archive.batches() for episode in batch], added)
+    for batch in archive.batches() if added else ():
+        longest = batch.lengths.max()
+        assert batch.num_steps < shard_steps + longest
+
+
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_it_is_a_sink_and_a_source_for_every_bundled_environment(tmp_path, env_id, options):
+    env, episodes = make(env_id, **options), []
+    env.action_space.seed(0)
+    with EpisodeArchive(tmp_path, env=env) as archive:
+        recorder = EpisodeRecorder(env, archive, episodes.append, info_keys=["is_success"])
+        recorder.reset(seed=0)
+        for _ in range(60):
+            if any(recorder.step(env.action_space.sample())[2:4]):
+                recorder.reset()
+        recorder.close()
+    archive = EpisodeArchive(tmp_path)
+    assert_same_episodes(archive, episodes)
+    assert archive.observation_space == env.observation_space
+    assert archive.action_space == env.action_space
+    assert archive.source.env_id == env.spec.id
+
+
+def test_flat_observations_are_archived_as_they_are(tmp_path):
+    env = gym.wrappers.FlattenObservation(TaskEnv(PointReach()))
+    episodes = [random_episode(length, env=env) for length in (3, 1)]
+    with EpisodeArchive(tmp_path, env=env) as archive:
+        archive.add_episodes(episodes)
+    assert_same_episodes(EpisodeArchive(tmp_path), episodes)
+
+
+def test_a_vector_environment_tells_the_same_as_one_of_its_kind(tmp_path):
+    single, vector = gym.make("her_envs/PointReach-v0"), gym.make_vec("her_envs/PointReach-v0", num_envs=3)
+    EpisodeArchive(tmp_path, env=single).close()
+    EpisodeArchive(tmp_path, env=vector).close()
+
+
+def test_numpy_opens_a_shard(tmp_path):
+    episode = random_episode(4)
+    with EpisodeArchive(tmp_path, env=Nested()) as archive:
+        archive(episode)
+    assert files(tmp_path) == ["lock", "manifest.json", "shard-000000.npz"]
+    with np.load(tmp_path / "shard-000000.npz", allow_pickle=False) as shard:
+        np.testing.assert_array_equal(shard["observations/image"], episode.observations["image"])
+        np.testing.assert_array_equal(shard["observations/a%2Fb"], episode.observations["a/b"])
+        np.testing.assert_array_equal(shard["infos/is_success"], episode.infos["is_success"])
+        assert shard["lengths"].tolist() == [4]
+
+
+def test_the_manifest_is_for_people_too(tmp_path):
+    env = gym.make("her_envs/BitFlipping-v0", n_bits=3)
+    with EpisodeArchive(tmp_path, env=env, shard_steps=5) as archive:
+        archive.add_episodes([random_episode(length, env=env) for length in (4, 3, 2)])
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert (manifest["episodes"], manifest["steps"]) == (3, 9)
+    assert manifest["source"]["env_id"] == "her_envs/BitFlipping-v0"
+    assert manifest["source"]["kwargs"]["n_bits"] == 3
+    assert set(manifest["versions"]) == {"her-toolkit", "gymnasium", "numpy"}
+    assert [(shard["file"], shard["episodes"], shard["steps"]) for shard in manifest["shards"]] == [
+        ("shard-000000.npz", 2, 7),
+        ("shard-000001.npz", 1, 2),
+    ]
+
+
+class Unspeakable:
+    """Cannot even be printed."""
+
+    def __repr__(self):
+        raise OSError("no")
+
+
+def test_arguments_that_json_cannot_hold_are_told_as_python_prints_them(tmp_path):
+    env = gym.make("her_envs/PointReach-v0")
+    told = {"radius": 0.25, "name": None, "sizes": [1, {"a": 2}]}
+    printed = {"pair": (1, 2), "goal": np.zeros(2), "infinite": np.inf, "keys": {1: 2}, "set": {1}}
+    env.spec.kwargs.clear()
+    env.spec.kwargs.update(told | printed | {"hidden": Unspeakable()})
+    EpisodeArchive(tmp_path, env=env).close()
+    source = EpisodeArchive(tmp_path).source
+    assert source.kwargs == told
+    assert source.kwargs_as_text == {name: repr(value) for name, value in printed.items()} | {
+        "hidden": "<Unspeakable>"
+    }
+
+
+def test_what_is_changed_after_it_was_added_is_archived_as_it_was(tmp_path):
+    episode = random_episode(3)
+    with EpisodeArchive(tmp_path) as archive:
+        archive(episode)
+        for array in (episode.rewards, episode.observations["image"], episode.infos["is_success"]):
+            array[:] = 1
+        episode.reset_info["more"] = np.ones(1)
+    assert_same_episodes(archive, [random_episode(3)])
+
+
+def test_infos_of_other_dtypes_begin_a_new_shard(tmp_path):
+    """End to end in one array, whole numbers would become floats."""
+    infos = [{"cost": np.array([2**60 + 1])}, {"cost": np.array([0.5])}, {}, {"cost": np.array([True])}]
+    resets = [{"seed": np.array(7)}, {"seed": np.array("seven")}, {}, {"seed": np.zeros(3, np.float32)}]
+    episodes = [
+        random_episode(1, infos=info, reset_info=reset) for info, reset in zip(infos, resets, strict=True)
+    ]
+    with EpisodeArchive(tmp_path) as archive:
+        archive.add_episodes(episodes[:1])
+        for episode in episodes[1:]:
+            archive(episode)
+    assert_same_episodes(archive, episodes)
+
+
+def test_strings_of_all_lengths_share_a_shard(tmp_path):
+    words = ["a", "longer", "mid"]
+    with EpisodeArchive(tmp_path) as archive:
+        for word in words:
+            archive(random_episode(1, infos={"word": np.array([word])}))
+    assert [episode.infos["word"].tolist() for episode in archive] == [[word] for word in words]
+    assert files(tmp_path)[2:] == ["shard-000000.npz"]
+
+
+def test_large_episodes_are_written_by_their_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive_writer, "SHARD_BYTES", 2000)
+    with EpisodeArchive(tmp_path) as archive:
+        archive.add_episodes([random_episode(5, seed) for seed in range(20)])
+        assert len(files(tmp_path)) > 5
+
+
+def test_what_is_not_flushed_is_not_there_yet(tmp_path):
+    with EpisodeArchive(tmp_path, env=Nested(), shard_steps=10) as archive:
+        archive(random_episode(3))
+        assert len(EpisodeArchive(tmp_path)) == 0
+        archive.flush()
+        archive.flush()
+        assert len(EpisodeArchive(tmp_path)) == 1
+        archive(random_episode(4))
+        archive(random_episode(5))
+        assert len(EpisodeArchive(tmp_path)) == 1
+        archive(random_episode(6))
+        reader = EpisodeArchive(tmp_path)
+        assert len(reader) == 4
+        archive(random_episode(11))
+        assert len(list(reader)) == 4, "a reader sees what was there when it was opened"
+        assert_same_episodes(archive, [random_episode(length) for length in (3, 4, 5, 6, 11)])
+
+
+def test_a_program_that_ends_without_closing_loses_nothing(tmp_path):
+    code = f"""
+from her_wrappers import EpisodeArchive
+from tests.her_wrappers.recording.test_archive import random_episode
+archive = EpisodeArchive({str(tmp_path)!r})
+archive(random_episode(3))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(3)])
+
+
+def test_an_archive_that_is_forgotten_loses_nothing(tmp_path):
+    archive = EpisodeArchive(tmp_path)
+    archive(random_episode(3))
+    del archive
+    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(3)])
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    def fill(name):
+        monkeypatch.setattr(archive_writer, name, full)
+
+    archive = EpisodeArchive(tmp_path, shard_steps=5)
+    archive(random_episode(2))
+    for length, function in ((4, "write_shard"), (6, "write_manifest")):
+        fill(function)
+        with pytest.raises(OSError, match="No space left"):
+            archive(random_episode(length))
+        with pytest.raises(OSError, match="No space left"):
+            archive.close() if function == "write_shard" else archive(random_episode(length + 1))
+        monkeypatch.undo()
+    assert [len(episode) for episode in archive] == [2, 4, 6, 7]
+    archive.close()
+    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(n) for n in (2, 4, 6, 7)])
+
+
+def test_a_recorder_survives_an_archive_that_refuses(tmp_path):
+    env = TaskEnv(PointReach(), max_steps=2)
+    archive = EpisodeArchive(tmp_path, env=env)
+    recorder = EpisodeRecorder(gym.wrappers.FlattenObservation(env), archive)
+    recorder.reset(seed=0)
+    recorder.step([0, 0])
+    with pytest.raises(SinkError, match="is of other spaces: expected episodes with observations/achieved"):
+        recorder.step([0, 0])
+    assert len(archive) == 0
+    archive(random_episode(3, env=env))
+    archive.close()
+
+
+def test_several_threads_may_add(tmp_path):
+    with EpisodeArchive(tmp_path, shard_steps=20) as archive:
+        threads = [
+            threading.Thread(target=lambda seed=seed: [archive(random_episode(3, seed)) for _ in range(20)])
+            for seed in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (len(archive), len(list(EpisodeArchive(tmp_path)))) == (80, 80)
+
+
+def test_nothing_is_added_by_an_empty_list(tmp_path):
+    archive = EpisodeArchive(tmp_path / "archive")
+    archive.add_episodes([])
+    assert not (tmp_path / "archive").exists()
+
+
+def test_one_writer_at_a_time(tmp_path):
+    first, second = EpisodeArchive(tmp_path), EpisodeArchive(tmp_path)
+    first(random_episode(1))
+    message = re.escape(f"the archive {tmp_path} is in use: another writer is at work there; close it")
+    with pytest.raises(InUseError, match=message):
+        second(random_episode(2))
+    with pytest.raises(InUseError, match=message):
+        EpisodeArchive(tmp_path, env=Nested())
+    first.close()
+    second(random_episode(2))
+    second.close()
+    first(random_episode(3))
+    first.close()
+    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(n) for n in (1, 2, 3)])
+
+
+def test_a_fork_neither_writes_nor_keeps_the_folder_in_use(tmp_path):
+    """As the workers of an AsyncVectorEnv are, which may outlive a parent that is killed."""
+    code = f"""
+import os, time
+from her_wrappers import EpisodeArchive
+from tests.her_wrappers.recording.test_archive import random_episode
+archive = EpisodeArchive({str(tmp_path)!r})
+archive(random_episode(3))
+if os.fork() == 0:
+    try:
+        archive(random_episode(4))
+    except RuntimeError as error:
+        print(error, flush=True)
+    time.sleep(60)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert "belongs to the process that opened it, not to its forks" in process.stdout.readline()
+        process.kill()
+        process.stdout.close()
+        process.wait()
+        with EpisodeArchive(tmp_path) as archive:
+            archive(random_episode(5))
+    assert_same_episodes(archive, [random_episode(5)])
+
+
+REACH = gym.make("her_envs/PointReach-v0")
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (
+            gym.make("her_envs/PointMaze-v0"),
+            "holds episodes with env_id her_envs/PointReach-v0, got her_envs/PointMaze",
+        ),
+        (
+            gym.wrappers.FlattenObservation(REACH),
+            "holds episodes with observation_space Dict('achieved_goal': Box(0.0, 1.0, (2,), float32), ",
+        ),
+        (
+            gym.wrappers.RescaleAction(REACH, -2, 2),
+            "got Box(-2.0, 2.0, (2,), float32); write to another folder",
+        ),
+    ],
+)
+def test_an_archive_from_another_environment_is_refused(tmp_path, env, message):
+    EpisodeArchive(tmp_path, env=REACH).close()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        EpisodeArchive(tmp_path, env=env)
+    EpisodeArchive(tmp_path, env=REACH).close()
+
+
+def test_an_archive_that_does_not_know_its_environment_learns_it(tmp_path):
+    with EpisodeArchive(tmp_path) as archive:
+        archive(random_episode(1))
+    assert archive.observation_space is None
+    with pytest.raises(ValueError, match="holds episodes of other spaces than the environment's"):
+        EpisodeArchive(tmp_path, env=REACH)
+    with EpisodeArchive(tmp_path, env=Nested()) as archive:
+        archive(random_episode(2))
+    assert EpisodeArchive(tmp_path).observation_space == NESTED
+    assert_same_episodes(archive, [random_episode(1), random_episode(2)])
+
+
+WRONG = {
+    "observations/image must have shape (4, 2, 2, 3), got (4, 3)": {"image": np.zeros((4, 3), np.uint8)},
+    "observations/a/b must have dtype int64, got float64 with values that": {"a/b": np.full(4, 0.5)},
+    "observations/joints/0, observations/joints/1, observations/more": {"more": np.zeros(4)},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+@pytest.mark.parametrize("known", ["from the environment", "from the first episode", "from the first shard"])
+def test_episodes_of_other_spaces_are_refused_and_nothing_is_added(tmp_path, known, message):
+    archive = EpisodeArchive(tmp_path, env=Nested() if known == "from the environment" else None)
+    archive(random_episode(3))
+    if known == "from the first shard":
+        archive.close()
+        archive = EpisodeArchive(tmp_path)
+    wrong = random_episode(3, observations=random_episode(3).observations | WRONG[message])
+    with pytest.raises(ValueError, match=re.escape(message)):
+        archive.add_episodes([wrong])
+    assert len(archive) == 1
+    archive(random_episode(3))
+    archive.close()
+
+
+def test_casts_that_lose_nothing_are_made(tmp_path):
+    episode = random_episode(3)
+    lists = episode.observations | {"a/b": episode.observations["a/b"].astype(np.float64)}
+    with EpisodeArchive(tmp_path, env=Nested()) as archive:
+        archive(random_episode(3, observations=lists))
+    assert_same_episodes(archive, [episode])
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (5, TypeError, "expected an Episode, got int"),
+        (
+            random_episode(1, infos={"a": np.array([{}])}),
+            TypeError,
+            "infos/a must hold numbers, bools or strings",
+        ),
+        (
+            Episode({1: np.zeros(2)}, np.zeros(1), np.zeros(1), terminated=True, truncated=False),
+            TypeError,
+            "observations must have keys that are strings, got [1]",
+        ),
+    ],
+)
+def test_what_is_no_plain_episode_is_refused(tmp_path, given, error, message):
+    with EpisodeArchive(tmp_path) as archive:
+        with pytest.raises(error, match=re.escape(message)):
+            archive(given)
+        assert len(archive) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"shard_steps": 0}, ValueError, "shard_steps must be a whole number >= 1, got 0"),
+        ({"env": "PointReach"}, TypeError, "expected a gymnasium Env or VectorEnv, got str"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(tmp_path, options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        EpisodeArchive(tmp_path / "archive", **options)
+    assert files(tmp_path) == []
+
+
+def test_folders_with_other_things_are_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    message = "expected an archive or an empty folder, got .* with 'thesis.tex' in it"
+    with pytest.raises(FileExistsError, match=message):
+        EpisodeArchive(tmp_path, env=Nested())
+    with pytest.raises(FileExistsError, match=message):
+        EpisodeArchive(tmp_path)(random_episode(1))
+    with pytest.raises(NotADirectoryError, match="expected the path of a folder, got the file"):
+        EpisodeArchive(tmp_path / "thesis.tex", env=Nested())
+
+
+def test_what_is_no_archive_cannot_be_read(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no archive at .*nowhere: it has no manifest\.json"
+    ):
+        list(EpisodeArchive(tmp_path / "nowhere"))
+    assert files(tmp_path) == []
+
+
+def test_episodes_are_read_as_batches_that_are_sequences(tmp_path):
+    with EpisodeArchive(tmp_path) as archive:
+        archive.add_episodes([random_episode(3), random_episode(4)])
+    (batch,) = archive.batches()
+    assert isinstance(batch, Episodes)
+    assert batch.lengths.tolist() == [3, 4]
+
+
+def test_a_shard_that_is_missing_is_named(tmp_path):
+    with EpisodeArchive(tmp_path) as archive:
+        archive(random_episode(3))
+    (tmp_path / "shard-000000.npz").unlink()
+    with pytest.raises(FileNotFoundError, match=r"shard-000000\.npz"):
+        list(EpisodeArchive(tmp_path))
+
+
+def test_shards_that_changed_places_are_refused(tmp_path):
+    with EpisodeArchive(tmp_path, shard_steps=1) as archive:
+        archive.add_episodes([random_episode(3), random_episode(4)])
+    first, second = tmp_path / "shard-000000.npz", tmp_path / "shard-000001.npz"
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(
+        CorruptFileError, match=r"shard-000000\.npz is another file than the one that was written"
+    ):
+        list(EpisodeArchive(tmp_path))
+
+
+def test_an_unlisted_shard_of_another_archive_is_refused(tmp_path):
+    for name in ("one", "other"):
+        with EpisodeArchive(tmp_path / name) as archive:
+            archive(random_episode(3))
+    (tmp_path / "one" / "shard-000001.npz").write_bytes(
+        (tmp_path / "other" / "shard-000000.npz").read_bytes()
+    )
+    with pytest.raises(CorruptFileError, match=r"shard-000001\.npz is of another archive; move it elsewhere"):
+        EpisodeArchive(tmp_path / "one")

@@ -1,0 +1,224 @@
+"""EpisodeArchive: kills and damage cost no episode that was in a shard, and are never taken for data."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import zlib
+
+import numpy as np
+import pytest
+
+from her_wrappers import CorruptFileError, EpisodeArchive
+from her_wrappers.files.writing import write_arrays
+from tests.damage import damaged
+from tests.her_wrappers.recording.test_archive import Nested, assert_same_episodes, random_episode
+from tests.killed import kills
+
+
+@pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_while_archiving_leave_every_completed_shard(tmp_path, archives):
+    """Episode i of an archive is number i, however often it was continued after a kill: five times here."""
+    unlisted = 0
+    for seed in range(archives):
+        folder = tmp_path / str(seed)
+        code = f"""
+from her_wrappers import EpisodeArchive
+from tests.her_wrappers.recording.test_archive import Nested, random_episode
+archive = EpisodeArchive({str(folder)!r}, env=Nested(), shard_steps=50)
+number = len(archive)
+print(number, flush=True)
+while True:
+    archive(random_episode(number % 7 + 1, seed=number))
+    number += 1
+"""
+        before = 0
+        for _ in kills(code, 5, seed=seed):
+            listed = len(json.loads((folder / "manifest.json").read_text())["shards"])
+            unlisted += len(list(folder.glob("*.npz"))) > listed
+            found = list(EpisodeArchive(folder))
+            assert_same_episodes(found, [random_episode(i % 7 + 1, seed=i) for i in range(len(found))])
+            assert len(found) >= before
+            before = len(found)
+        assert before > 0, "no shard was completed"
+    assert unlisted or archives == 1, "no kill came between a shard and its line in the manifest"
+
+
+def example(folder):
+    """Make a small archive of two shards; return its episodes."""
+    episodes = [random_episode(length) for length in (3, 2, 4)]
+    with EpisodeArchive(folder, env=Nested(), shard_steps=4) as archive:
+        archive.add_episodes(episodes)
+    return episodes
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "shard-000000.npz"])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_damaged_files_are_read_as_they_were_or_refused_at_once(tmp_path, name, seed):
+    episodes = example(tmp_path)
+    content, refused = (tmp_path / name).read_bytes(), 0
+    for variant in damaged(content, 500 if seed == 0 else 20_000, seed):
+        (tmp_path / name).write_bytes(variant)
+        begin = time.perf_counter()
+        try:
+            found = list(EpisodeArchive(tmp_path))
+        except CorruptFileError:
+            refused += 1
+        else:
+            assert_same_episodes(found, episodes)
+        assert time.perf_counter() - begin < 1
+    assert refused > 300
+    (tmp_path / name).write_bytes(content)
+    assert_same_episodes(EpisodeArchive(tmp_path), episodes)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "shard-000000.npz"])
+def test_a_damaged_archive_is_not_written_to(tmp_path, name):
+    example(tmp_path)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-9])
+    if name == "manifest.json":
+        with pytest.raises(
+            CorruptFileError, match=r"manifest\.json is damaged, or no manifest of an archive"
+        ):
+            EpisodeArchive(tmp_path, env=Nested())
+    else:
+        (tmp_path / "manifest.json").write_text(forged(tmp_path, lambda content: content.update(shards=[])))
+        with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is no file of her-toolkit"):
+            EpisodeArchive(tmp_path, env=Nested())
+
+
+def test_the_whole_shards_of_a_damaged_archive_can_still_be_read(tmp_path):
+    episodes = example(tmp_path)
+    (tmp_path / "shard-000001.npz").write_bytes(b"")
+    found = []
+    with pytest.raises(
+        CorruptFileError, match=r"shard-000001\.npz is no file of her-toolkit, or its end is missing"
+    ):
+        found.extend(EpisodeArchive(tmp_path))
+    archive = EpisodeArchive(tmp_path)
+    assert_same_episodes(next(iter(archive.batches())), episodes[:2])
+
+
+def forged(folder, change):
+    """Return a manifest whose checksum is right and whose content is changed: a lie."""
+    content = json.loads((folder / "manifest.json").read_text())
+    del content["crc32"]
+    change(content)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**content, "crc32": f"{zlib.crc32(canonical.encode()):08x}"})
+
+
+LIES = {
+    "of another kind": lambda c: c.update(kind="cookbook"),
+    "version no number": lambda c: c.update(version="1"),
+    "no shards": lambda c: c.pop("shards"),
+    "shards a number": lambda c: c.update(shards=5),
+    "a shard no dict": lambda c: c.update(shards=[5]),
+    "a shard elsewhere": lambda c: c["shards"][0].update(file="../../shard-000000.npz"),
+    "a negative count": lambda c: c["shards"][0].update(steps=-1),
+    "a count no number": lambda c: c["shards"][0].update(episodes="2"),
+    "another checksum": lambda c: c["shards"][0].update(crc32="00000000"),
+    "no checksum": lambda c: c["shards"][0].update(crc32="x"),
+    "no space": lambda c: c["source"].update(observation_space={"type": "Text"}),
+    "a space of a petabyte": lambda c: c["source"].update(
+        action_space={"type": "Box", "dtype": "float32", "shape": [10**15], "low": 0, "high": 1}
+    ),
+    "a source with more": lambda c: c["source"].update(more=1),
+    "a source no dict": lambda c: c.update(source=[]),
+    "a shard too few": lambda c: c.update(archive="other", shards=c["shards"][:1]),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_manifest_that_lies_is_refused_at_once(tmp_path, lie):
+    example(tmp_path)
+    (tmp_path / "manifest.json").write_text(forged(tmp_path, LIES[lie]))
+    begin = time.perf_counter()
+    with pytest.raises(CorruptFileError):
+        list(EpisodeArchive(tmp_path))
+    assert time.perf_counter() - begin < 1
+
+
+def test_a_manifest_of_a_later_version_is_refused_with_a_sentence(tmp_path):
+    example(tmp_path)
+    (tmp_path / "manifest.json").write_text(forged(tmp_path, lambda content: content.update(version=2)))
+    with pytest.raises(
+        CorruptFileError, match="has version 2, and this her-toolkit reads up to version 1; update"
+    ):
+        EpisodeArchive(tmp_path)
+
+
+def test_manifests_that_are_too_long_or_nested_are_refused_at_once(tmp_path):
+    for content in (b"[" * 2**20, b" " * 2**24, b'{"a":' * 2**18, b'"' + b"x" * 2**22 + b'"'):
+        (tmp_path / "manifest.json").write_bytes(content)
+        begin = time.perf_counter()
+        with pytest.raises(CorruptFileError):
+            EpisodeArchive(tmp_path)
+        assert time.perf_counter() - begin < 1
+
+
+HEADER = {
+    "labels": {}, "observations": "observations", "actions": "actions", "infos": {}, "reset_infos": None,
+}  # fmt: skip
+ARRAYS = {
+    "observations": np.zeros(3), "actions": np.zeros(2), "rewards": np.zeros(2), "lengths": np.array([2]),
+    "terminated": np.array([True]), "truncated": np.array([False]),
+}  # fmt: skip
+SHARD_LIES = {
+    "missing rows": ({}, {"rewards": np.zeros(1)}),
+    "lengths that do not add up": ({}, {"lengths": np.array([3])}),
+    "lengths of none": ({}, {"lengths": np.array([0])}),
+    "huge lengths": ({}, {"lengths": np.array([2**62, 2**62])}),
+    "lengths of floats": ({}, {"lengths": np.array([2.0])}),
+    "lengths in a square": ({}, {"lengths": np.array([[2]])}),
+    "one length": ({}, {"lengths": np.array(2)}),
+    "flags of numbers": ({}, {"terminated": np.array([1])}),
+    "rewards of words": ({}, {"rewards": np.array(["a", "b"])}),
+    "an array too many": ({}, {"more": np.zeros(1)}),
+    "an unknown array": ({"actions": "steps"}, {}),
+    "a name no text": ({"actions": 5}, {}),
+    "an array used twice": ({"actions": "observations"}, {}),
+    "nothing in its place": ({"actions": None}, {}),
+    "infos a list": ({"infos": []}, {}),
+    "reset infos a number": ({"reset_infos": 5}, {}),
+    "reset infos of no episode": (
+        {"reset_infos": [{"key": "a", "values": "v", "episodes": "e"}]},
+        {"v": np.zeros(1), "e": np.array([7])},
+    ),
+    "reset infos of words": (
+        {"reset_infos": [{"key": "a", "values": "v", "episodes": "e"}]},
+        {"v": np.zeros(1), "e": np.array(["a"])},
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", SHARD_LIES)
+def test_a_shard_that_lies_is_refused(tmp_path, lie):
+    example(tmp_path)
+    header, arrays = SHARD_LIES[lie]
+    shard = tmp_path / "shard-000000.npz"
+    for lies in (False, True):
+        told = (ARRAYS | arrays, HEADER | header) if lies else (ARRAYS, HEADER)
+        checksum = write_arrays(shard, *told, kind="episodes", version=1)
+        (tmp_path / "manifest.json").write_text(
+            forged(tmp_path, lambda c, crc=checksum: c["shards"][0].update(crc32=f"{crc:08x}"))
+        )
+        batches = EpisodeArchive(tmp_path).batches()
+        if not lies:
+            assert len(next(batches)[0]) == 2
+            continue
+        with pytest.raises(
+            CorruptFileError, match=r"shard-000000\.npz is damaged: its arrays make no episodes"
+        ):
+            next(batches)
+
+
+def test_a_foreign_folder_is_no_archive(tmp_path):
+    example(tmp_path / "archive")
+    shutil.copy(tmp_path / "archive" / "shard-000000.npz", tmp_path / "manifest.json")
+    with pytest.raises(CorruptFileError, match=r"manifest\.json is damaged, or no manifest of an archive"):
+        EpisodeArchive(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"name": "my web page", "short_name": "page", "crc32": 0}')
+    with pytest.raises(CorruptFileError, match="no manifest of an archive"):
+        EpisodeArchive(tmp_path)

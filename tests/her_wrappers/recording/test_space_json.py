@@ -1,0 +1,135 @@
+"""Spaces come back from JSON as they were."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from her_wrappers.recording.space_json import space_from_json, space_to_json
+
+SHAPES = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+BOX_DTYPES = npst.floating_dtypes(sizes=(16, 32, 64), endianness="=") | npst.integer_dtypes(endianness="=")
+
+
+@st.composite
+def boxes(draw):
+    dtype, shape = draw(BOX_DTYPES | npst.unsigned_integer_dtypes(endianness="=")), draw(SHAPES)
+    elements = npst.from_dtype(dtype, allow_nan=False)
+    one, other = (draw(npst.arrays(dtype, shape, elements=elements)) for _ in range(2))
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    if draw(st.booleans()) and low.size:
+        low, high = np.full(shape, low.min(), dtype), np.full(shape, high.max(), dtype)
+    if dtype.kind == "i":  # the largest is Gymnasium's sign of infinity
+        high = np.minimum(high, np.iinfo(dtype).max - 1)
+        low = np.minimum(low, high)
+    return spaces.Box(low, high, shape, dtype.type)
+
+
+LEAVES = st.one_of(
+    boxes(),
+    st.builds(spaces.Discrete, st.integers(1, 2**40), start=st.integers(-(2**40), 2**40)),
+    st.builds(spaces.MultiBinary, st.integers(1, 9) | st.lists(st.integers(1, 3), min_size=1, max_size=3)),
+    st.builds(spaces.MultiDiscrete, st.lists(st.integers(1, 9), min_size=1, max_size=3)),
+)
+
+
+def larger(part):
+    return st.lists(part, max_size=3).map(spaces.Tuple) | st.dictionaries(st.text(), part, max_size=3).map(
+        spaces.Dict
+    )
+
+
+SPACES = st.recursive(LEAVES, larger, max_leaves=5)
+
+
+@given(SPACES)
+def test_spaces_come_back_equal(space):
+    described = space_to_json(space)
+    back = space_from_json(json.loads(json.dumps(described, allow_nan=False)))
+    assert back == space
+    assert space_to_json(back) == described
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-np.inf, np.inf, (3,), np.float64),
+        spaces.Box(np.float32([0.1, -np.inf]), np.float32([np.inf, 1 / 3])),
+        spaces.Box(0, 2**64 - 1, (2,), np.uint64),
+        spaces.Box(-1, 1, ()),
+        spaces.MultiDiscrete([[1, 2], [3, 4]], dtype=np.uint8),
+        spaces.MultiDiscrete([3, 2], start=[-1, 5]),
+        spaces.Dict([("b", spaces.Discrete(2)), ("a", spaces.Discrete(3, start=-1))]),
+    ],
+)
+def test_bounds_dtypes_starts_and_the_order_of_keys_are_kept(space):
+    back = space_from_json(json.loads(json.dumps(space_to_json(space), allow_nan=False)))
+    assert back == space
+    for name in ("low", "high", "bounded_below", "bounded_above", "nvec", "start"):
+        if hasattr(space, name):
+            np.testing.assert_array_equal(getattr(back, name), getattr(space, name), strict=True)
+    if isinstance(space, spaces.Dict):
+        assert list(back) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (spaces.Text(5), "use Box, Discrete, MultiBinary, MultiDiscrete"),
+        (
+            spaces.Dict(a=spaces.Tuple([spaces.Box(0, 1, (2,), np.longdouble)])),
+            "expected a space that JSON can describe, got Box(0.0, 1.0, (2,), float128) at a/0",
+        ),
+    ],
+)
+def test_other_spaces_are_refused(space, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        space_to_json(space)
+
+
+BOX = {"type": "Box", "dtype": "float32", "shape": [2], "low": 0, "high": 1}
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {},
+        [],
+        "Box",
+        {"type": "Text"},
+        {"type": "Dict", "spaces": [["a"]]},
+        {"type": "Dict", "spaces": 5},
+        {"type": "Tuple", "spaces": [None]},
+        BOX | {"shape": [10**15]},
+        BOX | {"shape": [10**8, 10**8]},
+        BOX | {"shape": [-1]},
+        BOX | {"shape": "2"},
+        BOX | {"low": 5},
+        BOX | {"low": [1, 2, 3]},
+        BOX | {"low": [[1], 2]},
+        BOX | {"low": "nan"},
+        BOX | {"low": None},
+        BOX | {"dtype": "object"},
+        BOX | {"dtype": "uint8", "high": 300},
+        BOX | {"dtype": "uint8", "high": "inf"},
+        BOX | {"dtype": [["a", "f4"]]},
+        {"type": "MultiBinary", "n": 10**15},
+        {"type": "MultiBinary", "n": [10**8, 10**8]},
+        {"type": "Discrete", "dtype": "int64", "n": -1, "start": 0},
+        {"type": "Discrete", "dtype": "int64", "n": 10**30, "start": 0},
+        {"type": "MultiDiscrete", "dtype": "int64", "nvec": ["a"], "start": [0]},
+    ],
+)
+def test_what_describes_no_space_is_refused_at_once(described):
+    begin = time.perf_counter()
+    with pytest.raises(ValueError, match="no space is described by"):
+        space_from_json(described)
+    assert time.perf_counter() - begin < 1
