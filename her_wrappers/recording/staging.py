@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.recording.episode import Episode
-from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_name
+from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, map_tree, path_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,8 +118,13 @@ class StagingArea:
 
     def finish(self, row: int, *, terminated: bool, truncated: bool) -> Episode:
         """Close the open episode and return it, in memory of its own."""
-        length = self._lengths[row]
+        episode = self.copy(row, terminated=terminated, truncated=truncated)
         self._lengths[row] = -1
+        return episode
+
+    def copy(self, row: int, *, terminated: bool = False, truncated: bool = False) -> Episode:
+        """Return the open episode as it is so far, in memory of its own."""
+        length = self._lengths[row]
         return Episode(
             observations=self._observations.rows(row, length + 1),
             actions=self._actions.rows(row, length),
@@ -129,6 +134,21 @@ class StagingArea:
             infos={key: np.stack(values[row]) for key, values in self._infos.items()},
             reset_info=self._reset_infos[row],
         )
+
+    def resume(self, row: int, episode: Episode) -> None:
+        """Open an episode that was copied while it was under way.
+
+        Raises:
+            ValueError: It does not fit the spaces, or lacks an info.
+        """
+
+        def at(tree: Tree, t: int) -> Tree:
+            return map_tree(lambda leaf: leaf[t], tree)
+
+        self.begin(row, at(episode.observations, 0), episode.reset_info)
+        for t, reward in enumerate(episode.rewards):
+            self.act(row, at(episode.actions, t))
+            self.observe(row, reward, at(episode.observations, t + 1), at(episode.infos, t))
 
     def forget(self, row: int) -> None:
         """Close the open episode in ``row``, if there is one, and drop it."""

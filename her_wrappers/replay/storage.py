@@ -75,6 +75,19 @@ class EpisodeStorage:
         """Bytes allocated."""
         return self._states.nbytes + self._segments.nbytes + self._steps.nbytes
 
+    def start(self, index: int, shared: set[Path]) -> None:
+        """Number the steps of an empty storage from ``index``; store these leaves as achieved goals alone."""
+        self._share(shared)
+        self._steps.restart(index)
+        self._states.restart(index + self._first_episode)
+
+    def lengths(self) -> np.ndarray:
+        """Return the steps of each episode, oldest first."""
+        rows = self._segments.positions(np.arange(self._segments.first, self._segments.end))
+        episodes = self._segments.take_field("segment", "episode", rows)
+        first_segments = rows[np.diff(episodes, prepend=-1) != 0]
+        return self._segments.take_field("segment", "length", first_segments).astype(np.int64)
+
     def encode(self, episodes: Episodes) -> list[EncodedEpisodes]:
         """Bring episodes into the form in which they are stored, in parts of at most ``buffer_size`` steps.
 
