@@ -33,7 +33,7 @@ ACTION_SPACE = spaces.Box(-1, 1, (ACTION,), np.float32)
 def compute_reward(achieved_goal: Floats, desired_goal: Floats, info: object = None) -> Floats:
     """Return 0 within the tolerance and -1 outside: (B, G), (B, G) -> (B,)."""
     apart = achieved_goal - desired_goal
-    missed: NDArray[np.bool_] = np.einsum("...i,...i->...", apart, apart) > TOLERANCE**2
+    missed: NDArray[np.bool_] = np.vecdot(apart, apart) > TOLERANCE**2
     return -missed.astype(np.float32)
 
 

@@ -80,10 +80,7 @@ class ArchiveWriter:
             TypeError: They hold what is neither numbers nor bools nor strings.
             ValueError: They have another layout than the archive's.
         """
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                f"the archive {self._folder} belongs to the process that opened it, not to its forks"
-            )
+        self._require_own_process()
         require_plain(episodes)
         layout = self._layout or EpisodeLayout.of_episodes(episodes)
         try:
@@ -105,8 +102,10 @@ class ArchiveWriter:
 
         Raises:
             OSError: They cannot be written; they are kept.
+            RuntimeError: There are some, and this process is a fork of the one that opened the archive.
         """
         if self._pending:
+            self._require_own_process()
             self._write(self._limit(), at_least=1)
 
     def close(self) -> None:
@@ -118,6 +117,18 @@ class ArchiveWriter:
         if os.getpid() == self._process:
             self.flush()
             self._claim.release()
+
+    def _require_own_process(self) -> None:
+        """Refuse to write what the parent of this process writes too.
+
+        Raises:
+            RuntimeError: This process is a fork of the one that opened the archive.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"the archive {self._folder} belongs to the process that opened it, not to its forks; "
+                "open it there, or flush it before"
+            )
 
     def _open(self, source: Source | None) -> Manifest:
         """Read the manifest and agree with it, or begin one.

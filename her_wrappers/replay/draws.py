@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from her_wrappers.replay.shares import Shares
     from her_wrappers.replay.storage import EpisodeStorage
 
-MOST_ROWS = 8192
+MOST_ROWS = 4096
 """Rows that are drawn at once, unless a single batch has more."""
 
-MOST_BATCHES = 32
+MOST_BATCHES = 16
 """Batches that are drawn at once; more would save little."""
 
 
@@ -46,9 +46,9 @@ class Draw(NamedTuple):
     sources: np.ndarray
     goal_index: np.ndarray
 
-    def cut(self, begin: int, end: int) -> Draw:
+    def cut(self, rows: slice) -> Draw:
         """Return views of some rows."""
-        return Draw(*[rows[begin:end] for rows in self])
+        return Draw(*[column[rows] for column in self])
 
 
 class Ahead(NamedTuple):
@@ -137,7 +137,7 @@ class Draws:
             self._ahead, self._counts = self._draw(self._batches, batch_size)
         number, begin = self._used, self._used * batch_size
         self._used += 1
-        return self._ahead.cut(begin, begin + batch_size), self._counts[number]
+        return self._ahead.cut(slice(begin, begin + batch_size)), self._counts[number]
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
         numbers = self._storage.draw(batches * batch_size, self._rng)

@@ -108,7 +108,7 @@ class Shares:
             (batches, batch_size) number of the part that each row is in; rows of no part come last.
         """
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1)))
-        part = np.zeros((batches, batch_size), np.intp)
+        part = np.zeros((batches, batch_size), np.int8)
         for end in ends.T:
             part += np.arange(batch_size) >= end[:, None]
         return part

@@ -113,6 +113,7 @@ class StepLayout:
     ) -> None:
         seen = {key: part for key, part in observation_space.items() if key not in GOALS}
         self._keys = list(observation_space)
+        self._in_order = self._keys == [*GOALS, *seen]
         self._seen = SpaceLayout("seen", spaces.Dict(seen))
         self._action = SpaceLayout("action", action_space)
         self._goal = SpaceLayout("goal", observation_space["achieved_goal"])
@@ -215,10 +216,12 @@ class StepLayout:
         goal, seen = self._goal, self._seen
         achieved = goal.read(records["goal"])
         shared = {path: achieved.copy() for path in self.shared} if self.shared else None
-        observations: dict[str, Tree] = seen.read(records, shared)
-        observations["achieved_goal"] = achieved
-        observations["desired_goal"] = goal.read(desired)
-        return {key: observations[key] for key in self._keys}
+        observations = {
+            "achieved_goal": achieved,
+            "desired_goal": goal.read(desired),
+            **seen.read(records, shared),
+        }
+        return observations if self._in_order else {key: observations[key] for key in self._keys}
 
     def _check_goals(self, episodes: Episodes, key: str) -> dict[Path, np.ndarray]:
         goals = leaf_at(episodes.observations, (key,), "observations", "in the episode")

@@ -359,15 +359,18 @@ from tests.her_wrappers.recording.test_archive import random_episode
 archive = EpisodeArchive({str(tmp_path)!r})
 archive(random_episode(3))
 if os.fork() == 0:
-    try:
-        archive(random_episode(4))
-    except RuntimeError as error:
-        print(error, flush=True)
+    for use in (lambda: archive(random_episode(4)), lambda: list(archive), archive.flush):
+        try:
+            use()
+        except RuntimeError as error:
+            print(error, flush=True)
+    archive.close()
     time.sleep(60)
 time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert "belongs to the process that opened it, not to its forks" in process.stdout.readline()
+        for _ in range(3):
+            assert "belongs to the process that opened it, not to its forks" in process.stdout.readline()
         process.kill()
         process.stdout.close()
         process.wait()

@@ -1,0 +1,30 @@
+"""The page on archives: what it shows is what comes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from her_wrappers.cli import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "archives.md").read_text()
+
+
+def test_the_commands_print_what_the_page_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands = re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines()
+    for command in (commands[0], commands[2]):
+        result = CliRunner().invoke(app, command.split()[1:], env={"COLUMNS": "120"})
+        assert result.exit_code == 0, result.output
+    printed = [" ".join(line.split()) for line in result.output.strip().splitlines()]
+    shown = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL).group(1).strip().splitlines()
+    assert printed == [" ".join(line.split()) for line in shown]
+
+
+def test_the_example_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL).group(1), names)
+    assert names["buffer"].num_episodes == len(names["archive"]) == 3

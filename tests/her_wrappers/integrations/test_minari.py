@@ -1,0 +1,224 @@
+"""Minari: what both sides have comes back exactly; what only one has is refused or documented."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers import Episode, EpisodeArchive, EpisodeRecorder
+from her_wrappers.integrations.minari import from_minari, to_minari
+from tests.her_envs.bundled import VARIANTS, ids, make
+from tests.her_wrappers.recording import test_archive
+from tests.her_wrappers.recording.test_archive import assert_same_episodes
+
+minari = pytest.importorskip("minari")
+
+METADATA = {
+    "author": "a", "author_email": "a@b.c", "code_permalink": "https://a.b", "algorithm_name": "random",
+    "description": "none", "eval_env": "CartPole-v1",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def datasets(tmp_path, monkeypatch):
+    """A folder of datasets that is gone after the test."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    return tmp_path / "minari"
+
+
+def random_episode(length, env, **changes):
+    """An episode without infos of the reset that no step has, which Minari has no place for."""
+    return test_archive.random_episode(length, env=env, **{"reset_info": {}} | changes)
+
+
+def through_minari(episodes, env):
+    """Write, forget, and read again."""
+    to_minari(episodes, "some/thing-v0", env, **METADATA)
+    return list(from_minari("some/thing-v0"))
+
+
+class Registered(gym.Env):
+    """An environment with a spec, so that Minari has nothing to warn of."""
+
+    spec = gym.spec("CartPole-v1")
+
+    def __init__(self, observation_space, action_space=spaces.Discrete(2)):  # noqa: B008 - never changed
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_episodes_of_every_bundled_environment_come_back(env_id, options):
+    env, episodes = make(env_id, **options), []
+    recorder = EpisodeRecorder(env, episodes.append, info_keys=["is_success"])
+    env.action_space.seed(0)
+    recorder.reset(seed=0)
+    for _ in range(40):
+        if any(recorder.step(env.action_space.sample())[2:4]):
+            recorder.reset()
+    recorder.close()
+    assert_same_episodes(through_minari(episodes, env), episodes)
+
+
+NESTED = spaces.Dict({
+    "pictures": spaces.Tuple([spaces.Box(0, 255, (40, 40, 3), np.uint8), spaces.Box(0, 1, (2, 2), bool)]),
+    "joints": spaces.Dict({"a": spaces.MultiDiscrete([3, 4]), "b": spaces.Box(-1, 1, (), np.float64)}),
+    "count": spaces.Discrete(5, start=-2),
+})
+
+
+def test_nested_spaces_and_pictures_come_back_to_the_last_bit():
+    """Minari alone would turn pictures into JPEG, which changes them."""
+    env = Registered(NESTED, spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)]))
+    episodes = [random_episode(length, env=env) for length in (1, 4, 2)]
+    noise = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 3), np.uint8)
+    episodes[2].observations["pictures"][0][:] = noise
+    assert_same_episodes(through_minari(episodes, env), episodes)
+
+
+def test_flat_spaces_come_back():
+    env = Registered(spaces.Box(-1, 1, (4,)))
+    episodes = [random_episode(length, env=env) for length in (1, 3)]
+    assert_same_episodes(through_minari(episodes, env), episodes)
+
+
+INFOS = {
+    "with and without reset": ({"a": np.arange(3), "b": np.arange(3.0)}, {"b": np.array(7.0)}),
+    "strings": ({"word": np.array(["a", "bcd", "zwölf"])}, {"word": np.array("start")}),
+    "bytes": ({"word": np.array([b"a", b"bcd", b"e"])}, {}),
+    "flags": ({"ok": np.array([True, False, True])}, {"ok": np.array(False)}),
+    "shapes": ({"pose": np.ones((3, 2, 2), np.float32)}, {"pose": np.zeros((2, 2), np.float32)}),
+    "slashes": ({"place/x": np.arange(3), "place/y/z": np.arange(3)}, {"place/x": np.array(-1)}),
+    "none": ({}, {}),
+}
+
+
+@pytest.mark.parametrize("name", INFOS)
+def test_infos_come_back(name):
+    infos, reset_info = INFOS[name]
+    env = Registered(spaces.Box(-1, 1, (4,)))
+    episode = random_episode(3, env=env, infos=infos, reset_info=reset_info)
+    assert_same_episodes(through_minari([episode], env), [episode])
+
+
+@pytest.mark.parametrize("flags", [(True, True), (True, False), (False, True), (False, False)])
+def test_flags_come_back(flags):
+    env = Registered(spaces.Box(-1, 1, (4,)))
+    episode = random_episode(3, env=env, terminated=flags[0], truncated=flags[1])
+    assert_same_episodes(through_minari([episode], env), [episode])
+
+
+def test_what_minari_collects_is_read(tmp_path):
+    """Written by Minari itself, step by step: infos of all states, nested, and a seed."""
+    env = gym.make("her_envs/PointReach-v0", max_steps=3)
+    buffer = minari.data_collector.EpisodeBuffer(
+        id=0,
+        seed=5,
+        options={"a": 1},
+        observations={
+            key: [env.observation_space.sample()[key] for _ in range(3)] for key in env.observation_space
+        },
+        actions=[env.action_space.sample() for _ in range(2)],
+        rewards=[-1, 0.0],
+        terminations=[False, True],
+        truncations=[False, False],
+        infos={"is_success": [False, False, True], "where": {"x": [1.0, 2.0, 3.0]}},
+    )
+    dataset = minari.create_dataset_from_buffers("some/other-v0", [buffer], env, **METADATA)
+    (episode,) = from_minari(dataset)
+    assert (len(episode), episode.terminated, episode.truncated) == (2, True, False)
+    assert episode.infos["where/x"].tolist() == [2, 3]
+    assert episode.reset_info == {"is_success": False, "where/x": 1}
+    with EpisodeArchive(tmp_path / "archive", env=env) as archive:
+        archive.add_episodes(from_minari(dataset))
+    assert_same_episodes(archive, [episode])
+
+
+def test_an_archive_goes_to_minari_episode_by_episode(tmp_path):
+    env = gym.make("her_envs/PointReach-v0")
+    episodes = [random_episode(length, env=env) for length in (3, 5, 2)]
+    with EpisodeArchive(tmp_path / "archive", env=env, shard_steps=4) as archive:
+        archive.add_episodes(episodes)
+    dataset = to_minari(archive, "some/thing-v0", "her_envs/PointReach-v0", **METADATA)
+    assert (dataset.total_episodes, dataset.total_steps) == (3, 10)
+    assert dataset.recover_environment().spec.id == "her_envs/PointReach-v0"
+    assert_same_episodes(from_minari(dataset), episodes)
+
+
+BOX = Registered(spaces.Box(-1, 1, (4,)))
+REFUSED = {
+    "Minari has no place for a reset info that no step has, got 'map' in episode 1; remove it": {
+        "reset_info": {"map": np.zeros(2)},
+        "infos": {},
+    },
+    "reset_info/a of episode 1 must have shape (), got (2,)": {
+        "reset_info": {"a": np.zeros(2)},
+        "infos": {"a": np.zeros(3)},
+    },
+    "reset_info/a of episode 1 must have dtype int64, got float64 with values that it cannot hold": {
+        "reset_info": {"a": np.array(0.5)},
+        "infos": {"a": np.zeros(3, int)},
+    },
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_minari_has_no_place_for_is_refused_and_leaves_no_dataset(message):
+    good = random_episode(3, env=BOX)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        to_minari([good, random_episode(3, env=BOX, **REFUSED[message])], "some/thing-v0", BOX, **METADATA)
+    assert minari.list_local_datasets() == {}
+    assert_same_episodes(through_minari([good], BOX), [good])
+
+
+def test_only_episodes_are_written():
+    with pytest.raises(TypeError, match="expected an Episode, got dict"):
+        to_minari([{}], "some/thing-v0", BOX, **METADATA)
+
+
+def test_a_dataset_that_exists_is_not_replaced():
+    episode = random_episode(3, env=BOX)
+    to_minari([episode], "some/thing-v0", BOX, **METADATA)
+    with pytest.raises(ValueError, match="already exists"):
+        to_minari([random_episode(2, env=BOX)], "some/thing-v0", BOX, **METADATA)
+    assert_same_episodes(from_minari("some/thing-v0"), [episode])
+
+
+def test_keys_with_slashes_are_refused():
+    env = Registered(spaces.Dict({"a/b": spaces.Discrete(2)}))
+    with pytest.raises(
+        ValueError, match="Minari cannot store keys with a slash, got 'observation_space/a/b'; rename"
+    ):
+        to_minari([], "some/thing-v0", env, **METADATA)
+
+
+def test_infos_of_other_lengths_are_refused():
+    buffer = minari.data_collector.EpisodeBuffer(
+        observations=np.zeros((3, 4)), actions=np.zeros(2, int), rewards=[0, 0], terminations=[False, True],
+        truncations=[False, False], infos={"a": [1, 2, 3, 4]},
+    )  # fmt: skip
+    dataset = minari.create_dataset_from_buffers("some/other-v0", [buffer], BOX, **METADATA)
+    with pytest.raises(ValueError, match="info 'a' of episode 0 must have 2 or 3 rows, got 4"):
+        list(from_minari(dataset))
+
+
+def test_without_minari_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(ImportError, match=re.escape('run: pip install "her-toolkit[minari]"')):
+        to_minari([], "some/thing-v0", BOX)
+
+
+def test_episodes_are_written_one_at_a_time():
+    alive = []
+
+    def episodes():
+        for length in (1, 2, 3):
+            alive.append(length)
+            yield Episode(np.zeros((length + 1, 4)), np.zeros(length, int), np.zeros(length), True, False)
+
+    dataset = to_minari(episodes(), "some/thing-v0", BOX, **METADATA)
+    read = from_minari(dataset)
+    assert len(next(read)) == 1
