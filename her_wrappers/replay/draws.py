@@ -113,6 +113,8 @@ class Draws:
             ValueError: It is not drawn from the steps that are stored.
         """
         batch_size, batches, used, numbers, part, goal_index = ahead
+        if not (0 <= used <= batches and batch_size >= 0):
+            raise ValueError(f"expected batches drawn ahead, got {used} used of {batches} of {batch_size} rows")
         if used < batches:
             relabeled = part < len(self._shares.parts)
             stored = self._storage.first_index, self._storage.first_index + self._storage.num_steps
@@ -178,5 +180,5 @@ def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> Non
         ValueError: It is not.
     """
     first, end = between
-    if rows.shape != (count,) or rows.dtype != np.int64 or ((rows < first) | (rows >= end)).any():
+    if rows.shape != (count,) or rows.dtype.kind != "i" or ((rows < first) | (rows >= end)).any():
         raise ValueError(f"expected {count} numbers from {first} to before {end}, got {rows}")

@@ -142,6 +142,7 @@ LIES = {
     "too few drawn ahead": ({}, {"ahead/numbers": np.full(3, 90)}),
     "drawn ahead in halves": ({}, {"ahead/numbers": np.full(20, 90.5)}),
     "huge batches": ({"ahead": [2**40, 2**40, 0]}, {}),
+    "more used than drawn": ({"ahead": [5, 4, 7]}, {}),
     "negative batches": ({"ahead": [-5, -4, -7]}, {}),
     "no open episode": ({}, {"open/rewards": None}),
     "an open episode of two": ({}, {"open/lengths": np.array([1, 1])}),
