@@ -257,6 +257,7 @@ class HindsightReplayBuffer:
 
         Raises:
             TypeError: It is no `Episode`.
+            MemoryError: There is not so much memory.
             ValueError: The episode is longer than the buffer, does not fit the spaces, or has a reward that
                 is not finite; or ``compute_reward`` or ``compute_terminated`` answer wrongly. Nothing is
                 added or evicted.
@@ -291,9 +292,9 @@ class HindsightReplayBuffer:
             if self._relabeling is not None:
                 for part in encoded:
                     self._relabeling.learn(part)
+            self._draws.forget()
             for part in encoded:
                 self._storage.append(part)
-            self._draws.forget()
 
     def extend(self, episodes: Iterable[Episode]) -> None:
         """Add the episodes of a source, such as an archive, one by one; those before an error stay added.

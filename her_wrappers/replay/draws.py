@@ -114,7 +114,7 @@ class Draws:
         """
         batch_size, batches, used, numbers, part, goal_index = ahead
         if not (0 <= used <= batches and batch_size >= 0):
-            raise ValueError(f"expected batches drawn ahead, got {used} used of {batches} of {batch_size} rows")
+            raise ValueError(f"expected batches, got {used} used of {batches} of {batch_size} rows")
         if used < batches:
             relabeled = part < len(self._shares.parts)
             stored = self._storage.first_index, self._storage.first_index + self._storage.num_steps
