@@ -51,6 +51,26 @@ class Draw(NamedTuple):
         return Draw(*[column[rows] for column in self])
 
 
+class Ahead(NamedTuple):
+    """What was drawn ahead, in numbers that do not depend on where things are stored.
+
+    Attributes:
+        batch_size: Rows of a batch; 0 before the first.
+        batches: How many were drawn at once.
+        used: How many of them have been handed out; without any left there are no rows.
+        numbers: (batches * batch_size,) numbers of the steps.
+        part: Which part of the shares each row is in.
+        goal_index: Numbers of the steps that led to the new goals; -1 where there is none.
+    """
+
+    batch_size: int
+    batches: int
+    used: int
+    numbers: np.ndarray
+    part: np.ndarray
+    goal_index: np.ndarray
+
+
 class Draws:
     """Draws batches from a storage.
 
@@ -78,6 +98,35 @@ class Draws:
         """Return draws with a copy of the generator, which leave this one as it is."""
         rng = copy.deepcopy(self._rng)
         return Draws(self._storage, self._shares, rng, skip_trivial=self._skip_trivial)
+
+    def ahead(self) -> Ahead:
+        """Return what was drawn ahead."""
+        none = np.zeros(0, np.int64)
+        left = self._used < self._batches
+        rows = (self._ahead.numbers, self._ahead.part, self._ahead.goal_index) if left else (none,) * 3
+        return Ahead(self._batch_size, self._batches, self._used, *rows)
+
+    def restore(self, ahead: Ahead) -> None:
+        """Go on with what was drawn ahead elsewhere, from the same episodes.
+
+        Raises:
+            ValueError: It is not drawn from the steps that are stored.
+        """
+        batch_size, batches, used, numbers, part, goal_index = ahead
+        if not (0 <= used <= batches and batch_size >= 0):
+            raise ValueError(f"expected batches, got {used} used of {batches} of {batch_size} rows")
+        if used < batches:
+            relabeled = part < len(self._shares.parts)
+            stored = self._storage.first_index, self._storage.first_index + self._storage.num_steps
+            _require_rows(part, batches * batch_size, (0, len(self._shares.parts) + 1))
+            _require_rows(numbers, batches * batch_size, stored)
+            _require_rows(goal_index[relabeled], int(relabeled.sum()), stored)
+            segments, states = self._storage.locate(numbers)
+            sources = np.full_like(numbers, -1)
+            sources[relabeled] = self._storage.states_after(goal_index[relabeled])
+            self._ahead = Draw(numbers, states, segments, part, relabeled, sources, goal_index)
+            self._counts = relabeled.reshape(batches, batch_size).sum(axis=1).tolist()
+        self._batch_size, self._batches, self._used = batch_size, batches, used
 
     def next(self, batch_size: int) -> tuple[Draw, int]:
         """Return the rows of the next batch, and how many of them are relabeled."""
@@ -122,3 +171,14 @@ class Draws:
         ahead = select(t, draw.segments["length"][rows], self._rng) - t
         draw.sources[rows] = draw.states[rows] + ahead
         draw.goal_index[rows] = numbers + ahead - 1
+
+
+def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> None:
+    """Refuse what is not ``count`` numbers from the first to before the second.
+
+    Raises:
+        ValueError: It is not.
+    """
+    first, end = between
+    if rows.shape != (count,) or rows.dtype.kind not in "iu" or ((rows < first) | (rows >= end)).any():
+        raise ValueError(f"expected {count} numbers from {first} to before {end}, got {rows}")

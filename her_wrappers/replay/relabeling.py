@@ -13,6 +13,7 @@ from her_wrappers.replay.rewards import read_only, require_rewards, rewards_agre
 from her_wrappers.replay.termination import Outcomes
 
 if TYPE_CHECKING:
+    from her_wrappers.files.layout import Json
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.infos import InfoLayout
     from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout, Steps
@@ -83,6 +84,27 @@ class Relabeling:
         """Forget what was learned from episodes."""
         self._termination.forget()
         self._episodes_to_check = CHECKED_EPISODES
+
+    def learned(self) -> Json:
+        """Return what was learned from episodes."""
+        return {
+            "rule": self._termination.kind,
+            "values": self._termination.learned(),
+            "episodes_to_check": self._episodes_to_check,
+        }
+
+    def recall(self, learned: Json) -> bool:
+        """Take over what another learned; return whether its rule for terminations was of this kind.
+
+        Otherwise this one has to learn from the episodes again.
+        """
+        if learned is None:
+            return False
+        self._episodes_to_check = int(learned["episodes_to_check"])
+        if learned["rule"] != self._termination.kind:
+            return False
+        self._termination.recall(learned["values"])
+        return True
 
     def relabel(self, steps: Steps) -> None:
         """Give steps the rewards and terminations that go with their desired goals.

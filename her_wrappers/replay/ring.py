@@ -74,6 +74,11 @@ class Ring:
         self.end += count
         self._turn()
 
+    def restart(self, number: int) -> None:
+        """Give up all rows; the next one gets this number."""
+        self.first = self.end = number
+        self._turn()
+
     def drop_before(self, number: int) -> None:
         """Give up the rows before the one with this number."""
         self.first = number

@@ -6,7 +6,7 @@ belongs to the e-th episode of all, begins in state i + e.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 FIRST_SEGMENTS = 64
 """Segments there is room for before their ring grows."""
+
+
+class Oldest(NamedTuple):
+    """Numbers of the oldest step, and of the episode and the segment that it is in."""
+
+    step: int
+    episode: int
+    segment: int
 
 
 class EpisodeStorage:
@@ -75,6 +83,19 @@ class EpisodeStorage:
         """Bytes allocated."""
         return self._states.nbytes + self._segments.nbytes + self._steps.nbytes
 
+    def start(self, index: int, shared: set[Path]) -> None:
+        """Number the steps of an empty storage from ``index``; store these leaves as achieved goals alone."""
+        self._share(shared)
+        self._steps.restart(index)
+        self._states.restart(index + self._first_episode)
+
+    def lengths(self) -> np.ndarray:
+        """Return the steps of each episode, oldest first."""
+        rows = self._segments.positions(np.arange(self._segments.first, self._segments.end))
+        episodes = self._segments.take_field("segment", "episode", rows)
+        first_segments = rows[np.diff(episodes, prepend=-1) != 0]
+        return self._segments.take_field("segment", "length", first_segments).astype(np.int64)
+
     def encode(self, episodes: Episodes) -> list[EncodedEpisodes]:
         """Bring episodes into the form in which they are stored, in parts of at most ``buffer_size`` steps.
 
@@ -85,17 +106,22 @@ class EpisodeStorage:
         return [self._layout.encode(part) for part in episodes.split(self._buffer_size)]
 
     def append(self, episodes: EncodedEpisodes) -> None:
-        """Store episodes of at most ``buffer_size`` steps, evicting the oldest ones as far as needed."""
-        self._evict_before(self._steps.end + len(episodes.segment_of_step) - self._buffer_size)
-        self._make_room(len(episodes.records), len(episodes.segments))
+        """Store episodes of at most ``buffer_size`` steps, evicting the oldest ones as far as needed.
+
+        Raises:
+            MemoryError: There is not so much memory; nothing is stored or evicted.
+        """
+        if episodes.infos is not None and not self.num_steps:
+            self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
+            self._infos.dtype = episodes.infos.dtype
+        oldest = self._oldest_after(self._steps.end + len(episodes.segment_of_step) - self._buffer_size)
+        self._make_room(oldest, len(episodes.records), len(episodes.segments))
+        self._evict_before(oldest)
         episodes.segments["episode"] += self._episode_end
         episodes.segments["first_index"] += self._steps.end
         segments = self._segments.places(self._segments.end + episodes.segment_of_step)
         columns = {"segment": segments.astype(self._place)}
         if episodes.infos is not None:
-            if not self.num_steps:
-                self._infos.dtype = episodes.infos.dtype
-                self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
             columns["info"] = episodes.infos
         self._steps.append(**columns)
         self._segments.append(segment=episodes.segments)
@@ -160,16 +186,24 @@ class EpisodeStorage:
         return self._segments.take("segment", self._steps.take("segment", self._steps.positions(index)))
 
     def _share(self, sharable: set[Path]) -> None:
-        """Store the leaves that are the achieved goal in all episodes, the new ones too, no second time."""
-        layout = self._layout
-        if not self.num_steps:
-            if sharable != layout.shared:
-                layout.share(sharable)
-                self._allocate_states(self._states.first)
-        elif not layout.shared <= sharable:
-            no_more = layout.shared - sharable
-            layout.share(layout.shared & sharable)
-            self._states.set_column("record", layout.widened(self._states.column("record"), no_more))
+        """Store the leaves that are the achieved goal in all episodes, the new ones too, no second time.
+
+        Raises:
+            MemoryError: There is not so much memory; all stays as it was.
+        """
+        layout, before = self._layout, self._layout.shared
+        try:
+            if not self.num_steps:
+                if sharable != before:
+                    layout.share(sharable)
+                    self._allocate_states(self._states.first)
+            elif not before <= sharable:
+                layout.share(before & sharable)
+                records = layout.widened(self._states.column("record"), before - sharable)
+                self._states.set_column("record", records)
+        except MemoryError:
+            layout.share(before)
+            raise
 
     def _allocate_states(self, first: int) -> None:
         """Allocate records for ``buffer_size`` steps of episodes of 32 steps or more.
@@ -187,29 +221,33 @@ class EpisodeStorage:
                 "make it smaller"
             ) from error
 
-    def _evict_before(self, index: int) -> None:
-        """Drop the episodes that begin before this number of a step."""
+    def _oldest_after(self, index: int) -> Oldest:
+        """Return what is the oldest without the episodes that begin before this number of a step."""
         if index <= self._steps.first:
-            return
+            return Oldest(self._steps.first, self._first_episode, self._segments.first)
         last = self._segments_of(np.array([index - 1]))[0]
         end = int(last["first_index"]) + int(last["length"])
         first_segment = self._segments.end
         if end < self._steps.end:
             places = self._steps.take_range("segment", end, end + 1)
             first_segment = int(self._segments.numbers(places)[0])
-        self._first_episode = int(last["episode"]) + 1
-        self._steps.drop_before(end)
-        self._states.drop_before(end + self._first_episode)
-        self._segments.drop_before(first_segment)
+        return Oldest(end, int(last["episode"]) + 1, first_segment)
 
-    def _make_room(self, num_states: int, num_segments: int) -> None:
-        """Grow the rings that are too small."""
-        needed = len(self._states) + num_states
+    def _evict_before(self, oldest: Oldest) -> None:
+        """Drop the episodes before the one that is to be the oldest."""
+        self._first_episode = oldest.episode
+        self._steps.drop_before(oldest.step)
+        self._states.drop_before(oldest.step + oldest.episode)
+        self._segments.drop_before(oldest.segment)
+
+    def _make_room(self, oldest: Oldest, num_states: int, num_segments: int) -> None:
+        """Grow the rings that are too small for what stays and what comes."""
+        needed = self._states.end - oldest.step - oldest.episode + num_states
         if needed > self._states.capacity:
             # T steps take T + 1 states, so twice as many states as steps always do.
             room = max(needed, self._states.capacity * 5 // 4)
             self._states.grow(min(room, 2 * self._buffer_size))
-        needed = len(self._segments) + num_segments
+        needed = self._segments.end - oldest.segment + num_segments
         if needed > self._segments.capacity:
             self._grow_segments(max(needed, 2 * self._segments.capacity))
 
