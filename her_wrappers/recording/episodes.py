@@ -108,6 +108,9 @@ class Episodes(Sequence[Episode]):
         Args:
             max_steps: Steps of a part.
         """
+        if self.num_steps <= max_steps:
+            yield self
+            return
         begin = 0
         while begin < len(self):
             fitting = np.searchsorted(self.ends, self.ends[begin] + max_steps, side="right")
@@ -123,7 +126,8 @@ class Episodes(Sequence[Episode]):
     @cached_property
     def ends(self) -> np.ndarray:
         """(n + 1,) int64: episode i has the steps from ``ends[i]`` to ``ends[i + 1]``."""
-        ends: np.ndarray = np.concatenate([[0], np.cumsum(self.lengths)])
+        ends = np.zeros(len(self.lengths) + 1, np.int64)
+        self.lengths.cumsum(out=ends[1:])
         return ends
 
     def __len__(self) -> int:

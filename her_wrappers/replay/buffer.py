@@ -24,7 +24,8 @@ from her_wrappers.replay.saved_options import draws_alike, merged_options, relab
 from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import StepLayout, desired_goals
+from her_wrappers.replay.step_layout import StepLayout
+from her_wrappers.replay.steps import desired_goals
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from her_wrappers.replay.step_layout import same_goals
+from her_wrappers.replay.steps import same_goals
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy

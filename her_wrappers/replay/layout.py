@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from her_wrappers.trees import Path, Tree
 
 
-EVERYWHERE = slice(None)
-
-
 class SpaceLayout:
     """The fields that the elements of one space take in a record.
 
@@ -75,18 +72,16 @@ class SpaceLayout:
             for path, leaf in self.leaves.items()
         }
 
-    def write(
-        self,
-        records: np.ndarray,
-        leaves: Mapping[Path, Any],
-        *,
-        at: np.ndarray | slice = EVERYWHERE,
-        without: Container[Path] = (),
-    ) -> None:
-        """Write leaves to the fields of records, or of those at some positions."""
+    def columns(
+        self, leaves: Mapping[Path, np.ndarray], *, without: Container[Path] = ()
+    ) -> list[tuple[tuple[str], np.ndarray]]:
+        """Return the names of fields with the leaves that they hold."""
+        return [((self._fields[path],), leaf) for path, leaf in leaves.items() if path not in without]
+
+    def write(self, records: np.ndarray, leaves: Mapping[Path, Any]) -> None:
+        """Write leaves to the fields of records."""
         for path, value in leaves.items():
-            if path not in without:
-                records[self._fields[path]][at] = value
+            records[self._fields[path]] = value
 
     def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""

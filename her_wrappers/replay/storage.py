@@ -12,12 +12,13 @@ import numpy as np
 
 from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
-from her_wrappers.replay.step_layout import Steps
+from her_wrappers.replay.steps import Steps
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
+    from her_wrappers.replay.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.infos import InfoLayout
-    from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout
+    from her_wrappers.replay.step_layout import StepLayout
     from her_wrappers.trees import Path
 
 FIRST_SEGMENTS = 64
@@ -114,8 +115,8 @@ class EpisodeStorage:
         if episodes.infos is not None and not self.num_steps:
             self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
             self._infos.dtype = episodes.infos.dtype
-        oldest = self._oldest_after(self._steps.end + len(episodes.segment_of_step) - self._buffer_size)
-        self._make_room(oldest, len(episodes.records), len(episodes.segments))
+        oldest = self._oldest_after(self._steps.end + episodes.num_steps - self._buffer_size)
+        self._make_room(oldest, episodes.num_states, len(episodes.segments))
         self._evict_before(oldest)
         episodes.segments["episode"] += self._episode_end
         episodes.segments["first_index"] += self._steps.end
@@ -125,7 +126,8 @@ class EpisodeStorage:
             columns["info"] = episodes.infos
         self._steps.append(**columns)
         self._segments.append(segment=episodes.segments)
-        self._states.append(record=episodes.records)
+        for there, here in self._states.reserve(episodes.num_states):
+            episodes.write(self._states.column("record"), there.start, here)
         self._episode_end += len(episodes.last_steps)
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
