@@ -94,13 +94,15 @@ class Episodes(Sequence[Episode]):
             name: concatenate_trees(name, [getattr(episode, name) for episode in listed])
             for name in ("observations", "actions", "rewards", "infos")
         }
-        return cls(
-            **parts,
+        together = object.__new__(cls)  # unchecked: episodes were checked when they were made
+        together.__dict__.update(
+            parts,
             lengths=np.array([len(episode) for episode in listed]),
-            terminated=np.array([episode.terminated for episode in listed]),
-            truncated=np.array([episode.truncated for episode in listed]),
+            terminated=np.array([episode.terminated for episode in listed], np.bool_),
+            truncated=np.array([episode.truncated for episode in listed], np.bool_),
             reset_infos=[episode.reset_info for episode in listed],
         )
+        return together
 
     def split(self, max_steps: int) -> Iterator[Episodes]:
         """Split into parts of as many episodes as fit ``max_steps``; a longer episode is a part of its own.

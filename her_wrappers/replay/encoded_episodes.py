@@ -73,7 +73,7 @@ class EncodedEpisodes(NamedTuple):
     def _write_block(self, records: np.ndarray, states: slice) -> None:
         for field, values in self.of_states:
             _column(records, field)[...] = values[states]
-        begin, end = np.searchsorted(self.state_of_step, (states.start, states.stop))
+        begin, end = self.state_of_step.searchsorted((states.start, states.stop))
         places = self.state_of_step[begin:end] - states.start
         for field, values in self.of_steps:
             _column(records, field)[places] = values[begin:end]

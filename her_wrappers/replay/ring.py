@@ -120,6 +120,10 @@ class Ring:
         memory, dtype = self._fields[key]
         return _as_records(memory[positions], dtype)
 
+    def row(self, column: str, number: int) -> Any:
+        """Return one row; records are views."""
+        return self.column(column)[number % self.capacity]
+
     def take_range(self, column: str, first: int, end: int) -> np.ndarray:
         """Return copies of the rows with the numbers from ``first`` to before ``end``."""
         return self.take(column, self.positions(np.arange(first, end)))

@@ -179,21 +179,27 @@ class StepLayout:
         self, episodes: Episodes, desired: Mapping[Path, np.ndarray], state_of_step: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the segments, and which of them each step belongs to."""
+        first_steps = episodes.ends[:-1]
         other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
         for leaf in desired.values():
             rows = as_words(leaf)
             other_goal[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
-        begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
-        begins[episodes.ends[:-1]] = True
-        firsts = np.flatnonzero(begins)
+        other_goal[state_of_step[first_steps]] = False
+        if other_goal.any():
+            begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
+            begins[first_steps] = True
+            firsts, segment_of_step = np.flatnonzero(begins), np.cumsum(begins) - 1
+        else:
+            firsts, segment_of_step = first_steps, np.repeat(np.arange(len(episodes)), episodes.lengths)
         segments = np.zeros(len(firsts), self.segment)
-        states = state_of_step[firsts][:, None] + [0, 1]
-        self._goal.write(segments["desired"], {path: leaf[states] for path, leaf in desired.items()})
-        episode = state_of_step[firsts] - firsts  # every episode has one state more than steps
+        states = state_of_step[firsts]
+        both = np.add.outer(states, (0, 1))
+        self._goal.write(segments["desired"], {path: leaf[both] for path, leaf in desired.items()})
+        episode = states - firsts  # every episode has one state more than steps
         segments["episode"] = episode
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
-        return segments, np.cumsum(begins) - 1
+        return segments, segment_of_step
 
 
 def _as_rewards(episodes: Episodes) -> np.ndarray:

@@ -227,12 +227,11 @@ class EpisodeStorage:
         """Return what is the oldest without the episodes that begin before this number of a step."""
         if index <= self._steps.first:
             return Oldest(self._steps.first, self._first_episode, self._segments.first)
-        last = self._segments_of(np.array([index - 1]))[0]
+        last = self._segments.column("segment")[self._steps.row("segment", index - 1)]
         end = int(last["first_index"]) + int(last["length"])
         first_segment = self._segments.end
         if end < self._steps.end:
-            places = self._steps.take_range("segment", end, end + 1)
-            first_segment = int(self._segments.numbers(places)[0])
+            first_segment = int(self._segments.numbers(self._steps.row("segment", end)))
         return Oldest(end, int(last["episode"]) + 1, first_segment)
 
     def _evict_before(self, oldest: Oldest) -> None:
