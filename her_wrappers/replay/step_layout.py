@@ -8,6 +8,7 @@ steps, the desired goals and the episode, is a segment, stored once for all of t
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -288,7 +289,8 @@ def _as_rewards(episodes: Episodes) -> np.ndarray:
 
 
 def _as_bytes(leaf: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(leaf).reshape(len(leaf), -1).view(np.uint8)
+    width = math.prod(leaf.shape[1:])  # not -1, which no array without rows tells
+    return np.ascontiguousarray(leaf).reshape(len(leaf), width).view(np.uint8)
 
 
 def _leaves_like_goal(seen: SpaceLayout, goal: SpaceLayout) -> list[Path]:

@@ -286,6 +286,14 @@ def test_goals_that_ask_for_nothing_are_counted_and_on_request_redrawn():
     np.testing.assert_allclose(shares, [odds.mean(), (odds**2).mean()], atol=0.01)
 
 
+@pytest.mark.parametrize("options", [{"n_sampled_goal": 0}, {"her_ratio": 0.1}])
+def test_batches_without_relabeled_rows_have_no_goals_to_redraw(options):
+    buffer = counting_buffer(skip_trivial=True, **options)
+    buffer.add_episode(counting_episode(0, 3))
+    for _ in range(30):
+        buffer.sample(1)
+
+
 def test_redrawn_goals_keep_their_strategy_and_provenance():
     mixture = Mixture({"random": 0.5, "final": 0.25, "original": 0.25})
     buffer = counting_buffer(skip_trivial=True, goal_selection_strategy=mixture)
