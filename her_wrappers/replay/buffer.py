@@ -63,7 +63,8 @@ class HindsightReplayBuffer:
         buffer_size: Transitions that the buffer holds.
         compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
         reward_fn: Instead of ``compute_reward``, rewards of a `Batch` of transitions, which have their new
-            goals already, for rewards that need the state or the action. Its arrays are read-only.
+            goals already, for rewards that need the state or the action. Its arrays are read-only; infos
+            are not in it.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Relabeled transitions for every original one; 4 unless the share is given otherwise. 0
             makes it a plain replay buffer.
@@ -168,7 +169,7 @@ class HindsightReplayBuffer:
             TypeError: ``env`` is no environment.
             ValueError: It is no goal environment, or an option has a value that it cannot have.
         """
-        if options.get("n_sampled_goal") == 0:
+        if 0 in {options.get("n_sampled_goal"), options.get("her_ratio")}:
             return cls(*goal_spaces(env), **options)
         if options.get("reward_fn") is not None:
             options.setdefault("compute_terminated", find_function(env, "compute_terminated"))
@@ -279,6 +280,8 @@ class HindsightReplayBuffer:
             TypeError: There is something else among them.
             ValueError: As `add_episode`, for one of them.
         """
+        if isinstance(episodes, Episode):
+            raise TypeError("add_episodes takes many episodes, got one Episode; use add_episode")
         if not isinstance(episodes, Episodes):
             episodes = list(episodes)
             if not episodes:

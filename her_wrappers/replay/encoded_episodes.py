@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from her_wrappers.replay.steps import Steps, desired_goals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from her_wrappers.replay.step_layout import StepLayout
 
     Field = tuple[str, ...]
     Columns = Sequence[tuple[Field, np.ndarray]]
@@ -22,8 +24,8 @@ class EncodedEpisodes(NamedTuple):
     """n episodes with T steps in all.
 
     Attributes:
-        record: Dtype of a state.
-        of_states: Fields of it with their (T + n, ...) values.
+        layout: Of the records. What it shares may change until they are written.
+        of_states: Fields of a record with their (T + n, ...) values, those too that may be shared.
         of_steps: Fields of it with their (T, ...) values; the last states of episodes have none.
         terminated: (T,) bool, whether a step ended the task.
         other_reason: (T,) bool, whether it did so for a reason that is not its goal; may be written to.
@@ -34,7 +36,7 @@ class EncodedEpisodes(NamedTuple):
         infos: (T,) infos, where any are kept.
     """
 
-    record: np.dtype[Any]
+    layout: StepLayout
     of_states: Columns
     of_steps: Columns
     terminated: np.ndarray
@@ -64,14 +66,14 @@ class EncodedEpisodes(NamedTuple):
     def write(self, memory: np.ndarray, begin: int, states: slice) -> None:
         """Write some of the states to consecutive records of a storage, from ``memory[begin]`` on."""
         # In blocks that stay in the cache until the last of their fields is written.
-        size = max(1, BLOCK_BYTES // self.record.itemsize)
+        size = max(1, BLOCK_BYTES // memory.itemsize)
         for first in range(states.start, states.stop, size):
             block = slice(first, min(first + size, states.stop))
             there = begin + first - states.start
             self._write_block(memory[there : there + block.stop - block.start], block)
 
     def _write_block(self, records: np.ndarray, states: slice) -> None:
-        for field, values in self.of_states:
+        for field, values in self._stored_of_states():
             _column(records, field)[...] = values[states]
         begin, end = self.state_of_step.searchsorted((states.start, states.stop))
         places = self.state_of_step[begin:end] - states.start
@@ -81,8 +83,8 @@ class EncodedEpisodes(NamedTuple):
     def take(self, steps: np.ndarray) -> Steps:
         """Copy steps out, as from a storage."""
         states = self.state_of_step[steps]
-        records, next_records = np.zeros((2, len(steps)), self.record)
-        for field, values in self.of_states:
+        records, next_records = np.zeros((2, len(steps)), self.layout.record)
+        for field, values in self._stored_of_states():
             _column(records, field)[...] = values[states]
             _column(next_records, field)[...] = values[states + 1]
         for field, values in self.of_steps:
@@ -90,6 +92,10 @@ class EncodedEpisodes(NamedTuple):
         segments = self.segments[self.segment_of_step[steps]]
         infos = None if self.infos is None else self.infos[steps]
         return Steps(steps, records, next_records, desired_goals(segments), infos)
+
+    def _stored_of_states(self) -> Columns:
+        names = self.layout.record.names or ()
+        return [(field, values) for field, values in self.of_states if field[0] in names]
 
 
 def _column(records: np.ndarray, field: Field) -> np.ndarray:

@@ -80,19 +80,12 @@ class StepLayout:
         )
 
     def sharable_in(self, episodes: Episodes) -> set[Path]:
-        """Return the leaves that are the achieved goal throughout some episodes.
-
-        Raises:
-            ValueError: They lack the leaf or the goal.
-        """
+        """Return the leaves that are the achieved goal throughout some episodes, to the last bit."""
         if not self._sharable:
             return set()
-        goals = leaf_at(episodes.observations, ("achieved_goal",), "observations", "in the episode")
-        seen = {
-            path: leaf_at(episodes.observations, path, "observations", "in the episode")
-            for path in self._sharable
-        }
-        return {path for path, leaf in seen.items() if np.array_equal(leaf, goals)}
+        goals = as_words(np.asarray(episodes.observations["achieved_goal"]))
+        seen = {path: leaf_at(episodes.observations, path, "observations", "") for path in self._sharable}
+        return {path for path, leaf in seen.items() if np.array_equal(as_words(np.asarray(leaf)), goals)}
 
     def widened(self, records: np.ndarray, no_more: set[Path]) -> np.ndarray:
         """Return records of before `share` in the dtype of after, with the leaves that were shared."""
@@ -122,9 +115,9 @@ class StepLayout:
         terminated[last_steps] = episodes.terminated
         truncated[last_steps] = episodes.truncated
         return EncodedEpisodes(
-            record=self.record,
+            layout=self,
             of_states=[
-                *self._seen.columns(seen, without=self.shared),
+                *self._seen.columns(seen),
                 *((("goal", *field), values) for field, values in self._goal.columns(achieved)),
             ],
             of_steps=[

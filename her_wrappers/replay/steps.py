@@ -67,6 +67,7 @@ def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def as_words(leaf: np.ndarray) -> np.ndarray:
     """Return the bytes of each row as whole numbers, as few as can be."""
-    rows = np.ascontiguousarray(leaf).reshape(len(leaf), -1)
-    size = rows.shape[1] * rows.itemsize
+    width = math.prod(leaf.shape[1:])  # not -1, which no array without rows tells
+    rows = np.ascontiguousarray(leaf).reshape(len(leaf), width)
+    size = width * rows.itemsize
     return rows.view(np.dtype(f"u{math.gcd(size, 8)}"))

@@ -55,6 +55,7 @@ class EpisodeStorage:
 
     def clear(self) -> None:
         """Drop all episodes and allocate anew; indices go on."""
+        self._infos.dtype = None
         self._begin(self._steps.end)
 
     def _begin(self, first_index: int) -> None:
@@ -103,8 +104,9 @@ class EpisodeStorage:
         Raises:
             ValueError: They lie outside the spaces, lack an info, or have a reward that is not finite.
         """
+        parts = [self._layout.encode(part) for part in episodes.split(self._buffer_size)]
         self._share(self._layout.sharable_in(episodes))
-        return [self._layout.encode(part) for part in episodes.split(self._buffer_size)]
+        return parts
 
     def append(self, episodes: EncodedEpisodes) -> None:
         """Store episodes of at most ``buffer_size`` steps, evicting the oldest ones as far as needed.
@@ -112,9 +114,11 @@ class EpisodeStorage:
         Raises:
             MemoryError: There is not so much memory; nothing is stored or evicted.
         """
-        if episodes.infos is not None and not self.num_steps:
-            self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
-            self._infos.dtype = episodes.infos.dtype
+        if episodes.infos is not None and episodes.infos.dtype != self._infos.dtype:
+            dtype = episodes.infos.dtype
+            wider = self._steps.column("info").astype(dtype) if self.num_steps else None
+            self._steps.set_column("info", np.empty(self._buffer_size, dtype) if wider is None else wider)
+            self._infos.dtype = dtype
         oldest = self._oldest_after(self._steps.end + episodes.num_steps - self._buffer_size)
         self._make_room(oldest, episodes.num_states, len(episodes.segments))
         self._evict_before(oldest)
@@ -216,7 +220,7 @@ class EpisodeStorage:
         room = self._buffer_size + self._buffer_size // 32 + 1
         try:
             self._states = Ring(room, first, record=self._layout.record)
-        except MemoryError as error:
+        except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
             gigabytes = room * self._layout.record.itemsize / 2**30
             raise MemoryError(
                 f"buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, which cannot be had; "
