@@ -7,10 +7,13 @@ from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.recorder import EpisodeRecorder, SinkError
+from her_wrappers.recording.recorder import EpisodeRecorder
+from her_wrappers.recording.sinks import SinkError
+from her_wrappers.recording.vector_recorder import VectorEpisodeRecorder
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import Geometric
+from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.replay.shares import Mixture
 
 __all__ = [
@@ -30,5 +33,7 @@ __all__ = [
     "Mixture",
     "Report",
     "SinkError",
+    "VectorEpisodeRecorder",
     "check_goal_env",
+    "relabel_episode",
 ]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-
-from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
     from her_wrappers.trees import Tree
@@ -74,11 +72,8 @@ def require_rows(name: str, tree: Tree, rows: int) -> None:
     Raises:
         ValueError: It has.
     """
-
-    def require(leaf: Any) -> None:
-        if np.ndim(leaf) == 0 or len(leaf) != rows:
-            raise ValueError(
-                f"{name} must have {rows} rows to go with the rewards, got shape {np.shape(leaf)}"
-            )
-
-    map_tree(require, tree)
+    if isinstance(tree, dict | tuple):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            require_rows(name, part, rows)
+    elif np.shape(tree)[:1] != (rows,):
+        raise ValueError(f"{name} must have {rows} rows to go with the rewards, got shape {np.shape(tree)}")

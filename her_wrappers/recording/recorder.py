@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
 from her_wrappers.arguments import require_count, require_keys
-from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.staging import StagingArea
+from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.sinks import Sinks
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
-Sink: TypeAlias = Callable[[Episode], object]
-"""Anything called with a finished episode, such as ``buffer.add_episode`` or ``episodes.append``."""
-
-
-class SinkError(RuntimeError):
-    """A sink raised. The other sinks were served, and the recorder is ready to go on.
-
-    Args:
-        message: What happened.
-        episode: The episode that the sink was given.
-        result: What ``step`` would have returned; None when the episode ended by ``reset`` or ``close``.
-    """
-
-    def __init__(self, message: str, episode: Episode, result: tuple[Any, ...] | None) -> None:
-        super().__init__(message, episode, result)  # all of them, so that the error can be pickled
-        self.episode = episode
-        self.result = result
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+    from her_wrappers.recording.sinks import Sink
 
 
 class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
@@ -48,7 +29,8 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
 
     Args:
         env: The environment.
-        *sinks: Called in turn with each `Episode`.
+        *sinks: Called in turn with each `Episode`. What has ``add_episodes``, or is that method, gets
+            `Episodes`.
         info_keys: Entries of ``info`` to record; each must be there at every step.
         max_episode_steps: Hand over what was recorded after so many steps, as truncated, and go on with the
             next episode from there. The environment is not reset: this cuts endless tasks.
@@ -81,17 +63,15 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         max_episode_steps: int | None = None,
     ) -> None:
         if not isinstance(env, gym.Env):
-            raise TypeError(f"EpisodeRecorder records a single gymnasium.Env, got {type(env).__name__}")
-        for sink in sinks:
-            if not callable(sink):
-                raise TypeError(f"a sink must be callable with an Episode, got {sink!r}")
+            use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
+            raise TypeError(f"EpisodeRecorder records a single gymnasium.Env, got {type(env).__name__}{use}")
+        self._sinks = Sinks(sinks)
         if max_episode_steps is not None:
             max_episode_steps = require_count("max_episode_steps", max_episode_steps, at_least=1)
-        super().__init__(env)
-        self._sinks = sinks
         self._max_episode_steps = max_episode_steps
-        self._staging = StagingArea(
-            env.observation_space, env.action_space, info_keys=require_keys("info_keys", info_keys)
+        super().__init__(env)
+        self._episode = OpenEpisode(
+            env.observation_space, env.action_space, require_keys("info_keys", info_keys)
         )
 
     @property
@@ -106,11 +86,12 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
 
         Raises:
             SinkError: A sink raised; the environment is not reset yet.
-            ValueError: The observation does not lie in its space.
+            ValueError: The observation does not fit its space, or a space is another than it was.
         """
         self._interrupt()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._staging.begin(0, observation, info)
+        self._episode.require_same_spaces(self.env.observation_space, self.env.action_space)
+        self._episode.begin(observation, info)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -123,22 +104,23 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
                 reward or an info cannot: after this, as after any error of the environment itself, the
                 episode up to here has been handed over and a reset is needed.
         """
-        if not self._staging.is_open(0):
+        recorded = self._episode
+        if recorded.length < 0:
             raise ResetNeeded("no episode is being recorded; call reset() before step()")
-        self._staging.act(0, action)
+        recorded.act(action)
         try:
             result = self.env.step(action)
             observation, reward, terminated, truncated, info = result
-            self._staging.observe(0, reward, observation, info)
+            recorded.observe(reward, observation, info)
         except BaseException:  # whatever it is, the environment may have moved without being seen
             self._interrupt()
             raise
         if terminated or truncated:
-            self._hand_over(self._staging.finish(0, terminated=terminated, truncated=truncated), result)
-        elif self._staging.length(0) == self._max_episode_steps:
-            episode = self._staging.finish(0, terminated=False, truncated=True)
-            self._staging.begin(0, observation, info)
-            self._hand_over(episode, result)
+            self._sinks.hand_over([recorded.finish(terminated=terminated, truncated=truncated)], result)
+        elif recorded.length == self._max_episode_steps:
+            episode = recorded.finish(terminated=False, truncated=True)
+            recorded.begin(observation, info)
+            self._sinks.hand_over([episode], result)
         return result
 
     def close(self) -> None:
@@ -153,18 +135,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             super().close()
 
     def _interrupt(self) -> None:
-        if self._staging.length(0) > 0:
-            self._hand_over(self._staging.finish(0, terminated=False, truncated=True), None)
-        self._staging.forget(0)
-
-    def _hand_over(self, episode: Episode, result: tuple[Any, ...] | None) -> None:
-        failed: list[tuple[str, Exception]] = []
-        for sink in self._sinks:
-            try:
-                sink(episode)
-            except Exception as error:
-                failed.append((getattr(sink, "__qualname__", repr(sink)), error))
-        if failed:
-            what = "; ".join(f"{name} raised {type(error).__name__}: {error}" for name, error in failed)
-            message = f"on an episode of {len(episode)} steps {what}"
-            raise SinkError(message, episode, result) from failed[0][1]
+        recorded = self._episode
+        if recorded.length > 0:
+            self._sinks.hand_over([recorded.finish(terminated=False, truncated=True)], None)
+        recorded.forget()

@@ -9,9 +9,11 @@ import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_keys
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
+from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.staging import StagingArea, as_reward
+from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.values import as_reward
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.contents import Contents
 from her_wrappers.replay.draws import Draws
@@ -22,7 +24,8 @@ from her_wrappers.replay.saved_options import draws_alike, merged_options, relab
 from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import StepLayout, desired_goals
+from her_wrappers.replay.step_layout import StepLayout
+from her_wrappers.replay.steps import desired_goals
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 
@@ -60,7 +63,8 @@ class HindsightReplayBuffer:
         buffer_size: Transitions that the buffer holds.
         compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
         reward_fn: Instead of ``compute_reward``, rewards of a `Batch` of transitions, which have their new
-            goals already, for rewards that need the state or the action. Its arrays are read-only.
+            goals already, for rewards that need the state or the action. Its arrays are read-only; infos
+            are not in it.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Relabeled transitions for every original one; 4 unless the share is given otherwise. 0
             makes it a plain replay buffer.
@@ -148,7 +152,7 @@ class HindsightReplayBuffer:
         elif rewards is not None and shares.relabels:
             self._relabeling = Relabeling(self._layout, self._infos, rewards, rule)
         self._storage = EpisodeStorage(self._layout, self.buffer_size, self._infos)
-        self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
+        self._open_episode = OpenEpisode(goal_space, action_space, self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._draws = Draws(self._storage, shares, self._rng, skip_trivial=skip_trivial)
         self._lock = threading.RLock()
@@ -165,7 +169,7 @@ class HindsightReplayBuffer:
             TypeError: ``env`` is no environment.
             ValueError: It is no goal environment, or an option has a value that it cannot have.
         """
-        if options.get("n_sampled_goal") == 0:
+        if 0 in {options.get("n_sampled_goal"), options.get("her_ratio")}:
             return cls(*goal_spaces(env), **options)
         if options.get("reward_fn") is not None:
             options.setdefault("compute_terminated", find_function(env, "compute_terminated"))
@@ -227,15 +231,15 @@ class HindsightReplayBuffer:
                 episode that ends is refused by `add_episode`; it is dropped.
         """
         with self._lock:
-            length = max(0, self._staging.length(0))
+            length = max(0, self._open_episode.length)
             _require_finite(as_reward(reward, length), length)
             _require_flag("terminated", terminated)
             _require_flag("truncated", truncated)
-            self._open(obs, length)
-            self._staging.act(0, action)
-            self._staging.observe(0, reward, next_obs, info or {})
+            self._begin_or_continue(obs, length)
+            self._open_episode.act(action)
+            self._open_episode.observe(reward, next_obs, info or {})
             if terminated or truncated:
-                episode = self._staging.finish(0, terminated=bool(terminated), truncated=bool(truncated))
+                episode = self._open_episode.finish(terminated=bool(terminated), truncated=bool(truncated))
                 self.add_episode(episode)
 
     def truncate_open_episode(self) -> None:
@@ -245,9 +249,9 @@ class HindsightReplayBuffer:
             ValueError: `add_episode` refuses it; it is dropped.
         """
         with self._lock:
-            if self._staging.length(0) > 0:
-                self.add_episode(self._staging.finish(0, terminated=False, truncated=True))
-            self._staging.forget(0)
+            if self._open_episode.length > 0:
+                self.add_episode(self._open_episode.finish(terminated=False, truncated=True))
+            self._open_episode.forget()
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, evicting the oldest ones as far as needed.
@@ -276,6 +280,8 @@ class HindsightReplayBuffer:
             TypeError: There is something else among them.
             ValueError: As `add_episode`, for one of them.
         """
+        if isinstance(episodes, Episode):
+            raise TypeError("add_episodes takes many episodes, got one Episode; use add_episode")
         if not isinstance(episodes, Episodes):
             episodes = list(episodes)
             if not episodes:
@@ -297,17 +303,24 @@ class HindsightReplayBuffer:
                 self._storage.append(part)
 
     def extend(self, episodes: Iterable[Episode]) -> None:
-        """Add the episodes of a source, such as an archive, one by one; those before an error stay added.
+        """Add the episodes of a source; those before one that is refused stay added.
 
         Args:
-            episodes: Any number of `Episode`, of the buffer's spaces; they are copied.
+            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, or any number of
+                `Episode`, which are taken one by one.
 
         Raises:
             TypeError: There is something else among them.
             ValueError: As `add_episode`.
         """
-        for episode in episodes:
-            self.add_episode(episode)
+        if isinstance(episodes, EpisodeArchive):
+            for shard in episodes.batches():
+                self.add_episodes(shard)
+        elif isinstance(episodes, Episodes):
+            self.add_episodes(episodes)
+        else:
+            for episode in episodes:
+                self.add_episode(episode)
 
     def sample(self, batch_size: int) -> Batch:
         """Draw transitions uniformly with replacement, relabeled ones first.
@@ -400,7 +413,7 @@ class HindsightReplayBuffer:
                 learned=None if self._relabeling is None else self._relabeling.learned(),
                 generator=self._rng.bit_generator.state,
                 ahead=self._draws.ahead(),
-                open_episode=self._staging.copy(0) if self._staging.length(0) > 0 else None,
+                open_episode=self._open_episode.copy() if self._open_episode.length > 0 else None,
             )
             write_snapshot(path, state, Contents(self._storage, self._layout, self._infos))
 
@@ -461,14 +474,14 @@ class HindsightReplayBuffer:
                     self._draws.restore(state.ahead)
         if state.open_episode is not None:
             with snapshot.blamed():
-                self._staging.resume(0, state.open_episode)
+                self._open_episode.resume(state.open_episode)
 
     def clear(self) -> None:
         """Drop everything stored and learned, the open episode of `add` included; indices go on."""
         with self._lock:
             self._storage.clear()
             self._draws.forget()
-            self._staging.forget(0)
+            self._open_episode.forget()
             if self._relabeling is not None:
                 self._relabeling.forget()
 
@@ -482,17 +495,17 @@ class HindsightReplayBuffer:
         self.__dict__.update(state)
         self._lock = threading.RLock()
 
-    def _open(self, obs: Mapping[str, Tree], length: int) -> None:
+    def _begin_or_continue(self, obs: Mapping[str, Tree], length: int) -> None:
         """Begin an episode with ``obs``, or see that it follows on the open one.
 
         Raises:
             ValueError: It does not, or does not fit its space, or the episode is as long as the buffer.
         """
         if length == 0:
-            self._staging.begin(0, obs, {})
+            self._open_episode.begin(obs, {})
             return
         try:
-            self._staging.require_continuation(0, obs)
+            self._open_episode.require_continuation(obs)
         except ValueError as error:
             raise ValueError(
                 f"{error}; pass terminated or truncated where an episode ends or its goal is changed from "

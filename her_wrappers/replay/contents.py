@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.step_layout import desired_goals
+from her_wrappers.replay.steps import desired_goals
 from her_wrappers.trees import concatenate_trees, copy_tree, map_tree
 
 if TYPE_CHECKING:

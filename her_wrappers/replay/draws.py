@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from her_wrappers.replay.step_layout import same_goals
+from her_wrappers.replay.steps import same_goals
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
@@ -135,8 +135,10 @@ class Draws:
             self._batch_size = batch_size
         if self._used == self._batches:
             most = min(MOST_BATCHES, MOST_ROWS // batch_size)
-            self._batches, self._used = max(1, min(2 * self._batches, most)), 0
-            self._ahead, self._counts = self._draw(self._batches, batch_size)
+            batches = max(1, min(2 * self._batches, most))
+            self._ahead, self._counts = self._draw(batches, batch_size)
+            # Only now: after an error there is nothing ahead.
+            self._batches, self._used = batches, 0
         number, begin = self._used, self._used * batch_size
         self._used += 1
         return self._ahead.cut(slice(begin, begin + batch_size)), self._counts[number]
@@ -161,6 +163,8 @@ class Draws:
 
     def _choose(self, select: Strategy | None, draw: Draw, rows: np.ndarray) -> None:
         """Choose states for some rows of a draw, in the episode or anywhere."""
+        if not len(rows):
+            return
         if select is None:
             found = self._storage.draw(len(rows), self._rng)
             draw.sources[rows] = self._storage.states_after(found)
@@ -180,5 +184,5 @@ def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> Non
         ValueError: It is not.
     """
     first, end = between
-    if rows.shape != (count,) or rows.dtype.kind != "i" or ((rows < first) | (rows >= end)).any():
+    if rows.shape != (count,) or rows.dtype.kind not in "iu" or ((rows < first) | (rows >= end)).any():
         raise ValueError(f"expected {count} numbers from {first} to before {end}, got {rows}")

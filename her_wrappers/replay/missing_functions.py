@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from her_wrappers.files.layout import Json
     from her_wrappers.replay.batch import Batch
-    from her_wrappers.replay.step_layout import EncodedEpisodes, Steps
+    from her_wrappers.replay.encoded_episodes import EncodedEpisodes
+    from her_wrappers.replay.steps import Steps
 
 
 def missing_reward(batch: Batch) -> Any:

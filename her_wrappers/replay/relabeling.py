@@ -15,8 +15,10 @@ from her_wrappers.replay.termination import Outcomes
 if TYPE_CHECKING:
     from her_wrappers.files.layout import Json
     from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.replay.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.infos import InfoLayout
-    from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout, Steps
+    from her_wrappers.replay.step_layout import StepLayout
+    from her_wrappers.replay.steps import Steps
     from her_wrappers.replay.termination import Termination
 
 BatchFunction: TypeAlias = Callable[[Batch], Any]
@@ -132,15 +134,15 @@ class Relabeling:
                 earned=lambda: self._rewards(steps, outcomes),
                 if_reached=lambda: self._rewards_if_reached(steps),
             )
-            episodes.records["other_reason"][episodes.state_of_step[rows]] = other_reason
+            episodes.other_reason[rows] = other_reason
         if self._episodes_to_check:
             self._compare(episodes)
 
     def _studied(self, episodes: EncodedEpisodes) -> np.ndarray:
         if self._termination.studies == "all steps":
-            return np.arange(len(episodes.state_of_step))
+            return np.arange(episodes.num_steps)
         last = episodes.last_steps
-        terminated = episodes.records["terminated"][episodes.state_of_step[last]]
+        terminated = episodes.terminated[last]
         studied: np.ndarray = last[terminated & (self._termination.studies != "no steps")]
         return studied
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, Strategy, require_states
+from her_wrappers.replay.goal_selection import STRATEGIES, Checked, Geometric, Strategy
 
 RANDOM = "random"
 """The one strategy that is not in-episode: the goal that any stored transition achieved next."""
@@ -30,6 +31,7 @@ class Mixture:
             them, for what is not relabeled, they are shares of all rows, else of the relabeled ones.
 
     Raises:
+        TypeError: They are no dict.
         ValueError: A share is not in (0, 1], or they do not sum to 1.
 
     Example:
@@ -39,8 +41,10 @@ class Mixture:
     shares: Mapping[str | Strategy, float]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shares, Mapping):
+            raise TypeError(f"shares of a Mixture must be a dict of strategies, got {self.shares!r}")
         for name, share in self.shares.items():
-            if not 0 < share <= 1:
+            if not (isinstance(share, Real) and 0 < share <= 1):
                 raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
         if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
             raise ValueError(f"shares of a Mixture must sum to 1, got {sum(self.shares.values()):g}")
@@ -86,7 +90,7 @@ class Shares:
         total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
         strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(strategies.values()) if strategies else 0.0
-        self.parts = [_make_part(key, share * scale) for key, share in strategies.items() if total]
+        self.parts = [find_strategy(key, share * scale) for key, share in strategies.items() if total]
         self._ends = np.cumsum([part.share for part in self.parts])
 
     @property
@@ -108,7 +112,7 @@ class Shares:
             (batches, batch_size) number of the part that each row is in; rows of no part come last.
         """
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1)))
-        part = np.zeros((batches, batch_size), np.int8)
+        part = np.zeros((batches, batch_size), np.min_scalar_type(len(self.parts)))
         for end in ends.T:
             part += np.arange(batch_size) >= end[:, None]
         return part
@@ -123,7 +127,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     if ORIGINAL in mixture.shares:
         return 1 - mixture.shares[ORIGINAL]
     if her_ratio is not None:
-        if not 0 <= her_ratio <= 1:
+        if not (isinstance(her_ratio, Real) and 0 <= her_ratio <= 1):
             raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
         return her_ratio
     k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
@@ -131,13 +135,19 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     return k / (k + 1)
 
 
-def _make_part(key: str | Strategy, share: float) -> Part:
-    if callable(key):
-        select = key if isinstance(key, Geometric) else require_states(key)
-        return Part(getattr(key, "__name__", repr(key)), select, share)
-    if not isinstance(key, str) or (key != RANDOM and key not in STRATEGIES):
+def find_strategy(choice: str | Strategy, share: float = 1.0) -> Part:
+    """Return the part of a batch that chooses its goals by a strategy's name, or by the user's own.
+
+    Raises:
+        ValueError: There is no such strategy.
+    """
+    if callable(choice):
+        select = choice if isinstance(choice, Geometric) else Checked(choice)
+        return Part(getattr(choice, "__name__", repr(choice)), select, share)
+    if not isinstance(choice, str) or (choice != RANDOM and choice not in STRATEGIES):
         names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))
         raise ValueError(
-            f"unknown goal_selection_strategy {key!r}; choose from {names}, a Mixture of them, or a function"
+            f"unknown goal_selection_strategy {choice!r}; "
+            f"choose from {names}, a Mixture of them, or a function"
         )
-    return Part(key, STRATEGIES.get(key), share)
+    return Part(choice, STRATEGIES.get(choice), share)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from her_wrappers.goal_interface import AnyEnv
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.contents import Contents
-    from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout
+    from her_wrappers.replay.encoded_episodes import EncodedEpisodes
+    from her_wrappers.replay.step_layout import StepLayout
     from her_wrappers.replay.storage import EpisodeStorage
     from her_wrappers.trees import Path
 
@@ -225,8 +226,7 @@ class Snapshot:
                 with self.blamed():
                     encoded = layout.encode(piece)
                 if learn is None:
-                    last = encoded.state_of_step[encoded.last_steps]
-                    encoded.records["other_reason"][last] = other_reason[begin : begin + len(piece)]
+                    encoded.other_reason[encoded.last_steps] = other_reason[begin : begin + len(piece)]
                 else:
                     learn(encoded)
                 storage.append(encoded)

@@ -12,12 +12,13 @@ import numpy as np
 
 from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
-from her_wrappers.replay.step_layout import Steps
+from her_wrappers.replay.steps import Steps
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
+    from her_wrappers.replay.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.infos import InfoLayout
-    from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout
+    from her_wrappers.replay.step_layout import StepLayout
     from her_wrappers.trees import Path
 
 FIRST_SEGMENTS = 64
@@ -54,6 +55,7 @@ class EpisodeStorage:
 
     def clear(self) -> None:
         """Drop all episodes and allocate anew; indices go on."""
+        self._infos.dtype = None
         self._begin(self._steps.end)
 
     def _begin(self, first_index: int) -> None:
@@ -102,8 +104,9 @@ class EpisodeStorage:
         Raises:
             ValueError: They lie outside the spaces, lack an info, or have a reward that is not finite.
         """
+        parts = [self._layout.encode(part) for part in episodes.split(self._buffer_size)]
         self._share(self._layout.sharable_in(episodes))
-        return [self._layout.encode(part) for part in episodes.split(self._buffer_size)]
+        return parts
 
     def append(self, episodes: EncodedEpisodes) -> None:
         """Store episodes of at most ``buffer_size`` steps, evicting the oldest ones as far as needed.
@@ -111,11 +114,13 @@ class EpisodeStorage:
         Raises:
             MemoryError: There is not so much memory; nothing is stored or evicted.
         """
-        if episodes.infos is not None and not self.num_steps:
-            self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
-            self._infos.dtype = episodes.infos.dtype
-        oldest = self._oldest_after(self._steps.end + len(episodes.segment_of_step) - self._buffer_size)
-        self._make_room(oldest, len(episodes.records), len(episodes.segments))
+        if episodes.infos is not None and episodes.infos.dtype != self._infos.dtype:
+            dtype = episodes.infos.dtype
+            wider = self._steps.column("info").astype(dtype) if self.num_steps else None
+            self._steps.set_column("info", np.empty(self._buffer_size, dtype) if wider is None else wider)
+            self._infos.dtype = dtype
+        oldest = self._oldest_after(self._steps.end + episodes.num_steps - self._buffer_size)
+        self._make_room(oldest, episodes.num_states, len(episodes.segments))
         self._evict_before(oldest)
         episodes.segments["episode"] += self._episode_end
         episodes.segments["first_index"] += self._steps.end
@@ -125,7 +130,8 @@ class EpisodeStorage:
             columns["info"] = episodes.infos
         self._steps.append(**columns)
         self._segments.append(segment=episodes.segments)
-        self._states.append(record=episodes.records)
+        for there, here in self._states.reserve(episodes.num_states):
+            episodes.write(self._states.column("record"), there.start, here)
         self._episode_end += len(episodes.last_steps)
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -214,7 +220,7 @@ class EpisodeStorage:
         room = self._buffer_size + self._buffer_size // 32 + 1
         try:
             self._states = Ring(room, first, record=self._layout.record)
-        except MemoryError as error:
+        except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
             gigabytes = room * self._layout.record.itemsize / 2**30
             raise MemoryError(
                 f"buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, which cannot be had; "
@@ -225,12 +231,11 @@ class EpisodeStorage:
         """Return what is the oldest without the episodes that begin before this number of a step."""
         if index <= self._steps.first:
             return Oldest(self._steps.first, self._first_episode, self._segments.first)
-        last = self._segments_of(np.array([index - 1]))[0]
+        last = self._segments.column("segment")[self._steps.row("segment", index - 1)]
         end = int(last["first_index"]) + int(last["length"])
         first_segment = self._segments.end
         if end < self._steps.end:
-            places = self._steps.take_range("segment", end, end + 1)
-            first_segment = int(self._segments.numbers(places)[0])
+            first_segment = int(self._segments.numbers(self._steps.row("segment", end)))
         return Oldest(end, int(last["episode"]) + 1, first_segment)
 
     def _evict_before(self, oldest: Oldest) -> None:

@@ -185,13 +185,27 @@ class Recompute:
         """There is nothing to recall."""
 
     def _by_goal(self, outcomes: Outcomes) -> Bools:
-        ends = np.asarray(self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info))
-        if ends.shape != outcomes.terminated.shape:
-            raise ValueError(
-                f"compute_terminated must return shape {outcomes.terminated.shape} for as many goals, "
-                f"got {ends.shape}; reduce over the goal's own axes only"
-            )
-        return ends.astype(bool, copy=False)
+        ends = self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info)
+        return require_ends("compute_terminated", ends, len(outcomes.terminated))
+
+
+def require_ends(name: str, ends: Any, count: int) -> Bools:
+    """Return what a function answered for ``count`` goals as bools.
+
+    Raises:
+        ValueError: It returned another shape, or what is neither bools nor zeros and ones.
+    """
+    answer = np.asarray(ends)
+    if answer.shape != (count,):
+        raise ValueError(
+            f"{name} must return shape {(count,)} for as many goals, got {answer.shape}; "
+            "reduce over the goal's own axes only"
+        )
+    numbers = answer.dtype.kind in "biuf"
+    bools: Bools = answer.astype(bool, copy=False) if numbers else np.zeros(count, bool)
+    if not numbers or (answer != bools).any():
+        raise ValueError(f"{name} must return bools, got {answer.dtype} such as {answer[0]!r}")
+    return bools
 
 
 @dataclass

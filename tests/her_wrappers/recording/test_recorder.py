@@ -287,6 +287,42 @@ def test_infos_of_changing_shape_are_refused():
         recorder.step(np.zeros(2, np.float32))
 
 
+class Rearranged(Numbered):
+    """Returns its arrays as views that are not contiguous."""
+
+    def _observe(self):
+        observation = super()._observe()
+        return observation | {"count": np.repeat(self.count, 2)[::2]}
+
+
+def test_views_are_recorded_like_arrays():
+    episodes = []
+    play(EpisodeRecorder(Rearranged([3]), episodes.append), 3)
+    assert episodes[0].observations["count"].tolist() == [[0, t] for t in range(4)]
+
+
+class Growing(Numbered):
+    """Its observations have another shape from its second episode on."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset()
+        if self.episode == 1:
+            self.observation_space = spaces.Dict(count=spaces.Box(0, np.inf, (3,)), flag=spaces.Discrete(2))
+        return observation, info
+
+
+def test_a_space_that_changes_at_reset_is_refused():
+    episodes = []
+    env = EpisodeRecorder(Growing([9]), episodes.append)
+    env.reset()
+    env.step(np.zeros(2, np.float32))
+    with pytest.raises(ValueError, match=r"the observation space changed from Dict.* to Dict.*new one for"):
+        env.reset()
+    assert [len(episode) for episode in episodes] == [1]
+    with pytest.raises(ResetNeeded):
+        env.step(np.zeros(2, np.float32))
+
+
 class LeavingError(Exception):
     """Some error of an environment."""
 
@@ -368,7 +404,8 @@ def test_sink_errors_name_all_sinks_and_cross_processes():
         (
             lambda: EpisodeRecorder(gym.make_vec("CartPole-v1", num_envs=2)),
             TypeError,
-            "EpisodeRecorder records a single gymnasium.Env, got CartPoleVectorEnv",
+            "EpisodeRecorder records a single gymnasium.Env, got CartPoleVectorEnv; "
+            "use VectorEpisodeRecorder",
         ),
         (
             lambda: EpisodeRecorder(Numbered(), max_episode_steps=2.5),
@@ -385,7 +422,11 @@ def test_sink_errors_name_all_sinks_and_cross_processes():
             TypeError,
             "info_keys must be a list of strings, got [1]",
         ),
-        (lambda: EpisodeRecorder(Numbered(), 5), TypeError, "a sink must be callable with an Episode, got 5"),
+        (
+            lambda: EpisodeRecorder(Numbered(), 5),
+            TypeError,
+            "a sink must be callable with an Episode or have add_episodes, got 5",
+        ),
         (
             lambda: EpisodeRecorder(Numbered(), max_episode_steps=0),
             ValueError,

@@ -1,0 +1,88 @@
+"""Environments that do nothing but hand out arrays made beforehand, to measure what stands around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+
+def box(size: int) -> spaces.Box:
+    """Return a space of floats."""
+    return spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+
+OBSERVATIONS = spaces.Dict(observation=box(25), achieved_goal=box(3), desired_goal=box(3))
+ACTIONS = box(4)
+
+
+def never_reached(achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
+    """Pay -1 for every goal."""
+    return np.full(len(achieved_goal), -1.0)
+
+
+class Replay(gym.Env[dict[str, np.ndarray], np.ndarray]):
+    """A single environment that does nothing but hand out arrays."""
+
+    observation_space, action_space = OBSERVATIONS, ACTIONS
+    compute_reward = staticmethod(never_reached)
+
+    def __init__(self, horizon: int) -> None:
+        rng = np.random.default_rng(0)
+        self._observations = [
+            {key: rng.random(space.shape, np.float32) for key, space in OBSERVATIONS.items()}
+            for _ in range(horizon + 1)
+        ]
+        self._horizon, self._t = horizon, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin anew."""
+        self._t = 0
+        return self._observations[0], {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Hand out the next observation."""
+        self._t += 1
+        return self._observations[self._t], -1.0, False, self._t == self._horizon, {}
+
+
+class VectorReplay(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
+    """A native vector environment that does nothing but hand out arrays."""
+
+    single_observation_space, single_action_space = OBSERVATIONS, ACTIONS
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 - as VectorEnv declares it
+
+    def __init__(self, num_envs: int, horizon: int) -> None:
+        self.num_envs = num_envs
+        self.observation_space, self.action_space = (
+            batch_space(space, num_envs) for space in (OBSERVATIONS, ACTIONS)
+        )
+        rng = np.random.default_rng(0)
+        self._observations = [
+            {key: rng.random((num_envs, *space.shape), np.float32) for key, space in OBSERVATIONS.items()}
+            for _ in range(8)
+        ]
+        self._rewards, self._flags = (
+            np.full(num_envs, -1.0),
+            (np.zeros(num_envs, bool), np.ones(num_envs, bool)),
+        )
+        self._horizon, self._t = horizon, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin anew."""
+        self._t = 0
+        return self._observations[0], {}
+
+    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Hand out the next observations; after the end of an episode, the first of the next."""
+        self._t = (self._t + 1) % (self._horizon + 1)
+        truncated = self._flags[self._t == self._horizon]
+        return self._observations[self._t % 8], self._rewards, self._flags[0], truncated, {}

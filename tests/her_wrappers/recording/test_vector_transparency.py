@@ -1,0 +1,151 @@
+"""VectorEpisodeRecorder: the environments are as they were, above and below other wrappers."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as wrappers
+
+import her_envs
+from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
+from her_wrappers.trees import map_tree
+from tests.her_wrappers.recording.numbered import DISABLED, NEXT_STEP, SAME_STEP, NumberedVectorEnv
+
+MODES = [NEXT_STEP, SAME_STEP, DISABLED]
+
+
+def bit_flipping():
+    return her_envs.TaskEnv(her_envs.BitFlipping(n_bits=4))
+
+
+def native(mode):
+    return her_envs.TaskVectorEnv(her_envs.BitFlipping(n_bits=4), 3, autoreset_mode=mode)
+
+
+def sync(mode):
+    return SyncVectorEnv([bit_flipping] * 3, autoreset_mode=mode)
+
+
+def run(env, steps, seen=lambda returned: None):
+    """Step with random actions, and reset what ended where nobody else does."""
+    env.action_space.seed(0)
+    seen(env.reset(seed=1))
+    for _ in range(steps):
+        returned = env.step(env.action_space.sample())
+        seen(returned)
+        ended = returned[2] | returned[3]
+        if env.metadata["autoreset_mode"] is DISABLED and ended.any():
+            seen(env.reset(options={"reset_mask": ended}))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("make", [native, sync])
+def test_what_the_environments_return_passes_through_unchanged(make, mode):
+    plain, recorded = [], []
+    run(make(mode), 30, plain.append)
+    run(VectorEpisodeRecorder(make(mode), [].append, info_keys=["is_success"]), 30, recorded.append)
+    assert data_equivalence(plain, recorded, exact=True)
+
+
+def test_the_very_objects_pass_through():
+    env = NumberedVectorEnv(2, [[3]], NEXT_STEP, reuse=True)
+    recorder = VectorEpisodeRecorder(env)
+    assert recorder.reset()[0]["place"] is env.place
+    assert recorder.step(np.zeros((2, 2)))[0]["place"] is env.place
+
+
+def test_attributes_are_those_of_the_environments():
+    env = gym.make_vec("her_envs/BitFlipping-v0", num_envs=3)
+    recorder = VectorEpisodeRecorder(env, [].append)
+    assert recorder.spec is env.spec
+    assert "VectorEpisodeRecorder" not in str(gym.make_vec(recorder.spec, num_envs=1))
+    assert recorder.unwrapped is env
+    assert recorder.metadata is env.metadata
+    assert recorder.single_observation_space is env.single_observation_space
+
+
+STATISTICS = wrappers.RecordEpisodeStatistics
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("above", [True, False], ids=["above", "below"])
+def test_it_stands_above_and_below_episode_statistics(above, mode):
+    episodes = []
+
+    def record(env):
+        return VectorEpisodeRecorder(env, episodes.append)
+
+    env = STATISTICS(record(sync(mode))) if not above else record(STATISTICS(sync(mode)))
+    statistics = env if not above else env.env
+    run(env, 40)
+    assert len(episodes) == statistics.episode_count
+    if mode is NEXT_STEP:  # Gymnasium's statistics of the others are wrong in some versions
+        assert sorted(episode.rewards.sum() for episode in episodes) == sorted(statistics.return_queue)
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, DISABLED], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("above", [True, False], ids=["above", "below"])
+def test_it_stands_above_and_below_flat_observations(above, mode):
+    episodes = []
+    env = sync(mode)
+    env = env if above else VectorEpisodeRecorder(env, episodes.append)
+    env = wrappers.FlattenObservation(env)
+    env = VectorEpisodeRecorder(env, episodes.append) if above else env
+    run(env, 20)
+    assert episodes
+    for episode in episodes:
+        if above:
+            assert episode.observations.shape == (len(episode) + 1, 12)
+        else:
+            assert episode.observations["achieved_goal"].shape == (len(episode) + 1, 4)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+def test_single_wrappers_may_stand_in_the_environments(kind, mode):
+    """TimeLimit, statistics, flat observations and recorders of single environments."""
+    within, episodes = [], []
+
+    def make():
+        env = her_envs.TaskEnv(her_envs.PointReach(), max_steps=100)
+        env = EpisodeRecorder(gym.wrappers.TimeLimit(env, 5), within.append)
+        return gym.wrappers.FlattenObservation(gym.wrappers.RecordEpisodeStatistics(env))
+
+    env = VectorEpisodeRecorder(kind([make] * 2, autoreset_mode=mode), episodes.append)
+    run(env, 25)
+    env.close()
+    if mode is AutoresetMode.NEXT_STEP:
+        assert [len(episode) for episode in episodes] == [5] * 8 + [1] * 2
+    else:
+        assert [len(episode) for episode in episodes] == [5] * 10
+    assert all(episode.truncated and not episode.terminated for episode in episodes)
+    assert all(episode.observations.shape == (len(episode) + 1, 6) for episode in episodes)
+    if kind is SyncVectorEnv:
+        assert [len(episode) for episode in within] == [len(episode) for episode in episodes]
+
+
+class Tensors(gym.vector.VectorWrapper):
+    """Returns tensors for observations, rewards and flags."""
+
+    def reset(self, *, seed=None, options=None):
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return map_tree(torch.as_tensor, observations), infos
+
+    def step(self, actions):
+        *parts, infos = self.env.step(actions)
+        return (*(map_tree(torch.as_tensor, part) for part in parts), infos)
+
+
+@pytest.mark.parametrize("mode", MODES[:2], ids=lambda mode: mode.value)
+def test_tensors_are_recorded_as_arrays(mode):
+    plain, recorded = [], []
+    run(VectorEpisodeRecorder(native(mode), plain.append), 20)
+    run(VectorEpisodeRecorder(Tensors(native(mode)), recorded.append), 20)
+    for one, other in zip(plain, recorded, strict=True):
+        np.testing.assert_array_equal(one.observations["observation"], other.observations["observation"])
+        np.testing.assert_array_equal(one.rewards, other.rewards)
+        assert isinstance(other.observations["observation"], np.ndarray)
