@@ -98,7 +98,10 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
         keys = _keys(first)
         for tree in trees:
             if type(tree) is not type(first) or set(_keys(tree)) != set(keys):
-                raise ValueError(f"{name} must have the same parts throughout, got {first!r} and {tree!r}")
+                raise ValueError(
+                    f"{name} must have the same parts throughout, got {_named_parts(first)} "
+                    f"and {_named_parts(tree)}"
+                )
         parts = [concatenate_trees(f"{name}/{key}", [tree[key] for tree in trees]) for key in keys]
         return dict(zip(keys, parts, strict=True)) if isinstance(first, dict) else tuple(parts)
     try:
@@ -106,6 +109,12 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     except ValueError as error:
         shapes = sorted({str(np.shape(tree)[1:]) for tree in trees})
         raise ValueError(f"{name} must have rows of one shape, got {' and '.join(shapes)}") from error
+
+
+def _named_parts(tree: Tree) -> str:
+    if not isinstance(tree, dict | tuple):
+        return f"an array of shape {np.shape(tree)[1:]}"
+    return ", ".join(map(str, _keys(tree))) or "none"
 
 
 def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:

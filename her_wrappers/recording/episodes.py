@@ -87,9 +87,9 @@ class Episodes(Sequence[Episode]):
         listed = list(episodes)
         if not listed:
             raise ValueError("expected at least one episode, got none")
-        for episode in listed:
+        for number, episode in enumerate(listed):
             if not isinstance(episode, Episode):
-                raise TypeError(f"expected an Episode, got {type(episode).__name__}")
+                raise TypeError(f"expected an Episode, got {type(episode).__name__} at position {number}")
         parts = {
             name: concatenate_trees(name, [getattr(episode, name) for episode in listed])
             for name in ("observations", "actions", "rewards", "infos")

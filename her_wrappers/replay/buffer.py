@@ -19,6 +19,7 @@ from her_wrappers.replay.contents import Contents
 from her_wrappers.replay.draws import Draws
 from her_wrappers.replay.infos import InfoFormat, InfoLayout
 from her_wrappers.replay.missing_functions import MissingFunctions, missing_reward
+from her_wrappers.replay.refusal import require_each, require_fit
 from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
 from her_wrappers.replay.saved_options import draws_alike, merged_options, relabels, with_functions
 from her_wrappers.replay.shares import Shares
@@ -278,7 +279,7 @@ class HindsightReplayBuffer:
 
         Raises:
             TypeError: There is something else among them.
-            ValueError: As `add_episode`, for one of them.
+            ValueError: As `add_episode`, for one of them, which is named.
         """
         if isinstance(episodes, Episode):
             raise TypeError("add_episodes takes many episodes, got one Episode; use add_episode")
@@ -286,15 +287,14 @@ class HindsightReplayBuffer:
             episodes = list(episodes)
             if not episodes:
                 return
-        together = Episodes.of(episodes)
-        longest = int(together.lengths.max())
         with self._lock:
-            if longest > self.buffer_size:
-                raise ValueError(
-                    f"an episode must fit the buffer of {self.buffer_size} transitions, got {longest} "
-                    "steps; raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
-                )
-            encoded = self._storage.encode(together)
+            try:
+                together = Episodes.of(episodes)
+                require_fit(together, self.buffer_size)
+                encoded = self._storage.encode(together)
+            except ValueError:
+                require_each(episodes, self._layout, self.buffer_size)
+                raise
             if self._relabeling is not None:
                 for part in encoded:
                     self._relabeling.learn(part)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from her_wrappers.replay.batch import Batch
-from her_wrappers.replay.rewards import read_only, require_rewards, rewards_agree, warn_of_other_rewards
+from her_wrappers.replay.rewards import ask, read_only, require_rewards, rewards_agree, warn_of_other_rewards
 from her_wrappers.replay.termination import Outcomes
 
 if TYPE_CHECKING:
@@ -29,7 +29,14 @@ CHECKED_EPISODES = 10
 
 
 class RewardRule(Protocol):
-    """A way to ask a user's function what steps earn under the goals that they have."""
+    """A way to ask a user's function what steps earn under the goals that they have.
+
+    Attributes:
+        name: Of the function.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - an attribute, that need not be writable
 
     def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
         """Return (B,) float32 rewards, or raise ValueError where the function answers wrongly."""
@@ -40,11 +47,13 @@ class GoalRewards:
     """Rewards that are functions of goals, as ``compute_reward`` is."""
 
     function: GoalFunction
+    name: ClassVar[str] = "compute_reward"
 
     def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
         """Ask with the goals and infos."""
-        rewards = self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info)
-        return require_rewards("compute_reward", rewards, len(steps.records))
+        goals = outcomes.achieved_goal, outcomes.desired_goal
+        rewards = ask(self.name, self.function, *goals, outcomes.info)
+        return require_rewards(self.name, rewards, len(steps.records))
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class BatchRewards:
 
     function: BatchFunction
     layout: StepLayout
+    name: ClassVar[str] = "reward_fn"
 
     def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
         """Ask with whole transitions."""
@@ -60,7 +70,7 @@ class BatchRewards:
         relabeled = np.ones(count, np.bool_)
         parts = (*self.layout.parts(steps), relabeled, steps.numbers)
         batch = Batch(*map(read_only, parts))
-        return require_rewards("reward_fn", self.function(batch), count)
+        return require_rewards(self.name, ask(self.name, self.function, batch), count)
 
 
 class Relabeling:
@@ -155,7 +165,7 @@ class Relabeling:
         # Before the warning, which may be turned into an error: it is to come once.
         self._episodes_to_check = self._episodes_to_check - checked if agrees else 0
         if not agrees:
-            warn_of_other_rewards(recorded, computed, episodes.t[: len(recorded)])
+            warn_of_other_rewards(self._rewards.name, recorded, computed, episodes.t[: len(recorded)])
 
     def _outcomes(self, steps: Steps) -> Outcomes:
         return Outcomes(

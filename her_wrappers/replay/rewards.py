@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.trees import map_tree
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 TOLERANCE = 1e-4
 """Relative and absolute; float32 observations of float64 states move dense rewards by less."""
+
+
+def ask(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a user's function; what it raises is told to be of its making."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        error.add_note(f"{name} raised this when the replay buffer asked it; the buffer is as it was before")
+        raise
 
 
 def require_rewards(name: str, rewards: Any, count: int) -> np.ndarray:
@@ -25,7 +37,11 @@ def require_rewards(name: str, rewards: Any, count: int) -> np.ndarray:
             f"{name} must return numbers of shape ({count},) for {count} steps, "
             f"got {answer.dtype} of shape {answer.shape}; reduce over the goal's own axes only"
         )
-    numbers = answer.astype(np.float32, copy=False)
+    if answer.dtype == np.float32:
+        numbers = answer
+    else:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            numbers = answer.astype(np.float32)
     if not np.isfinite(numbers).all():
         i = np.flatnonzero(~np.isfinite(numbers))[0]
         raise ValueError(f"{name} must return finite numbers, got {numbers[i]} at row {i}")
@@ -50,12 +66,12 @@ def rewards_agree(recorded: np.ndarray, computed: np.ndarray) -> bool:
     return bool(np.allclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE))
 
 
-def warn_of_other_rewards(recorded: np.ndarray, computed: np.ndarray, t: np.ndarray) -> None:
+def warn_of_other_rewards(name: str, recorded: np.ndarray, computed: np.ndarray, t: np.ndarray) -> None:
     """Warn of the first step that was not paid what the reward function says; ``t`` counts in episodes."""
     i = np.flatnonzero(~np.isclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE))[0]
     warnings.warn(
-        f"step {t[i]} of an episode was paid {recorded[i]:g}, but compute_reward gives {computed[i]:g}, and "
-        "so it will for relabeled steps; likely a reward wrapper or a cost outside of compute_reward, or a "
+        f"step {t[i]} of an episode was paid {recorded[i]:g}, but {name} gives {computed[i]:g}, and "
+        f"so it will for relabeled steps; likely a reward wrapper or a cost outside of {name}, or a "
         "reward that needs the info",
         stacklevel=4,
     )

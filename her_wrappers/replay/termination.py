@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from her_wrappers.goal_interface import batched_terminated
+from her_wrappers.replay.rewards import ask
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -185,7 +186,8 @@ class Recompute:
         """There is nothing to recall."""
 
     def _by_goal(self, outcomes: Outcomes) -> Bools:
-        ends = self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info)
+        goals = outcomes.achieved_goal, outcomes.desired_goal
+        ends = ask("compute_terminated", self.function, *goals, outcomes.info)
         return require_ends("compute_terminated", ends, len(outcomes.terminated))
 
 

@@ -1050,7 +1050,7 @@ def test_one_bad_episode_among_many_stores_none_and_is_named():
     buffer = filled()
     bad = counting_episode(8, 3, rewards=np.array([-1.0, np.nan, -1.0]))
     with pytest.raises(
-        ValueError, match=r"rewards must be finite as float32, got nan at step 1 of episode 1"
+        ValueError, match=r"^episodes\[1\]: rewards must be finite as float32, got nan at step 1$"
     ):
         buffer.add_episodes([counting_episode(7, 2), bad])
     assert len(buffer) == 12

@@ -95,6 +95,7 @@ class World:
         reward = lambda achieved, desired, info: (achieved == desired) - 1.0 - cost_of(info)  # noqa: E731
         terminated = lambda achieved, desired, info: achieved == desired  # noqa: E731
         self.reference = Reference(options["buffer_size"], reward, terminated, mode)
+        self.batch_size = int(self.rng.integers(1, 12))
         self.steps_to_add = []
         self.open_episode = None
 
@@ -152,7 +153,7 @@ class World:
     def sample(self, count):
         if self.buffer.can_sample:
             for _ in range(count % 7 + 1):
-                self.reference.explain(self.buffer.sample(count % 11 + 1))
+                self.reference.explain(self.buffer.sample(self.batch_size))
 
     def clear(self, count):
         if count % 3 == 0:
@@ -160,15 +161,14 @@ class World:
             self.reference.clear()
             self.steps_to_add = []
 
-    def reload(self, count):
+    def reload(self, _):
         """Save and load; what is loaded samples the same, and all goes on with it."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "buffer"
             self.buffer.save(path)
             twin = HindsightReplayBuffer.load(path, **self.functions, **self.again)
         if self.buffer.can_sample:
-            before = copy.deepcopy(self.buffer).sample(count % 11 + 1)
-            after = copy.deepcopy(twin).sample(count % 11 + 1)
+            before, after = (copy.deepcopy(each).sample(self.batch_size) for each in (self.buffer, twin))
             for name in ("index", "goal_index", "relabeled", "rewards", "terminations", "strategy"):
                 np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
         self.buffer = twin

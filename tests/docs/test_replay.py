@@ -1,0 +1,37 @@
+"""The page on the replay buffer: what it shows runs, and its tables name all there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from her_wrappers.replay.goal_selection import STRATEGIES
+from her_wrappers.replay.termination import TerminationMode
+
+PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
+
+
+def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), names)
+    assert len(names["buffer"]) == 1000
+    assert names["buffer"].sample(256).relabeled.sum() in {204, 205}
+
+
+def test_every_strategy_and_termination_is_named():
+    for name in (*STRATEGIES, "random", *get_args(TerminationMode)):
+        assert re.search(rf'^\| `"{name}"`', PAGE, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)]+)", PAGE))
+def test_links_lead_somewhere(target):
+    file, _, heading = target.partition("#")
+    text = (Path(__file__).parents[2] / "docs" / file).read_text()
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    assert not heading or heading in {
+        re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings
+    }

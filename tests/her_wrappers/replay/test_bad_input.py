@@ -1,0 +1,232 @@
+"""What cannot be stored or computed is refused with one sentence, and the buffer is as it was.
+
+Bad arguments and single bad episodes are in `test_buffer`, bad files in `test_snapshot_damage`, memory that
+cannot be had in `test_memory`.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import numpy as np
+import pytest
+
+from her_wrappers import Episode
+from her_wrappers.recording.episodes import Episodes
+from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.her_wrappers.replay.test_infos import costs
+from tests.her_wrappers.replay.test_snapshot import assert_same_batches, assert_same_episodes
+
+
+def filled(**options):
+    buffer = counting_buffer(**{"buffer_size": 30} | options)
+    buffer.add_episodes([counting_episode(number, length) for number, length in enumerate([4, 1, 7])])
+    return buffer
+
+
+def assert_refused(buffer, episodes, error, message):
+    """Nothing is stored or evicted, and the buffer goes on like one that was never asked."""
+    twin = copy.deepcopy(buffer)
+    with pytest.raises(error, match=message) as caught:
+        buffer.add_episodes(episodes)
+    assert len(str(caught.value)) < 400, "a sentence, no arrays"
+    buffer.verify()
+    assert_same_episodes(buffer.episodes(), twin.episodes())
+    assert_same_batches(buffer, twin, [20] * 3)
+    for each in (buffer, twin):
+        each.add_episode(counting_episode(9, 20))
+    assert_same_batches(buffer, twin, [20] * 3)
+
+
+def with_part(**parts):
+    """A counting episode of three steps with other parts."""
+    return counting_episode(5, 3, **parts)
+
+
+def with_observations(**leaves):
+    episode = counting_episode(5, 3)
+    return counting_episode(5, 3, observations=episode.observations | leaves)
+
+
+def without(key):
+    episode = counting_episode(5, 3)
+    return counting_episode(
+        5, 3, observations={name: rows for name, rows in episode.observations.items() if name != key}
+    )
+
+
+BAD = {
+    "a missing key": (without("achieved_goal"), "observations/achieved_goal is missing in the episode"),
+    "observations of one array": (
+        with_part(observations=np.zeros((4, 2))), "observations/observation is missing in the episode",
+    ),
+    "a goal of another shape": (
+        with_observations(desired_goal=np.zeros((4, 3))),
+        "observations/desired_goal of the episode must have shape (4, 2), got (4, 3)",
+    ),
+    "goals of words": (
+        with_observations(achieved_goal=np.full((4, 2), "a")),
+        "observations/achieved_goal of the episode must hold numbers of dtype float64, got <U1",
+    ),
+    "actions of another shape": (
+        with_part(actions=np.zeros((3, 2))), "actions of the episode must have shape (3, 1), got (3, 2)",
+    ),
+    "actions by key": (
+        with_part(actions={"turn": np.zeros((3, 1))}),
+        "actions of the episode must have shape (3, 1), got ()",
+    ),
+    "a reward that is NaN": (
+        with_part(rewards=np.array([-1, np.nan, -1])), "rewards must be finite as float32, got nan at step 1",
+    ),
+    "a reward that is infinite": (
+        with_part(rewards=np.array([-np.inf, -1, -1])),
+        "rewards must be finite as float32, got -inf at step 0",
+    ),
+    "an episode too long": (
+        counting_episode(5, 31),
+        "an episode must fit the buffer of 30 transitions, got 31 steps; "
+        "raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_an_episode_that_does_not_fit_is_refused(bad):
+    episode, message = BAD[bad]
+    assert_refused(filled(), [episode], ValueError, f"^{re.escape(message)}$")
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("place", [0, 6, 10])
+def test_of_many_episodes_the_one_that_does_not_fit_is_named_and_none_is_stored(bad, place):
+    episode, message = BAD[bad]
+    episodes = [counting_episode(number, 2) for number in range(10)]
+    episodes.insert(place, episode)
+    episodes.append(episode)
+    assert_refused(filled(), episodes, ValueError, f"^{re.escape(f'episodes[{place}]: {message}')}$")
+
+
+def test_of_many_episodes_end_to_end_the_bad_one_is_named_too():
+    rewards = np.full(12, -1.0)
+    rewards[7] = np.inf
+    good = Episodes.of([counting_episode(number, 3) for number in range(4)])
+    episodes = Episodes(
+        good.observations, good.actions, rewards, good.lengths, good.terminated, good.truncated
+    )
+    message = "episodes[2]: rewards must be finite as float32, got inf at step 1"
+    assert_refused(filled(), episodes, ValueError, f"^{re.escape(message)}$")
+
+
+def test_episodes_that_fit_alone_and_not_together_are_refused_for_what_they_differ_in():
+    plain, more = counting_episode(0, 3), counting_episode(1, 3)
+    more.observations["camera"] = np.zeros((4, 9))
+    message = (
+        "observations must have the same parts throughout, got observation, achieved_goal, desired_goal and"
+    )
+    assert_refused(
+        filled(), [plain, more], ValueError, f"^{message} observation, achieved_goal, desired_goal, camera$"
+    )
+
+
+def test_what_is_no_episode_is_told_by_its_place():
+    episodes = [counting_episode(0, 3), {"observations": []}]
+    assert_refused(filled(), episodes, TypeError, "^expected an Episode, got dict at position 1$")
+
+
+def test_an_episode_without_the_infos_is_named():
+    buffer = counting_buffer(info_keys=["cost"], buffer_size=30)
+    episodes = [counting_episode(number, 3, infos=costs(number, 3)) for number in range(4)]
+    buffer.add_episodes(episodes)
+    message = (
+        "episodes[4]: infos/cost is missing in the episode; "
+        "record it with EpisodeRecorder(info_keys=['cost'])"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        buffer.add_episodes([*episodes, counting_episode(4, 3, infos={"force": np.zeros(3)})])
+    assert buffer.num_episodes == 4
+
+
+def raising(*arguments):
+    raise ZeroDivisionError("a wheel came off")
+
+
+WRONG = {
+    "raises": (raising, ZeroDivisionError, "a wheel came off"),
+    "one number": (
+        lambda *_: -1.0,
+        ValueError,
+        r"must return numbers of shape \(\d+,\) for \d+ steps, got float64",
+    ),
+    "a column": (
+        lambda a, d, i: compute_reward(a, d, i)[:, None],
+        ValueError,
+        r"got float64 of shape \(\d+, 1\)",
+    ),
+    "too few": (
+        lambda a, d, i: compute_reward(a, d, i)[1:],
+        ValueError,
+        r"must return numbers of shape \(\d+,\)",
+    ),
+    "words": (lambda a, d, i: np.full(len(a), "no"), ValueError, r"got <U2 of shape"),
+    "complex": (lambda a, d, i: np.zeros(len(a), complex), ValueError, "got complex128 of shape"),
+    "objects": (lambda a, d, i: [None] * len(a), ValueError, "got object of shape"),
+    "nothing": (lambda *_: None, ValueError, r"got object of shape \(\)"),
+    "not a number": (
+        lambda a, d, i: np.full(len(a), np.nan),
+        ValueError,
+        "must return finite numbers, got nan at row 0",
+    ),
+    "too large": (
+        lambda a, d, i: np.full(len(a), 1e39),
+        ValueError,
+        "must return finite numbers, got inf at row 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])
+def test_rewards_that_are_wrong_are_refused_when_adding_and_sampling(name, wrong):
+    answer, error, message = WRONG[wrong]
+    broken = False
+
+    def goal_reward(achieved, desired, info):
+        return (answer if broken else compute_reward)(achieved, desired, info)
+
+    def batch_reward(batch):
+        return goal_reward(batch.next_observations["achieved_goal"], batch.observations["desired_goal"], {})
+
+    functions = {"compute_reward": goal_reward} if name == "compute_reward" else {"reward_fn": batch_reward}
+    buffer = filled(**{"compute_reward": None} | functions)
+    broken = True
+    with pytest.raises(error, match=message) as caught:
+        buffer.sample(16)
+    assert name in "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    with pytest.raises(error, match=message):
+        buffer.add_episode(counting_episode(8, 29))
+    broken = False
+    buffer.verify()
+    assert (len(buffer), buffer.num_episodes) == (12, 3)
+    assert len(buffer.sample(16)) == 16
+    buffer.add_episode(counting_episode(8, 29))
+    assert len(buffer) == 30 - 1
+
+
+def test_terminations_that_raise_say_whose_they_are():
+    buffer = filled(
+        compute_terminated=lambda a, d, i: raising() if len(a) > 3 else compute_terminated(a, d, i)
+    )
+    with pytest.raises(ZeroDivisionError) as caught:
+        buffer.sample(16)
+    assert caught.value.__notes__ == [
+        "compute_terminated raised this when the replay buffer asked it; the buffer is as it was before"
+    ]
+    assert len(buffer) == 12
+
+
+def test_an_episode_is_refused_where_it_is_born():
+    with pytest.raises(
+        ValueError, match=r"observations must have 4 rows to go with the rewards, got shape \(3, 2\)"
+    ):
+        Episode(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3), terminated=False, truncated=True)

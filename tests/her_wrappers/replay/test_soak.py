@@ -1,0 +1,93 @@
+"""Twenty million transitions through a full ring: memory stays flat, and the tables agree at the end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from her_wrappers import Episodes, HindsightReplayBuffer
+from tests.counting import ACTIONS, SPACE, compute_reward, compute_terminated
+from tests.her_wrappers.replay.test_buffer import transitions
+from tests.her_wrappers.replay.test_snapshot import assert_same_episodes
+
+STATM = Path("/proc/self/statm")
+
+BUFFER_SIZE = 500_000
+
+
+def resident_bytes():
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def many_episodes(first, lengths, rng):
+    """Counting episodes end to end, as `counting_episode` makes them one by one."""
+    states = lengths + 1
+    numbers = np.repeat(np.arange(first, first + len(lengths)), states).astype(float)
+    t = np.arange(len(numbers)) - np.repeat(np.cumsum(states) - states, states)
+    counts = np.stack([numbers, t], axis=1)
+    is_step = np.ones(len(numbers), np.bool_)
+    is_step[np.cumsum(states) - 1] = False
+    # now and then the goal changes within the episode, so that there is another segment
+    desired = np.stack([numbers, -1.0 - (t > 30) * (numbers % 7 == 0)], axis=1)
+    terminated = rng.random(len(lengths)) < 0.5
+    return Episodes(
+        observations={"observation": counts, "achieved_goal": counts.copy(), "desired_goal": desired},
+        actions=counts[is_step, :1] + counts[is_step, 1:] / 1000,
+        rewards=np.full(lengths.sum(), -1.0),
+        lengths=lengths,
+        terminated=terminated,
+        truncated=~terminated,
+    )
+
+
+def require_own_rows(batch):
+    """Every row is of its own episode and step, and its goal is one that was achieved after it."""
+    number, t = batch.observations["observation"].T
+    np.testing.assert_array_equal(batch.next_observations["observation"].T, [number, t + 1])
+    np.testing.assert_array_equal(batch.actions[:, 0], number + t / 1000)
+    source, s = batch.observations["desired_goal"].T
+    np.testing.assert_array_equal(source, number)
+    ahead = (batch.goal_index - batch.index)[batch.relabeled]
+    np.testing.assert_array_equal((s - t)[batch.relabeled], ahead + 1)
+    assert (ahead >= 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STATM.exists(), reason="the memory of a process is read as Linux tells it")
+def test_twenty_million_transitions_leave_memory_flat_and_tables_in_agreement():
+    rng = np.random.default_rng(0)
+    buffer = HindsightReplayBuffer(
+        SPACE,
+        ACTIONS,
+        buffer_size=BUFFER_SIZE,
+        compute_reward=compute_reward,
+        compute_terminated=compute_terminated,
+        seed=0,
+    )
+    number, added, resident = 0, 0, []
+    for chapter in range(200):
+        # mostly of usual lengths, sometimes very short ones, for which the rings have to grow
+        longest = 2 if chapter % 50 == 10 else 100
+        lengths = rng.integers(1, longest + 1, size=2 * 100_000 // (longest + 1))
+        episodes = many_episodes(number, lengths, rng)
+        number += len(lengths)
+        buffer.add_episodes(episodes)
+        for episode in episodes[:5]:
+            for values in transitions(episode):
+                buffer.add(*values)
+        buffer.add_episode(episodes[-1])
+        added += len(episodes.rewards) + int(lengths[:5].sum()) + int(lengths[-1])
+        assert len(buffer) > min(added, BUFFER_SIZE) - 100
+        for _ in range(10):
+            require_own_rows(buffer.sample(1000))
+        if chapter >= 100:
+            resident.append(resident_bytes())
+    buffer.verify()
+    assert added >= 20_000_000
+    assert int(buffer.sample(100_000).index.max()) < added
+    assert max(resident) - min(resident) < 0.2 * buffer.nbytes
+    newest = [episodes[-1], *episodes[:5], episodes[-1]]
+    assert_same_episodes(list(buffer.episodes())[-len(newest) :], newest)
