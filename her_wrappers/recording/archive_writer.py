@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.files.atomic import PART, Claim
-from her_wrappers.recording.episode_layout import EpisodeLayout, joined, kinds, nbytes, require_plain
+from her_wrappers.recording.episode_layout import EpisodeLayout, joined, kinds, nbytes
 from her_wrappers.recording.manifest import (
     NAME,
     Manifest,
@@ -22,7 +22,7 @@ from her_wrappers.recording.manifest import (
     with_unlisted_shards,
     write_manifest,
 )
-from her_wrappers.recording.shards import read_shard, write_shard
+from her_wrappers.recording.shards import read_shard, require_writable, write_shard
 from her_wrappers.recording.space_json import space_from_json
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class ArchiveWriter:
         Raises:
             OSError: They cannot be written; they are kept, and tried again with the next.
             RuntimeError: This process is a fork of the one that opened the archive.
-            TypeError: They hold what is neither numbers nor bools nor strings.
-            ValueError: They have another layout than the archive's.
+            TypeError: They hold what is neither numbers nor bools nor strings, or a key that is no string.
+            ValueError: They have another layout than the archive's, or what no shard holds.
         """
         self._require_own_process()
-        require_plain(episodes)
+        require_writable(episodes)
         layout = self._layout or EpisodeLayout.of_episodes(episodes)
         try:
             fitting = layout.fit(episodes)

@@ -99,34 +99,6 @@ def _fit_part(name: str, tree: Tree, leaves: Leaves, rows: int, path: Path) -> T
     return np.array(as_leaf(path_name((name, *path)), tree, (rows, *shape), dtype, rounding=rounding))
 
 
-def require_plain(episodes: Episodes) -> None:
-    """Refuse arrays of objects, dates and records, and keys that are no strings, which no shard holds.
-
-    Raises:
-        TypeError: There is one.
-    """
-    for name in ("observations", "actions", "infos"):
-        require_string_keys(name, getattr(episodes, name))
-        for path, (_, dtype) in _leaves_of_tree(getattr(episodes, name)).items():
-            if dtype.kind not in "biufcUS":
-                raise TypeError(
-                    f"{path_name((name, *path))} must hold numbers, bools or strings, got dtype {dtype}"
-                )
-
-
-def require_string_keys(name: str, tree: Tree) -> None:
-    """Refuse a tree with other keys than strings.
-
-    Raises:
-        TypeError: It has some.
-    """
-    if isinstance(tree, dict) and not all(isinstance(key, str) for key in tree):
-        raise TypeError(f"{name} must have keys that are strings, got {list(tree)}")
-    if isinstance(tree, dict | tuple):
-        for part in tree.values() if isinstance(tree, dict) else tree:
-            require_string_keys(name, part)
-
-
 def kinds(episodes: Episodes) -> Any:
     """Return what episodes must have alike to stand end to end unchanged; strings may differ in length."""
     infos = _leaves_of_tree(episodes.infos)

@@ -461,15 +461,53 @@ def test_casts_that_lose_nothing_are_made(tmp_path):
         (
             Episode({1: np.zeros(2)}, np.zeros(1), np.zeros(1), terminated=True, truncated=False),
             TypeError,
-            "observations must have keys that are strings, got [1]",
+            "observations must have keys that are strings, got 1",
+        ),
+        (
+            random_episode(1, reset_info={"a": np.array([None])}),
+            TypeError,
+            "reset_infos/a/0 must hold numbers, bools or strings, got dtype object",
+        ),
+        (
+            random_episode(1, infos={"\ud800": np.zeros(1)}),
+            ValueError,
+            r"infos must have keys that UTF-8 can write, got '\ud800'",
+        ),
+        (
+            random_episode(1, reset_info={"\ud800": np.zeros(1)}),
+            ValueError,
+            r"reset_infos must have keys that UTF-8 can write, got '\ud800'",
+        ),
+        (
+            random_episode(1, infos={"k" * 70_000: np.zeros(1)}),
+            ValueError,
+            "must be at most 4000 characters long, got 70006",
+        ),
+        (
+            random_episode(1, infos={"a": np.zeros((1,) * 41)}),
+            ValueError,
+            "infos/a must have at most 32 axes, got 41",
+        ),
+        (
+            random_episode(1, reset_info={"a": np.zeros((1,) * 32)}),
+            ValueError,
+            "reset_infos/a/0 must have at most 32 axes, got 33",
+        ),
+        (
+            random_episode(1, infos={"a": np.ndarray(1, "S0")}),
+            TypeError,
+            "infos/a must hold numbers, bools or strings, got dtype |S0",
         ),
     ],
 )
-def test_what_is_no_plain_episode_is_refused(tmp_path, given, error, message):
+def test_what_is_no_plain_episode_is_refused_and_poisons_nothing(tmp_path, given, error, message):
     with EpisodeArchive(tmp_path) as archive:
+        archive(random_episode(2))
         with pytest.raises(error, match=re.escape(message)):
             archive(given)
-        assert len(archive) == 0
+        assert len(archive) == 1
+        archive(random_episode(3))
+    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(2), random_episode(3)])
 
 
 @pytest.mark.parametrize(

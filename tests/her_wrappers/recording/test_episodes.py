@@ -77,7 +77,7 @@ GOOD = {
         ({"lengths": np.array([3, 0])}, "lengths must be (n,) whole numbers >= 1"),
         ({"lengths": np.array([1, 3])}, "rewards must have 4 rows to go with the rewards, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
-        ({"infos": {"cost": np.zeros(2)}}, "infos must have 3 rows"),
+        ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
         ({"terminated": np.array([1, 0])}, "terminated must be (2,) bools, one an episode, got int64 (2,)"),
         ({"truncated": np.array([True])}, "truncated must be (2,) bools"),
         ({"reset_infos": [{}]}, "reset_infos must be 2 dicts or none, got 1"),
