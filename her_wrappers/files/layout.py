@@ -90,7 +90,7 @@ def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
         raise ValueError(f"{name} must have at most {MAX_AXES} axes, got {axes}")
     if len(name) > MAX_NAME:
         raise ValueError(
-            f"the name of an array must be at most {MAX_NAME} characters long, got {len(name)}: {name[:50]}..."
+            f"the name of an array must be at most {MAX_NAME} characters long, got {len(name)}: {name[:50]}.."
         )
     if "\0" in name:  # it ends there for those who read names as C does
         raise ValueError(f"the name of an array must have no zero character, got {name!r}")

@@ -47,9 +47,10 @@ class EpisodeArchive:
         CorruptFileError: The archive is damaged, or something else.
         InUseError: Another archive writes to the folder.
         OSError: The folder is none, holds other things, or cannot be read or written.
-        TypeError: ``env`` is no environment, or has a space that JSON cannot describe.
+        TypeError: ``env`` is no environment, or has a space that JSON cannot describe, or that has keys that
+            are no strings.
         ValueError: ``shard_steps`` is no whole number of at least 1, or ``env`` has other spaces or another
-            id than the archive.
+            id than the archive, or a space whose elements no shard holds.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile

@@ -22,7 +22,7 @@ from her_wrappers.recording.manifest import (
     with_unlisted_shards,
     write_manifest,
 )
-from her_wrappers.recording.shards import read_shard, require_writable, write_shard
+from her_wrappers.recording.shards import read_shard, require_writable, require_writable_space, write_shard
 from her_wrappers.recording.space_json import space_from_json
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class ArchiveWriter:
         CorruptFileError: The archive is damaged.
         InUseError: Another writer is at work there.
         OSError: The folder is none, holds other things, or cannot be read or written.
-        ValueError: The archive comes from another environment.
+        TypeError: The source has a space with keys that are no strings.
+        ValueError: The archive comes from another environment, or the source has a space whose elements no
+            shard holds.
     """
 
     def __init__(self, folder: Path, source: Source | None, shard_steps: int) -> None:
@@ -60,10 +62,11 @@ class ArchiveWriter:
         self._shard_steps = shard_steps
         self._process = os.getpid()
         self._pending: list[Episodes] = []
-        self._layout: EpisodeLayout | None = None
+        self._layout = _layout_of(source)
         self.pending_episodes = 0
         self.pending_steps = 0
         _make_folder(folder)
+        _require_ours(folder)
         self._claim = Claim(folder / LOCK, f"the archive {folder}")
         try:
             self.manifest = self._open(source)
@@ -131,18 +134,8 @@ class ArchiveWriter:
             )
 
     def _open(self, source: Source | None) -> Manifest:
-        """Read the manifest and agree with it, or begin one.
-
-        Raises:
-            FileExistsError: The folder holds other things.
-        """
-        self._layout = _layout_of(source)
+        """Read the manifest and agree with it, or begin one."""
         if not (self._folder / NAME).exists():
-            others = {path.name for path in self._folder.iterdir()} - {LOCK, NAME + PART}
-            if others:
-                raise FileExistsError(
-                    f"expected an archive or an empty folder, got {self._folder} with {min(others)!r} in it"
-                )
             manifest = Manifest(secrets.token_hex(8), source, present_versions())
             write_manifest(self._folder, manifest)
             return manifest
@@ -202,19 +195,39 @@ def _make_folder(folder: Path) -> None:
     """Make the folder, if there is none.
 
     Raises:
-        NotADirectoryError: There is a file.
+        NotADirectoryError: There is a file, or a link that leads nowhere.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"expected the path of a folder, got the file {folder}")
+    if folder.is_symlink() and not folder.exists():
+        raise NotADirectoryError(f"expected the path of a folder, got the link {folder} to nowhere")
     folder.mkdir(parents=True, exist_ok=True)
+
+
+def _require_ours(folder: Path) -> None:
+    """Refuse a folder of other things, before anything is put into it.
+
+    Raises:
+        CorruptFileError: It has a manifest that is damaged, or somebody else's.
+        FileExistsError: It holds other things.
+    """
+    if (folder / NAME).exists():
+        read_manifest(folder)
+        return
+    others = {path.name for path in folder.iterdir()} - {LOCK, NAME + PART}
+    if others:
+        raise FileExistsError(
+            f"expected an archive or an empty folder, got {folder} with {min(others)!r} in it"
+        )
 
 
 def _layout_of(source: Source | None) -> EpisodeLayout | None:
     if source is None:
         return None
-    return EpisodeLayout.of_spaces(
-        space_from_json(source.observation_space), space_from_json(source.action_space)
-    )
+    made = {name: space_from_json(getattr(source, name)) for name in ("observation_space", "action_space")}
+    for name, space in made.items():
+        require_writable_space(name, space)
+    return EpisodeLayout.of_spaces(**made)
 
 
 def _require_same(folder: Path, known: Source, source: Source | None) -> None:

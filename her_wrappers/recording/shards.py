@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.files.layout import require_storable
 from her_wrappers.files.reading import ArrayFile, CorruptFileError
@@ -58,6 +59,23 @@ def require_writable(episodes: Episodes) -> None:
     """
     for name, array in _as_arrays(episodes)[0].items():
         require_storable(name, array.dtype, array.ndim)
+
+
+def require_writable_space(name: str, space: spaces.Space[Any]) -> None:
+    """Refuse a space whose elements `write_shard` could not write, or `read_shard` not read.
+
+    Raises:
+        TypeError: A key is no string.
+        ValueError: An array has too many axes, or a key is too long or none for files.
+    """
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            require_writable_space(array_name(name, key), part)
+    elif isinstance(space, spaces.Tuple):
+        for number, part in enumerate(space):
+            require_writable_space(f"{name}/{number}", part)
+    else:
+        require_storable(name, np.dtype(space.dtype), len(space.shape or ()) + 1)
 
 
 def _as_arrays(episodes: Episodes) -> tuple[dict[str, np.ndarray], dict[str, Json]]:

@@ -523,6 +523,39 @@ def test_bad_arguments_are_refused_at_once(tmp_path, options, error, message):
     assert files(tmp_path) == []
 
 
+def spaces_only(observation_space):
+    """An environment with these observations."""
+    env = gym.Env()
+    env.observation_space, env.action_space = observation_space, spaces.Discrete(2)
+    return env
+
+
+@pytest.mark.parametrize(
+    ("space", "error", "message"),
+    [
+        (
+            spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]),
+            TypeError,
+            "observation_space/0 must have keys that are strings, got 1",
+        ),
+        (
+            spaces.Dict({"\ud800": spaces.Discrete(2)}),
+            ValueError,
+            "observation_space must have keys that UTF-8 can write",
+        ),
+        (
+            spaces.Box(0, 1, (1,) * 32),
+            ValueError,
+            "observation_space must have at most 32 axes, got 33",
+        ),
+    ],
+)
+def test_spaces_whose_episodes_cannot_be_written_are_refused_at_once(tmp_path, space, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        EpisodeArchive(tmp_path / "archive", env=spaces_only(space))
+    assert files(tmp_path) == []
+
+
 def test_folders_with_other_things_are_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     message = "expected an archive or an empty folder, got .* with 'thesis.tex' in it"
@@ -532,6 +565,20 @@ def test_folders_with_other_things_are_left_alone(tmp_path):
         EpisodeArchive(tmp_path)(random_episode(1))
     with pytest.raises(NotADirectoryError, match="expected the path of a folder, got the file"):
         EpisodeArchive(tmp_path / "thesis.tex", env=Nested())
+    assert files(tmp_path) == ["thesis.tex"]
+
+
+def test_somebody_elses_manifest_is_left_alone(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(CorruptFileError, match="no manifest of an archive"):
+        EpisodeArchive(tmp_path, env=Nested())
+    assert files(tmp_path) == ["manifest.json"]
+
+
+def test_a_link_to_nowhere_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(NotADirectoryError, match=r"expected the path of a folder, got the link .* to nowhere"):
+        EpisodeArchive(tmp_path / "link", env=Nested())
 
 
 def test_what_is_no_archive_cannot_be_read(tmp_path):
