@@ -45,9 +45,11 @@ def record(
 
         her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
     """
-    env = make_env(env_id, **parse_options(option or []))
+    options = parse_options(option or [])
+    env = make_env(env_id, **options)
     act = _chosen_policy(env, policy)
-    keys = _info_keys(env, info or [])
+    with make_env(env_id, **options) as other:  # or a seeded look would fix the starts of unseeded episodes
+        keys = _info_keys(other, info or [])
     with _archive(out, env) as archive, _progress(episodes) as advance:
         recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
         first = len(archive)

@@ -60,6 +60,16 @@ def test_equal_seeds_give_equal_archives_and_later_episodes_are_new(tmp_path):
     assert_same_episodes(one[:4], other[:4])
 
 
+def test_without_a_seed_each_run_is_another(tmp_path):
+    for name in ("one", "other"):
+        assert her(*REACH, "--episodes", 3, "--out", tmp_path / name).exit_code == 0
+    one, other = (
+        [e.observations["desired_goal"][0].tolist() for e in EpisodeArchive(tmp_path / name)]
+        for name in ("one", "other")
+    )
+    assert all(goal not in other for goal in one)
+
+
 @pytest.fixture
 def policies(tmp_path, monkeypatch):
     """A folder with a module of policies."""
