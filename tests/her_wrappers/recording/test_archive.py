@@ -577,7 +577,9 @@ def test_somebody_elses_manifest_is_left_alone(tmp_path):
 
 def test_a_link_to_nowhere_is_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(NotADirectoryError, match=r"expected the path of a folder, got the link .* to nowhere"):
+    with pytest.raises(
+        NotADirectoryError, match=r"expected the path of a folder, got the link .* to nowhere"
+    ):
         EpisodeArchive(tmp_path / "link", env=Nested())
 
 
