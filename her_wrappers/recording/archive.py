@@ -170,7 +170,10 @@ class EpisodeArchive:
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
-        """Read all episodes, in the order in which they were added, after a `flush`.
+        """Read all episodes, after a `flush`.
+
+        They come in the order in which they were added, but for those whose infos have unlike dtypes, which
+        no shard holds together.
 
         Raises:
             CorruptFileError: A shard is damaged.
@@ -200,5 +203,5 @@ class EpisodeArchive:
     def _open_writer(self, source: Source | None) -> ArchiveWriter:
         if self._writer is None:
             self._writer = ArchiveWriter(self.path, source, self._shard_steps)
-            self._finalizer = weakref.finalize(self, self._writer.close)  # at the program's end too
+            self._finalizer = weakref.finalize(self, self._writer.close_unheard)  # at the program's end too
         return self._writer

@@ -11,7 +11,7 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.trees import as_leaf, concatenate_trees, copy_tree, leaf_arrays, leaf_spaces, path_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from gymnasium import spaces
 
@@ -99,12 +99,12 @@ def _fit_part(name: str, tree: Tree, leaves: Leaves, rows: int, path: Path) -> T
     return np.array(as_leaf(path_name((name, *path)), tree, (rows, *shape), dtype, rounding=rounding))
 
 
-def kinds(episodes: Episodes) -> Any:
+def kind_of(episodes: Episodes) -> Hashable:
     """Return what episodes must have alike to stand end to end unchanged; strings may differ in length."""
     infos = _leaves_of_tree(episodes.infos)
-    return episodes.rewards.dtype, {
-        path: (shape, dtype.kind if dtype.kind in "US" else dtype) for path, (shape, dtype) in infos.items()
-    }
+    return episodes.rewards.dtype, frozenset(
+        (path, shape, dtype.kind if dtype.kind in "US" else dtype) for path, (shape, dtype) in infos.items()
+    )
 
 
 def joined(parts: Sequence[Episodes]) -> Episodes:

@@ -173,12 +173,12 @@ def test_the_manifest_is_for_people_too(tmp_path):
     env = gym.make("her_envs/BitFlipping-v0", n_bits=3)
     with EpisodeArchive(tmp_path, env=env, shard_steps=5) as archive:
         archive.add_episodes([random_episode(length, env=env) for length in (4, 3, 2)])
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert (manifest["episodes"], manifest["steps"]) == (3, 9)
-    assert manifest["source"]["env_id"] == "her_envs/BitFlipping-v0"
-    assert manifest["source"]["kwargs"]["n_bits"] == 3
-    assert set(manifest["versions"]) == {"her-toolkit", "gymnasium", "numpy"}
-    assert [(shard["file"], shard["episodes"], shard["steps"]) for shard in manifest["shards"]] == [
+    content = json.loads((tmp_path / "manifest.json").read_text())
+    assert (content["episodes"], content["steps"]) == (3, 9)
+    assert content["source"]["env_id"] == "her_envs/BitFlipping-v0"
+    assert content["source"]["kwargs"]["n_bits"] == 3
+    assert set(content["versions"]) == {"her-toolkit", "gymnasium", "numpy"}
+    assert [(shard["file"], shard["episodes"], shard["steps"]) for shard in content["shards"]] == [
         ("shard-000000.npz", 2, 7),
         ("shard-000001.npz", 1, 2),
     ]
