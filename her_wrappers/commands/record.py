@@ -16,6 +16,7 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.commands.make import load_policy, make_env, parse_options
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
+from her_wrappers.recording.sinks import SinkError
 
 
 def record(
@@ -115,16 +116,30 @@ def _info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *wanted]))
 
 
-def _archive(out: Path, env: gym.Env[Any, Any]) -> EpisodeArchive:
-    """Open the archive.
+@contextlib.contextmanager
+def _archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
+    """Open the archive, and close it at the end."""
+    with _one_sentence(out, OSError, TypeError, ValueError):
+        archive = EpisodeArchive(out, env=env)
+    try:
+        with _one_sentence(out, SinkError):
+            yield archive
+    finally:
+        with _one_sentence(out, OSError):
+            archive.close()
+
+
+@contextlib.contextmanager
+def _one_sentence(out: Path, *errors: type[Exception]) -> Iterator[None]:
+    """Say why an archive cannot be written to.
 
     Raises:
-        typer.BadParameter: It cannot be written to.
+        typer.BadParameter: It cannot.
     """
     try:
-        return EpisodeArchive(out, env=env)
-    except (OSError, TypeError, ValueError) as error:
-        raise typer.BadParameter(f"cannot record to {out}: {error}") from error
+        yield
+    except errors as error:
+        raise typer.BadParameter(f"cannot record to {out}: {error.__cause__ or error}") from error
 
 
 def _play(

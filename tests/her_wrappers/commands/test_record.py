@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from her_wrappers import Episode, EpisodeArchive
 from her_wrappers.cli import app
+from her_wrappers.recording import archive_writer
 from her_wrappers.recording.goal_coverage import goal_coverage
 from her_wrappers.recording.summary import Range, Summary, summarize
 from tests.counting import counting_episode
@@ -122,6 +123,22 @@ def test_an_error_of_a_policy_keeps_what_was_recorded(tmp_path):
     assert isinstance(result.exception, ValueError)
     assert "action at step 2 must have shape (2,), got (3,)" in str(result.exception)
     assert [len(episode) for episode in EpisodeArchive(tmp_path / "out")] == [5, 2]
+
+
+@pytest.mark.parametrize("shard_bytes", [1, 2**26])
+def test_a_full_disk_is_told_in_one_sentence(tmp_path, monkeypatch, shard_bytes):
+    """Whether it is noticed on the way or at the end."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(archive_writer, "write_shard", full)
+    monkeypatch.setattr(archive_writer, "SHARD_BYTES", shard_bytes)
+    result = her(*REACH, "--episodes", 4, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output
+    assert isinstance(result.exception, SystemExit)
+    assert len(result.output.splitlines()) < 10
 
 
 def test_endless_tasks_are_cut(tmp_path):

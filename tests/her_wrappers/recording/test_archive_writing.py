@@ -83,6 +83,31 @@ def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_pa
     assert line > 20
 
 
+def fill_the_disk(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(archive_writer, "write_shard", full)
+
+
+def test_what_a_forgotten_archive_cannot_write_is_told(tmp_path, monkeypatch):
+    archive = EpisodeArchive(tmp_path)
+    archive(random_episode(3))
+    fill_the_disk(monkeypatch)
+    with pytest.warns(RuntimeWarning, match="loses 1 episodes, which it could not write: .* No space left"):
+        del archive
+    EpisodeArchive(tmp_path, env=Nested()).close()
+
+
+def test_a_loss_is_told_once(tmp_path, monkeypatch):
+    archive = EpisodeArchive(tmp_path)
+    archive(random_episode(3))
+    fill_the_disk(monkeypatch)
+    with pytest.raises(OSError, match="No space left"):
+        archive.close()
+    del archive  # a warning would be an error
+
+
 def test_the_manifest_is_rewritten_ever_more_rarely(tmp_path, monkeypatch):
     """It lists all shards at the end, and each of the first hundred at once."""
     written = []
