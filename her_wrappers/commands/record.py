@@ -139,7 +139,8 @@ def _one_sentence(out: Path, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise typer.BadParameter(f"cannot record to {out}: {error.__cause__ or error}") from error
+        reason = error.__cause__ if isinstance(error, SinkError) else error
+        raise typer.BadParameter(f"cannot record to {out}: {reason}") from error
 
 
 def _play(

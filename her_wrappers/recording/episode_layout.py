@@ -38,7 +38,7 @@ class EpisodeLayout:
     @classmethod
     def of_episodes(cls, episodes: Episodes) -> EpisodeLayout:
         """Return that of some episodes."""
-        return cls(_leaves_of_tree(episodes.observations), _leaves_of_tree(episodes.actions))
+        return cls(leaves_of_tree(episodes.observations), leaves_of_tree(episodes.actions))
 
     def fit(self, episodes: Episodes) -> Episodes:
         """Return a copy that has this layout.
@@ -64,13 +64,14 @@ def _leaves_of_space(space: spaces.Space[Any]) -> Leaves:
     }
 
 
-def _leaves_of_tree(tree: Tree, path: Path = ()) -> Leaves:
+def leaves_of_tree(tree: Tree, path: Path = ()) -> Leaves:
+    """Return shape and dtype of the rows of each array."""
     if isinstance(tree, dict | tuple):
         parts = tree.items() if isinstance(tree, dict) else enumerate(tree)
         return {
             leaf_path: leaf
             for key, part in parts
-            for leaf_path, leaf in _leaves_of_tree(part, (*path, key)).items()
+            for leaf_path, leaf in leaves_of_tree(part, (*path, key)).items()
         }
     array = np.asarray(tree)
     return {path: (array.shape[1:], array.dtype)}
@@ -82,7 +83,7 @@ def _fit(name: str, tree: Tree, leaves: Leaves, rows: int) -> Tree:
     Raises:
         ValueError: It has others.
     """
-    found = _leaves_of_tree(tree)
+    found = leaves_of_tree(tree)
     if found.keys() != leaves.keys():
         expected, got = (sorted(path_name((name, *path)) for path in paths) for paths in (leaves, found))
         raise ValueError(f"expected episodes with {', '.join(expected)}, got {', '.join(got)}")
@@ -101,7 +102,7 @@ def _fit_part(name: str, tree: Tree, leaves: Leaves, rows: int, path: Path) -> T
 
 def kind_of(episodes: Episodes) -> Hashable:
     """Return what episodes must have alike to stand end to end unchanged; strings may differ in length."""
-    infos = _leaves_of_tree(episodes.infos)
+    infos = leaves_of_tree(episodes.infos)
     return episodes.rewards.dtype, frozenset(
         (path, shape, dtype.kind if dtype.kind in "US" else dtype) for path, (shape, dtype) in infos.items()
     )

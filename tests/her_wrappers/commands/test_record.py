@@ -166,6 +166,27 @@ def test_wrong_usage_ends_with_two_and_one_sentence(tmp_path, arguments, message
     assert len(EpisodeArchive(tmp_path)) == 1
 
 
+@pytest.mark.usefixtures("policies")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", ":f"], "cannot load the policy :f: ValueError: Empty module name"),
+        (["--policy", "..agents:f"], "cannot load the policy ..agents:f: TypeError: "),
+        (["--policy", "raising:f"], "cannot load the policy raising:f: KeyError: 'no such key'"),
+        (["--policy", "unfinished:f"], "cannot load the policy unfinished:f: SyntaxError: "),
+        (["--policy", "agents:nothing"], "cannot load the policy agents:nothing: AttributeError: "),
+        (["-o", "env_id=1"], "cannot make her_envs/PointReach-v0: "),
+        (["-o", "id=1"], "cannot make her_envs/PointReach-v0: "),
+    ],
+)
+def test_policies_and_options_that_cannot_be_end_with_two_and_one_sentence(tmp_path, arguments, message):
+    (tmp_path / "raising.py").write_text("raise KeyError('no such key')")
+    (tmp_path / "unfinished.py").write_text("def f(")
+    result = her("record", "her_envs/PointReach-v0", *arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 2, result.exception
+    assert message in result.output
+
+
 def test_a_folder_in_use_and_a_file_are_refused(tmp_path):
     with EpisodeArchive(tmp_path / "used", env=gym.make("her_envs/PointReach-v0")):
         result = her(*REACH, "--out", tmp_path / "used")
@@ -233,6 +254,29 @@ def archive_of(folder, episodes):
     return archive
 
 
+def test_json_has_null_where_returns_are_no_numbers(tmp_path):
+    rewards = np.array([np.nan, np.inf, 0])
+    archive_of(tmp_path, [counting_episode(0, 3, rewards=rewards)])
+    text = her("inspect", tmp_path, "--json").stdout
+    found = json.loads(text, parse_constant=pytest.fail)
+    assert found["returns"] == {"least": None, "mean": None, "most": None}
+    assert "nan on average" in her("inspect", tmp_path).output
+
+
+def test_success_may_have_a_column_of_its_own(tmp_path):
+    flags = [np.array([[0], [1]]), np.array([[0], [0]])]
+    archive = archive_of(tmp_path, [counting_episode(0, 2, infos={"is_success": flag}) for flag in flags])
+    assert summarize(archive).success == 0.5
+
+
+def test_a_long_path_is_shown_as_it_is(tmp_path):
+    folder = tmp_path / ("long" * 30)
+    archive_of(folder, [counting_episode(0, 2)])
+    output = CliRunner().invoke(app, ["inspect", str(folder)], env={"COLUMNS": "60"}).output
+    assert "…" not in output
+    assert "long" * 30 in "".join(output.split())
+
+
 def test_a_summary_counts(tmp_path):
     episodes = [
         counting_episode(
@@ -282,6 +326,44 @@ def test_goals_of_many_parts_are_covered_too(tmp_path):
     observations = {"observation": np.zeros(3), "achieved_goal": part, "desired_goal": part}
     episode = Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
     assert goal_coverage(archive_of(tmp_path, [episode])).covered == 1
+
+
+def odd_goals(desired, achieved):
+    observations = {"observation": np.zeros(3), "achieved_goal": achieved, "desired_goal": desired}
+    return Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
+
+
+ODD_GOALS = {
+    "empty dicts": ({}, {}, (1, 1, 1.0)),
+    "integers of unlike size": (np.arange(3, dtype=np.int32), np.arange(3), (3, 3, 1.0)),
+    "bools and integers": (np.array([True, True, False]), np.arange(3), (2, 3, 1.0)),
+    "integers and floats": (np.zeros(3, int), np.zeros(3), (1, 1, 1.0)),
+    "huge floats": (np.array([1e308, -1e308, 0]), np.array([-1e308, 1e308, 0]), (3, 3, 1.0)),
+    "huge half floats": (np.array([6e4, -6e4, 0], np.float16), np.zeros(3, np.float16), (3, 1, 1 / 3)),
+    "infinite floats": (np.full(3, np.inf), np.full(3, np.inf), (1, 1, 1.0)),
+    "words": (np.array(["a", "b", "c"]), np.array(["a", "bcd", "c"]), (3, 3, 2 / 3)),
+    "complex numbers": (np.zeros(3, complex), np.zeros(3, complex), (1, 1, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", ODD_GOALS)
+def test_odd_goals_are_covered_too(tmp_path, name):
+    desired, achieved, expected = ODD_GOALS[name]
+    coverage = summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals
+    assert (coverage.desired, coverage.achieved, coverage.covered) == expected
+
+
+@pytest.mark.parametrize(
+    ("desired", "achieved"),
+    [
+        (np.zeros((3, 2)), np.zeros((3, 3))),
+        ({"a": np.zeros(3)}, {"b": np.zeros(3)}),
+        (np.zeros(3), np.array(["a", "b", "c"])),
+    ],
+)
+def test_goals_that_cannot_be_compared_are_not_covered(tmp_path, desired, achieved):
+    assert summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals is None
+    assert her("inspect", tmp_path).exit_code == 0
 
 
 def test_observations_without_names_have_no_goals(tmp_path):
