@@ -94,11 +94,14 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     first = trees[0]
     if len(trees) == 1:
         return first
+    structure = _structure(first)
+    for tree in trees:
+        if _structure(tree) != structure:
+            raise ValueError(
+                f"{name} must have the same parts throughout, got {_parts(first)} and {_parts(tree)}"
+            )
     if isinstance(first, dict | tuple):
         keys = _keys(first)
-        for tree in trees:
-            if type(tree) is not type(first) or set(_keys(tree)) != set(keys):
-                raise ValueError(f"{name} must have the same parts throughout, got {first!r} and {tree!r}")
         parts = [concatenate_trees(f"{name}/{key}", [tree[key] for tree in trees]) for key in keys]
         return dict(zip(keys, parts, strict=True)) if isinstance(first, dict) else tuple(parts)
     try:
@@ -106,6 +109,20 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     except ValueError as error:
         shapes = sorted({str(np.shape(tree)[1:]) for tree in trees})
         raise ValueError(f"{name} must have rows of one shape, got {' and '.join(shapes)}") from error
+
+
+def _structure(tree: Tree) -> object:
+    """Return what trees must have alike to stand end to end; their parts may be in another order."""
+    if isinstance(tree, dict):
+        return set(tree)
+    return len(tree) if isinstance(tree, tuple) else None
+
+
+def _parts(tree: Tree) -> str:
+    """Return what a tree consists of, for a message: arrays would fill it."""
+    if isinstance(tree, dict):
+        return ", ".join(map(str, tree)) or "none"
+    return f"a tuple of {len(tree)}" if isinstance(tree, tuple) else "an array"
 
 
 def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:

@@ -95,7 +95,19 @@ def test_arrays_that_do_not_go_together_are_refused(changes, message):
         ([], "expected at least one episode, got none"),
         (
             [nested_episode(0, 1), Episode(np.zeros(2), np.zeros(1), np.zeros(1), True, False)],
-            "the same parts",
+            "observations must have the same parts throughout, got joints, clock and an array",
+        ),
+        (
+            [nested_episode(0, 1), Episode({"a": np.zeros((2, 999))}, np.zeros(1), np.zeros(1), True, False)],
+            "observations must have the same parts throughout, got joints, clock and a",
+        ),
+        (
+            [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in ({}, (np.zeros(2),))],
+            "observations must have the same parts throughout, got none and a tuple of 1",
+        ),
+        (
+            [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in (np.zeros(2), (np.zeros(2),))],
+            "observations must have the same parts throughout, got an array and a tuple of 1",
         ),
         (
             [Episode(np.zeros((2, n)), np.zeros(1), np.zeros(1), True, False) for n in (1, 2)],
@@ -106,6 +118,12 @@ def test_arrays_that_do_not_go_together_are_refused(changes, message):
 def test_episodes_of_unlike_spaces_are_refused(episodes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Episodes.of(episodes)
+
+
+@pytest.mark.parametrize("name", ["lengths", "terminated", "truncated", "rewards", "actions"])
+def test_lists_are_no_arrays(name):
+    with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
+        Episodes(**GOOD | {name: GOOD[name].tolist()})
 
 
 def test_only_episodes_are_put_together():
