@@ -19,6 +19,12 @@ Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
 """An array, or a dict or tuple of trees."""
 
+NUMBERS = "biuf"
+"""Kinds of dtypes that rewards, goals and numbers in infos have: bools, whole numbers, floats."""
+
+STRINGS = "US"
+"""Kinds of dtypes of strings."""
+
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
     """Return the spaces at the leaves of a Dict or Tuple, or the space itself.
@@ -154,7 +160,7 @@ def as_leaf(
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     if array.dtype == dtype:
         return array
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in NUMBERS:
         raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
     with np.errstate(all="ignore"):  # what does not fit shows in the comparison
         cast = array.astype(dtype)

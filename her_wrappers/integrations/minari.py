@@ -122,8 +122,8 @@ def _require_id(dataset_id: str) -> None:
         parse_dataset_id(dataset_id)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f'dataset_id must be of the form "namespace/name-v0", got {dataset_id!r}; the namespace may be '
-            "missing, the version must be there"
+            f'dataset_id must be of the form "namespace/name-v0", got {dataset_id!r}; the version must be '
+            "there, the namespace may be missing, and has at least two letters"
         ) from error
 
 

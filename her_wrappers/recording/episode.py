@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from her_wrappers.trees import NUMBERS
+
 if TYPE_CHECKING:
     from her_wrappers.trees import Tree
 
@@ -65,7 +67,7 @@ def require_numbers(name: str, values: np.ndarray) -> None:
     require_array(name, values)
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"{name} must have shape (T,) with T >= 1, got {values.shape}")
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in NUMBERS:
         raise ValueError(f"{name} must hold numbers, got {values.dtype}")
 
 

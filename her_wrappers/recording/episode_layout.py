@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.trees import as_leaf, concatenate_trees, copy_tree, leaf_arrays, leaf_spaces, path_name
+from her_wrappers.trees import (
+    STRINGS,
+    as_leaf,
+    concatenate_trees,
+    copy_tree,
+    leaf_arrays,
+    leaf_spaces,
+    path_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -104,7 +112,8 @@ def kind_of(episodes: Episodes) -> Hashable:
     """Return what episodes must have alike to stand end to end unchanged; strings may differ in length."""
     infos = leaves_of_tree(episodes.infos)
     return episodes.rewards.dtype, frozenset(
-        (path, shape, dtype.kind if dtype.kind in "US" else dtype) for path, (shape, dtype) in infos.items()
+        (path, shape, dtype.kind if dtype.kind in STRINGS else dtype)
+        for path, (shape, dtype) in infos.items()
     )
 
 

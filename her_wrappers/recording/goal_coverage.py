@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from her_wrappers.recording.episode_layout import leaves_of_tree
-from her_wrappers.trees import leaf_arrays
+from her_wrappers.trees import STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
     from her_wrappers.recording.archive import EpisodeArchive
@@ -68,7 +68,7 @@ def _goals(batch: Episodes) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the desired and the achieved goals of all states, as (T + n, G) of one dtype."""
     trees = [batch.observations[name] for name in GOALS]
     desired, achieved = (
-        {path: (shape, dtype.kind in "US") for path, (shape, dtype) in leaves_of_tree(tree).items()}
+        {path: (shape, dtype.kind in STRINGS) for path, (shape, dtype) in leaves_of_tree(tree).items()}
         for tree in trees
     )
     if desired != achieved:
@@ -81,8 +81,9 @@ def _goals(batch: Episodes) -> tuple[np.ndarray, np.ndarray] | None:
 def _as_rows(leaves: list[np.ndarray], count: int) -> np.ndarray:
     """Put (N, ...) arrays side by side: (N, G)."""
     rows = [np.zeros((count, 0), bool), *(leaf.reshape(count, -1) for leaf in leaves)]
-    texts = any(part.dtype.kind in "US" for part in rows)
-    return np.concatenate([part.astype(str) if texts else part for part in rows], axis=1)
+    if any(part.dtype.kind in STRINGS for part in rows):
+        rows = [np.array(list(map(repr, part.ravel().tolist())), str).reshape(part.shape) for part in rows]
+    return np.concatenate(rows, axis=1)
 
 
 def _widened(bounds: Bounds, goals: tuple[np.ndarray, ...]) -> Bounds:

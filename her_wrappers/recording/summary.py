@@ -9,6 +9,7 @@ import numpy as np
 
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.goal_coverage import Coverage, goal_coverage
+from her_wrappers.trees import NUMBERS
 
 if TYPE_CHECKING:
     from her_wrappers.recording.archive import EpisodeArchive
@@ -90,7 +91,7 @@ def _range(values: np.ndarray) -> Range:
 def _success(batch: Any) -> np.ndarray:
     """Return (n,) 1 for success, 0 for none, NaN where that was not recorded."""
     flags = batch.infos.get("is_success")
-    if flags is None or flags.size != len(flags) or flags.dtype.kind not in "biuf":
+    if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
         return np.full(len(batch), np.nan)
     last: np.ndarray = flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64)
     return last

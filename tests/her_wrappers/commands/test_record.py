@@ -342,6 +342,12 @@ ODD_GOALS = {
     "huge half floats": (np.array([6e4, -6e4, 0], np.float16), np.zeros(3, np.float16), (3, 1, 1 / 3)),
     "infinite floats": (np.full(3, np.inf), np.full(3, np.inf), (1, 1, 1.0)),
     "words": (np.array(["a", "b", "c"]), np.array(["a", "bcd", "c"]), (3, 3, 2 / 3)),
+    "bytes": (np.array([b"a", b"\xff", b"c"]), np.array([b"a", b"b", b"c"]), (3, 3, 2 / 3)),
+    "words and numbers": (
+        {"word": np.array(["a", "b", "c"]), "number": np.arange(3)},
+        {"word": np.array(["a", "b", "c"]), "number": np.zeros(3, int)},
+        (3, 3, 1 / 3),
+    ),
     "complex numbers": (np.zeros(3, complex), np.zeros(3, complex), (1, 1, 1.0)),
 }
 
