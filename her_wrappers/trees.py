@@ -19,6 +19,12 @@ Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
 """An array, or a dict or tuple of trees."""
 
+NUMBERS = "biuf"
+"""Kinds of dtypes that rewards, goals and numbers in infos have: bools, whole numbers, floats."""
+
+STRINGS = "US"
+"""Kinds of dtypes of strings."""
+
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
     """Return the spaces at the leaves of a Dict or Tuple, or the space itself.
@@ -94,14 +100,14 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     first = trees[0]
     if len(trees) == 1:
         return first
+    structure = _structure(first)
+    for tree in trees:
+        if _structure(tree) != structure:
+            raise ValueError(
+                f"{name} must have the same parts throughout, got {_parts(first)} and {_parts(tree)}"
+            )
     if isinstance(first, dict | tuple):
         keys = _keys(first)
-        for tree in trees:
-            if type(tree) is not type(first) or set(_keys(tree)) != set(keys):
-                raise ValueError(
-                    f"{name} must have the same parts throughout, got {_named_parts(first)} "
-                    f"and {_named_parts(tree)}"
-                )
         parts = [concatenate_trees(f"{name}/{key}", [tree[key] for tree in trees]) for key in keys]
         return dict(zip(keys, parts, strict=True)) if isinstance(first, dict) else tuple(parts)
     try:
@@ -111,10 +117,18 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
         raise ValueError(f"{name} must have rows of one shape, got {' and '.join(shapes)}") from error
 
 
-def _named_parts(tree: Tree) -> str:
-    if not isinstance(tree, dict | tuple):
-        return f"an array of shape {np.shape(tree)[1:]}"
-    return ", ".join(map(str, _keys(tree))) or "none"
+def _structure(tree: Tree) -> object:
+    """Return what trees must have alike to stand end to end; their parts may be in another order."""
+    if isinstance(tree, dict):
+        return set(tree)
+    return len(tree) if isinstance(tree, tuple) else None
+
+
+def _parts(tree: Tree) -> str:
+    """Return what a tree consists of, for a message: arrays would fill it."""
+    if isinstance(tree, dict):
+        return ", ".join(map(str, tree)) or "none"
+    return f"a tuple of {len(tree)}" if isinstance(tree, tuple) else "an array"
 
 
 def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
@@ -146,7 +160,7 @@ def as_leaf(
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     if array.dtype == dtype:
         return array
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in NUMBERS:
         raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
     with np.errstate(all="ignore"):  # what does not fit shows in the comparison
         cast = array.astype(dtype)

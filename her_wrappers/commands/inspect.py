@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +38,7 @@ def inspect(
     """
     episodes, summary = _read(archive)
     if as_json:
-        typer.echo(json.dumps(_as_json(episodes, summary), indent=1))
+        typer.echo(json.dumps(_finite(_as_json(episodes, summary)), indent=1, allow_nan=False))
     else:
         Console().print(_as_table(episodes, summary))
 
@@ -60,8 +61,19 @@ def _as_json(archive: EpisodeArchive, summary: Summary) -> dict[str, Any]:
     return {"archive": str(archive.path), "source": source, "versions": archive.versions, **asdict(summary)}
 
 
+def _finite(value: Any) -> Any:
+    """Return JSON with null for numbers that JSON has not: NaN and the infinite ones."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_finite, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _as_table(archive: EpisodeArchive, summary: Summary) -> Table:
     table = Table(box=SIMPLE, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")  # long paths are to be copied
     for name, value in _lines(archive, summary).items():
         table.add_row(name, escape(value))
     return table

@@ -34,7 +34,7 @@ def parse_options(options: list[str]) -> dict[str, Any]:
     return parsed
 
 
-def make_env(env_id: str, **options: Any) -> gym.Env[Any, Any]:
+def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
     """Make an environment.
 
     Raises:
@@ -60,8 +60,8 @@ def load_policy(name: str) -> Callable[[Any], Any]:
     sys.path.insert(0, "")
     try:
         policy = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise typer.BadParameter(f"cannot load the policy {name}: {error}") from error
+    except Exception as error:  # whatever the module raises while it is imported
+        raise typer.BadParameter(f"cannot load the policy {name}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove("")
     if not callable(policy):

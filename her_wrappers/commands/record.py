@@ -16,6 +16,7 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.commands.make import load_policy, make_env, parse_options
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
+from her_wrappers.recording.sinks import SinkError
 
 
 def record(
@@ -45,9 +46,11 @@ def record(
 
         her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
     """
-    env = make_env(env_id, **parse_options(option or []))
+    options = parse_options(option or [])
+    env = make_env(env_id, **options)
     act = _chosen_policy(env, policy)
-    keys = _info_keys(env, info or [])
+    with make_env(env_id, **options) as other:  # or a seeded look would fix the starts of unseeded episodes
+        keys = _info_keys(other, info or [])
     with _archive(out, env) as archive, _progress(episodes) as advance:
         recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
         first = len(archive)
@@ -113,16 +116,31 @@ def _info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *wanted]))
 
 
-def _archive(out: Path, env: gym.Env[Any, Any]) -> EpisodeArchive:
-    """Open the archive.
+@contextlib.contextmanager
+def _archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
+    """Open the archive, and close it at the end."""
+    with _one_sentence(out, OSError, TypeError, ValueError):
+        archive = EpisodeArchive(out, env=env)
+    try:
+        with _one_sentence(out, SinkError):
+            yield archive
+    finally:
+        with _one_sentence(out, OSError):
+            archive.close()
+
+
+@contextlib.contextmanager
+def _one_sentence(out: Path, *errors: type[Exception]) -> Iterator[None]:
+    """Say why an archive cannot be written to.
 
     Raises:
-        typer.BadParameter: It cannot be written to.
+        typer.BadParameter: It cannot.
     """
     try:
-        return EpisodeArchive(out, env=env)
-    except (OSError, TypeError, ValueError) as error:
-        raise typer.BadParameter(f"cannot record to {out}: {error}") from error
+        yield
+    except errors as error:
+        reason = error.__cause__ if isinstance(error, SinkError) else error
+        raise typer.BadParameter(f"cannot record to {out}: {reason}") from error
 
 
 def _play(

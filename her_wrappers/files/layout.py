@@ -41,6 +41,12 @@ MAX_HEADER = 2**22
 BLOCK = 2**22
 """Bytes that are read or written at once."""
 
+MAX_AXES = 32
+"""NumPy 1 has no arrays of more."""
+
+MAX_NAME = 4000
+"""Characters of the name of an array; zip files take some more."""
+
 DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
 
 
@@ -69,6 +75,25 @@ class StoredArray:
         for length in self.shape:
             size *= length
         return size
+
+
+def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
+    """Refuse an array that could not be written, or not be read again.
+
+    Raises:
+        TypeError: Its elements are no numbers, bools or strings.
+        ValueError: It has too many axes, or a name that no file holds.
+    """
+    if not DTYPE_PATTERN.fullmatch(dtype.str) or dtype.itemsize == 0:
+        raise TypeError(f"{name} must hold numbers, bools or strings, got dtype {dtype}")
+    if axes > MAX_AXES:
+        raise ValueError(f"{name} must have at most {MAX_AXES} axes, got {axes}")
+    if len(name) > MAX_NAME:
+        raise ValueError(
+            f"the name of an array must be at most {MAX_NAME} characters long, got {len(name)}: {name[:50]}.."
+        )
+    if "\0" in name:  # it ends there for those who read names as C does
+        raise ValueError(f"the name of an array must have no zero character, got {name!r}")
 
 
 def row_slices(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[slice]:

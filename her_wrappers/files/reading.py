@@ -23,6 +23,7 @@ from her_wrappers.files.layout import (
     FOOTER_PATTERN,
     FOOTER_SIZE,
     LAYOUT,
+    MAX_AXES,
     MAX_HEADER,
     StoredArray,
     footer_crc,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 MAX_TAIL = 3 * MAX_HEADER
 """The header and the directory of the zip, whose entries are shorter than the header's."""
-MAX_AXES = 32
-"""NumPy 1 has no arrays of more."""
 
 
 class CorruptFileError(ValueError):

@@ -14,12 +14,12 @@ import numpy as np
 
 from her_wrappers.files.atomic import replacement
 from her_wrappers.files.layout import (
-    DTYPE_PATTERN,
     FOOTER,
     FOOTER_SIZE,
     LAYOUT,
     MAX_HEADER,
     footer_crc,
+    require_storable,
     row_slices,
 )
 
@@ -67,8 +67,8 @@ def write_arrays(
         InUseError: Another writer is at work on ``path``.
         OSError: The file cannot be written.
         TypeError: An array has elements that are no numbers, bools or strings, or the header is no JSON.
-        ValueError: Row blocks do not make up the array that was announced, a name is none for files or
-            comes twice, or the header is too long or has a number that JSON has not.
+        ValueError: Row blocks do not make up the array that was announced, an array has too many axes, a name
+            is none for files or comes twice, or the header is too long or has a number that JSON has not.
     """
     with replacement(path) as file, zipfile.ZipFile(file, "w") as zip_file:
         entries: dict[str, Json] = {}
@@ -89,17 +89,9 @@ def write_arrays(
 def _write_array(
     zip_file: zipfile.ZipFile, file: IO[bytes], name: str, array: np.ndarray | RowBlocks
 ) -> dict[str, Json]:
-    """Write an array, and return what the header is to say of it.
-
-    Raises:
-        TypeError: Its elements are of a kind that is not written.
-        ValueError: Its name ends early for those who read names as C does.
-    """
-    if "\0" in name:
-        raise ValueError(f"the name of an array must have no zero character, got {name!r}")
+    """Write an array, and return what the header is to say of it."""
     dtype = np.dtype(array.dtype)
-    if not DTYPE_PATTERN.fullmatch(dtype.str):
-        raise TypeError(f"array {name!r} must hold numbers, bools or strings, got dtype {dtype}")
+    require_storable(name, dtype, len(array.shape))
     shape = tuple(map(int, array.shape))
     npy = io.BytesIO()
     np.lib.format.write_array_header_1_0(npy, {"descr": dtype.str, "fortran_order": False, "shape": shape})

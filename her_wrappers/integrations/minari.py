@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
 from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episode_layout import EpisodeLayout
+from her_wrappers.recording.episodes import Episodes
 from her_wrappers.trees import as_leaf, leaf_spaces, map_tree, path_name
-
-if TYPE_CHECKING:
-    from gymnasium.envs.registration import EnvSpec
 
 
 def to_minari(
@@ -30,8 +30,9 @@ def to_minari(
 
     Args:
         episodes: A list, an `EpisodeArchive`, or anything else that yields them; one is in memory at a time.
-        dataset_id: Minari's name for it, such as ``"reach/random-v0"``.
-        env: The environment that they come from, or its id or spec: Minari stores its spaces.
+        dataset_id: Minari's name for it, with a version, such as ``"reach/random-v0"``.
+        env: The environment that they come from, or its id or spec: Minari stores its spaces, and the
+            episodes get their dtypes.
         **metadata: Other arguments of ``minari.create_dataset_from_buffers``, such as ``author``,
             ``description``, ``code_permalink``. Minari warns of those that are missing.
 
@@ -40,15 +41,16 @@ def to_minari(
 
     Raises:
         ImportError: Minari is not installed.
-        TypeError: One is no `Episode`.
-        ValueError: There is such a dataset already, or Minari has no place for something that an episode
-            holds. No dataset is left behind.
+        TypeError: One is no `Episode`, or ``env`` is no environment.
+        ValueError: The id is none, there is such a dataset already, an episode does not fit the spaces of
+            ``env``, or Minari has no place for something that it holds. No dataset is left behind.
 
     Example:
         >>> dataset = to_minari(archive, "reach/random-v0", env)  # doctest: +SKIP
     """
     minari = _minari()
-    _require_names(env)
+    _require_id(dataset_id)
+    layout = _layout_of(env)
     begun = False
 
     def buffers() -> Iterator[Any]:
@@ -57,7 +59,7 @@ def to_minari(
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
                 raise TypeError(f"expected an Episode, got {type(episode).__name__}")
-            yield _as_buffer(episode, number)
+            yield _as_buffer(_fitting(episode, number, layout), number)
 
     try:
         return minari.create_dataset_from_buffers(
@@ -65,7 +67,7 @@ def to_minari(
         )
     except BaseException:
         if begun:  # else it is somebody else's dataset of that name
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(OSError):
                 minari.delete_dataset(dataset_id)
         raise
 
@@ -73,11 +75,14 @@ def to_minari(
 def from_minari(dataset: Any) -> Iterator[Episode]:
     """Read the episodes of a Minari dataset, one at a time.
 
+    Nothing is read, and no error raised, before the first episode is asked for.
+
     Args:
         dataset: A ``minari.MinariDataset``, or the id of one that is on this machine.
 
     Raises:
         ImportError: Minari is not installed.
+        TypeError: ``dataset`` is none.
         ValueError: An episode is none by our terms, or an info has neither a row a step nor a row a state.
 
     Example:
@@ -85,6 +90,8 @@ def from_minari(dataset: Any) -> Iterator[Episode]:
     """
     if isinstance(dataset, str):
         dataset = _minari().load_dataset(dataset)
+    if not hasattr(dataset, "iterate_episodes"):
+        raise TypeError(f"dataset must be a minari.MinariDataset or its id, got {type(dataset).__name__}")
     for data in dataset.iterate_episodes():
         yield _as_episode(data)
 
@@ -103,22 +110,55 @@ def _minari() -> Any:
     return minari
 
 
-def _require_names(env: gym.Env[Any, Any] | str | EnvSpec) -> None:
-    """Refuse an environment whose observations or actions Minari could write but not read.
+def _require_id(dataset_id: str) -> None:
+    """Refuse an id that Minari would write to but not read from, or that leads out of its folder.
 
     Raises:
-        ValueError: A key has a slash, which in HDF5 leads into another group.
+        ValueError: It is one.
     """
-    if not isinstance(env, gym.Env):
+    from minari.dataset.minari_dataset import parse_dataset_id  # noqa: PLC0415 - an extra
+
+    try:
+        parse_dataset_id(dataset_id)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f'dataset_id must be of the form "namespace/name-v0", got {dataset_id!r}; the version must be '
+            "there, the namespace may be missing, and has at least two letters"
+        ) from error
+
+
+def _layout_of(env: gym.Env[Any, Any] | str | EnvSpec) -> EpisodeLayout:
+    """Return what the episodes of an environment must be like.
+
+    Raises:
+        TypeError: It is none.
+        ValueError: A key has a slash, which in HDF5 leads into another group: Minari could write but not
+            read it.
+    """
+    if isinstance(env, str | EnvSpec):
         with gym.make(env) as made:
-            return _require_names(made)
+            return _layout_of(made)
+    if not isinstance(env, gym.Env):
+        raise TypeError(f"env must be a gymnasium Env, an id or a spec, got {type(env).__name__}")
     for name in ("observation_space", "action_space"):
         for path in leaf_spaces(getattr(env, name)):
             if any("/" in str(key) for key in path):
                 raise ValueError(
                     f"Minari cannot store keys with a slash, got {path_name((name, *path))!r}; rename it"
                 )
-    return None
+    return EpisodeLayout.of_spaces(env.observation_space, env.action_space)
+
+
+def _fitting(episode: Episode, number: int, layout: EpisodeLayout) -> Episode:
+    """Return a copy with the shapes and dtypes of the environment's spaces.
+
+    Raises:
+        ValueError: The episode has others.
+    """
+    try:
+        return layout.fit(Episodes.of([episode]))[0]
+    except ValueError as error:
+        raise ValueError(f"episode {number} does not fit env: {error}") from error
 
 
 def _as_buffer(episode: Episode, number: int) -> Any:

@@ -47,9 +47,10 @@ class EpisodeArchive:
         CorruptFileError: The archive is damaged, or something else.
         InUseError: Another archive writes to the folder.
         OSError: The folder is none, holds other things, or cannot be read or written.
-        TypeError: ``env`` is no environment, or has a space that JSON cannot describe.
+        TypeError: ``env`` is no environment, or has a space that JSON cannot describe, or that has keys that
+            are no strings.
         ValueError: ``shard_steps`` is no whole number of at least 1, or ``env`` has other spaces or another
-            id than the archive.
+            id than the archive, or a space whose elements no shard holds.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile
@@ -169,7 +170,10 @@ class EpisodeArchive:
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
-        """Read all episodes, in the order in which they were added, after a `flush`.
+        """Read all episodes, after a `flush`.
+
+        They come in the order in which they were added, but for those whose infos have unlike dtypes, which
+        no shard holds together.
 
         Raises:
             CorruptFileError: A shard is damaged.
@@ -199,5 +203,5 @@ class EpisodeArchive:
     def _open_writer(self, source: Source | None) -> ArchiveWriter:
         if self._writer is None:
             self._writer = ArchiveWriter(self.path, source, self._shard_steps)
-            self._finalizer = weakref.finalize(self, self._writer.close)  # at the program's end too
+            self._finalizer = weakref.finalize(self, self._writer.close_unheard)  # at the program's end too
         return self._writer

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from her_wrappers.trees import NUMBERS
+
 if TYPE_CHECKING:
     from her_wrappers.trees import Tree
 
@@ -27,7 +29,7 @@ class Episode:
             endless episode was cut.
 
     Raises:
-        TypeError: A flag is no bool.
+        TypeError: A flag is no bool, or what should be an array is none: lists, numbers and None are not.
         ValueError: The arrays do not describe at least one step of one episode.
     """
 
@@ -46,7 +48,9 @@ class Episode:
                 raise TypeError(f"{name} must be one bool, of the last step, got {getattr(self, name)!r}")
         require_rows("observations", self.observations, len(self) + 1)
         require_rows("actions", self.actions, len(self))
+        require_infos("infos", self.infos)
         require_rows("infos", self.infos, len(self))
+        require_infos("reset_info", self.reset_info)
 
     def __len__(self) -> int:
         """Return the number of steps, T."""
@@ -57,23 +61,51 @@ def require_numbers(name: str, values: np.ndarray) -> None:
     """Refuse what is not at least one number in a row.
 
     Raises:
+        TypeError: It is no array.
         ValueError: It is not.
     """
-    array = np.asarray(values)
-    if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"{name} must have shape (T,) with T >= 1, got {array.shape}")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+    require_array(name, values)
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"{name} must have shape (T,) with T >= 1, got {values.shape}")
+    if values.dtype.kind not in NUMBERS:
+        raise ValueError(f"{name} must hold numbers, got {values.dtype}")
+
+
+def require_array(name: str, value: object) -> None:
+    """Refuse what is no array.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name} must be a NumPy array, got {type(value).__name__}; use np.asarray")
+
+
+def require_infos(name: str, infos: object) -> None:
+    """Refuse what is no dict of arrays.
+
+    Raises:
+        TypeError: It is none, or has a key that is no string or a value that is no array.
+    """
+    if not isinstance(infos, dict):
+        raise TypeError(f"{name} must be a dict of arrays, got {type(infos).__name__}")
+    for key, value in infos.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{name} must have keys that are strings, got {key!r}")
+        require_array(f"{name}/{key}", value)
 
 
 def require_rows(name: str, tree: Tree, rows: int) -> None:
     """Refuse a tree of arrays that has a leaf of another length.
 
     Raises:
+        TypeError: It has a leaf that is no array.
         ValueError: It has.
     """
     if isinstance(tree, dict | tuple):
-        for part in tree.values() if isinstance(tree, dict) else tree:
-            require_rows(name, part, rows)
-    elif np.shape(tree)[:1] != (rows,):
-        raise ValueError(f"{name} must have {rows} rows to go with the rewards, got shape {np.shape(tree)}")
+        for key, part in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            require_rows(f"{name}/{key}", part, rows)
+        return
+    require_array(name, tree)
+    if tree.shape[:1] != (rows,):
+        raise ValueError(f"{name} must have {rows} rows to go with the rewards, got shape {tree.shape}")

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.trees import as_leaf, concatenate_trees, copy_tree, leaf_arrays, leaf_spaces, path_name
+from her_wrappers.trees import (
+    STRINGS,
+    as_leaf,
+    concatenate_trees,
+    copy_tree,
+    leaf_arrays,
+    leaf_spaces,
+    path_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from gymnasium import spaces
 
@@ -38,7 +46,7 @@ class EpisodeLayout:
     @classmethod
     def of_episodes(cls, episodes: Episodes) -> EpisodeLayout:
         """Return that of some episodes."""
-        return cls(_leaves_of_tree(episodes.observations), _leaves_of_tree(episodes.actions))
+        return cls(leaves_of_tree(episodes.observations), leaves_of_tree(episodes.actions))
 
     def fit(self, episodes: Episodes) -> Episodes:
         """Return a copy that has this layout.
@@ -64,13 +72,14 @@ def _leaves_of_space(space: spaces.Space[Any]) -> Leaves:
     }
 
 
-def _leaves_of_tree(tree: Tree, path: Path = ()) -> Leaves:
+def leaves_of_tree(tree: Tree, path: Path = ()) -> Leaves:
+    """Return shape and dtype of the rows of each array."""
     if isinstance(tree, dict | tuple):
         parts = tree.items() if isinstance(tree, dict) else enumerate(tree)
         return {
             leaf_path: leaf
             for key, part in parts
-            for leaf_path, leaf in _leaves_of_tree(part, (*path, key)).items()
+            for leaf_path, leaf in leaves_of_tree(part, (*path, key)).items()
         }
     array = np.asarray(tree)
     return {path: (array.shape[1:], array.dtype)}
@@ -82,7 +91,7 @@ def _fit(name: str, tree: Tree, leaves: Leaves, rows: int) -> Tree:
     Raises:
         ValueError: It has others.
     """
-    found = _leaves_of_tree(tree)
+    found = leaves_of_tree(tree)
     if found.keys() != leaves.keys():
         expected, got = (sorted(path_name((name, *path)) for path in paths) for paths in (leaves, found))
         raise ValueError(f"expected episodes with {', '.join(expected)}, got {', '.join(got)}")
@@ -99,40 +108,13 @@ def _fit_part(name: str, tree: Tree, leaves: Leaves, rows: int, path: Path) -> T
     return np.array(as_leaf(path_name((name, *path)), tree, (rows, *shape), dtype, rounding=rounding))
 
 
-def require_plain(episodes: Episodes) -> None:
-    """Refuse arrays of objects, dates and records, and keys that are no strings, which no shard holds.
-
-    Raises:
-        TypeError: There is one.
-    """
-    for name in ("observations", "actions", "infos"):
-        require_string_keys(name, getattr(episodes, name))
-        for path, (_, dtype) in _leaves_of_tree(getattr(episodes, name)).items():
-            if dtype.kind not in "biufcUS":
-                raise TypeError(
-                    f"{path_name((name, *path))} must hold numbers, bools or strings, got dtype {dtype}"
-                )
-
-
-def require_string_keys(name: str, tree: Tree) -> None:
-    """Refuse a tree with other keys than strings.
-
-    Raises:
-        TypeError: It has some.
-    """
-    if isinstance(tree, dict) and not all(isinstance(key, str) for key in tree):
-        raise TypeError(f"{name} must have keys that are strings, got {list(tree)}")
-    if isinstance(tree, dict | tuple):
-        for part in tree.values() if isinstance(tree, dict) else tree:
-            require_string_keys(name, part)
-
-
-def kinds(episodes: Episodes) -> Any:
+def kind_of(episodes: Episodes) -> Hashable:
     """Return what episodes must have alike to stand end to end unchanged; strings may differ in length."""
-    infos = _leaves_of_tree(episodes.infos)
-    return episodes.rewards.dtype, {
-        path: (shape, dtype.kind if dtype.kind in "US" else dtype) for path, (shape, dtype) in infos.items()
-    }
+    infos = leaves_of_tree(episodes.infos)
+    return episodes.rewards.dtype, frozenset(
+        (path, shape, dtype.kind if dtype.kind in STRINGS else dtype)
+        for path, (shape, dtype) in infos.items()
+    )
 
 
 def joined(parts: Sequence[Episodes]) -> Episodes:

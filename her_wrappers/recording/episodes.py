@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
-from her_wrappers.recording.episode import Episode, require_numbers, require_rows
+from her_wrappers.recording.episode import (
+    Episode,
+    require_array,
+    require_infos,
+    require_numbers,
+    require_rows,
+)
 from her_wrappers.trees import concatenate_trees, map_tree
 
 if TYPE_CHECKING:
@@ -33,6 +39,7 @@ class Episodes(Sequence[Episode]):
         reset_infos: n dicts, those of them that came with the first states; () where there are none.
 
     Raises:
+        TypeError: What should be an array is none.
         ValueError: The arrays do not go together, or an episode has no steps.
 
     Example:
@@ -55,6 +62,8 @@ class Episodes(Sequence[Episode]):
     reset_infos: Sequence[Mapping[str, np.ndarray]] = ()
 
     def __post_init__(self) -> None:
+        for name in ("lengths", "terminated", "truncated"):
+            require_array(name, getattr(self, name))
         lengths = self.lengths
         whole = lengths.ndim == 1 and lengths.dtype.kind in "iu"
         if not whole or len(lengths) == 0 or lengths.min() < 1:
@@ -71,6 +80,7 @@ class Episodes(Sequence[Episode]):
         steps = int(self.ends[-1])
         require_rows("rewards", self.rewards, steps)
         require_rows("actions", self.actions, steps)
+        require_infos("infos", self.infos)
         require_rows("infos", self.infos, steps)
         require_rows("observations", self.observations, steps + len(self))
 

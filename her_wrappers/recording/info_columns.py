@@ -13,6 +13,7 @@ import numpy as np
 
 from her_wrappers.recording.batch_columns import moved, take_rows
 from her_wrappers.recording.values import as_info, kind_of
+from her_wrappers.trees import NUMBERS, STRINGS
 
 if TYPE_CHECKING:
     from her_wrappers.recording.batch_columns import Where
@@ -189,7 +190,7 @@ def _as_rows(value: Any) -> np.ndarray:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError):
         array = np.asarray(None)
-    return array if array.dtype.kind in "biufUSO" else np.asarray(None)
+    return array if array.dtype.kind in NUMBERS + STRINGS + "O" else np.asarray(None)
 
 
 def _unpack(key: str, values: np.ndarray, there: np.ndarray, where: Where) -> np.ndarray:
@@ -200,7 +201,7 @@ def _unpack(key: str, values: np.ndarray, there: np.ndarray, where: Where) -> np
     """
     rows = np.flatnonzero(there)
     unpacked = _as_rows(values[rows].tolist())
-    if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in "biuf":
+    if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:
         unpacked = _stack(key, values, rows.tolist(), where)
     batch = np.zeros((len(there), *unpacked.shape[1:]), unpacked.dtype)
     batch[rows] = unpacked

@@ -1,7 +1,7 @@
 """Manifest: the list of an archive's shards, and where their episodes come from.
 
-It is a JSON file beside the shards, written anew, whole, after each of them. A shard that a kill left without
-its line in the manifest is found by its name and its label.
+It is a JSON file beside the shards, written anew, whole, now and then and at the end. A shard that is not in
+it, as a kill may leave some, is found by its name and its label.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ KIND = "her-toolkit archive of episodes"
 VERSION = 1
 
 MAX_BYTES = 2**23
-"""A longer manifest, of some 70,000 shards, would take longer than a second to read."""
+"""A longer manifest would take longer than a second to read."""
+
+MAX_SOURCE = 2**22
+"""Bytes of it that say where the episodes come from."""
+
+MAX_LISTED = 40_000
+"""So many shards have room in the rest of it; those that follow are found one by one, which takes longer."""
 
 WRITERS = ("her-toolkit", "gymnasium", "numpy")
 """Packages whose versions are noted."""
@@ -85,20 +91,35 @@ def present_versions() -> dict[str, str]:
     return {name: version(name) for name in WRITERS}
 
 
+def require_room(source: Source) -> None:
+    """Refuse what a manifest has no room for.
+
+    Raises:
+        ValueError: It is too long.
+    """
+    size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
+    if size > MAX_SOURCE:
+        raise ValueError(
+            f"the spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are kept; open "
+            "the archive without env"
+        )
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write it, whole or not at all.
+    """Write it, whole or not at all; of more than `MAX_LISTED` shards the first ones.
 
     Raises:
         OSError: It cannot be written.
     """
+    listed = replace(manifest, shards=manifest.shards[:MAX_LISTED])
     content = {
         "kind": KIND,
         "version": VERSION,
         "archive": manifest.archive,
         "source": None if manifest.source is None else asdict(manifest.source),
         "versions": manifest.versions,
-        "episodes": manifest.num_episodes,
-        "steps": manifest.num_steps,
+        "episodes": listed.num_episodes,
+        "steps": listed.num_steps,
         "shards": [
             {
                 "file": shard_path(folder, number).name,
@@ -106,11 +127,12 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
                 "steps": shard.steps,
                 "crc32": f"{shard.checksum:08x}",
             }
-            for number, shard in enumerate(manifest.shards)
+            for number, shard in enumerate(listed.shards)
         ],
     }
     with replacement(folder / NAME) as file:
-        file.write(json.dumps({**content, "crc32": _checksum(content)}, allow_nan=False, indent=1).encode())
+        text = json.dumps({**content, "crc32": _checksum(content)}, allow_nan=False, separators=(",", ":"))
+        file.write(text.encode())
 
 
 def read_manifest(folder: Path) -> Manifest:

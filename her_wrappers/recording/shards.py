@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
+from gymnasium import spaces
 
+from her_wrappers.files.layout import require_storable
 from her_wrappers.files.reading import ArrayFile, CorruptFileError
 from her_wrappers.files.writing import write_arrays
 from her_wrappers.recording.episodes import Episodes
@@ -44,15 +46,47 @@ def write_shard(path: Path, episodes: Episodes, labels: Mapping[str, Json]) -> i
         OSError: The file cannot be written.
         TypeError: An array holds neither numbers nor bools nor strings.
     """
+    arrays, trees = _as_arrays(episodes)
+    return write_arrays(path, arrays, {"labels": dict(labels), **trees}, kind=KIND, version=VERSION)
+
+
+def require_writable(episodes: Episodes) -> None:
+    """Refuse episodes that `write_shard` could not write, or `read_shard` not read.
+
+    Raises:
+        TypeError: An array holds neither numbers nor bools nor strings, or a key is no string.
+        ValueError: An array has too many axes, or a key is too long or none for files.
+    """
+    for name, array in _as_arrays(episodes)[0].items():
+        require_storable(name, array.dtype, array.ndim)
+
+
+def require_writable_space(name: str, space: spaces.Space[Any]) -> None:
+    """Refuse a space whose elements `write_shard` could not write, or `read_shard` not read.
+
+    Raises:
+        TypeError: A key is no string.
+        ValueError: An array has too many axes, or a key is too long or none for files.
+    """
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            require_writable_space(array_name(name, key), part)
+    elif isinstance(space, spaces.Tuple):
+        for number, part in enumerate(space):
+            require_writable_space(f"{name}/{number}", part)
+    else:
+        require_storable(name, np.dtype(space.dtype), len(space.shape or ()) + 1)
+
+
+def _as_arrays(episodes: Episodes) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
+    """Return the arrays of a shard, and how the header says that they go together."""
     arrays: dict[str, np.ndarray] = {name: getattr(episodes, name) for name in COLUMNS}
-    header = {
-        "labels": dict(labels),
+    return arrays, {
         "observations": _take_apart(episodes.observations, "observations", arrays),
         "actions": _take_apart(episodes.actions, "actions", arrays),
         "infos": _take_apart(episodes.infos, "infos", arrays),
         "reset_infos": _take_infos_apart(episodes.reset_infos, arrays),
     }
-    return write_arrays(path, arrays, header, kind=KIND, version=VERSION)
 
 
 def read_shard(path: Path, checksum: int | None = None) -> Episodes:
@@ -109,11 +143,26 @@ def read_labels(path: Path) -> tuple[dict[str, Json], int]:
 def _take_apart(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Json:
     """Put the leaves into ``arrays``; return the tree with their names in their places, tuples as lists."""
     if isinstance(tree, dict):
-        return {key: _take_apart(part, f"{name}/{quote(key, safe='')}", arrays) for key, part in tree.items()}
+        return {key: _take_apart(part, array_name(name, key), arrays) for key, part in tree.items()}
     if isinstance(tree, tuple):
         return [_take_apart(part, f"{name}/{number}", arrays) for number, part in enumerate(tree)]
     arrays[name] = np.asarray(tree)
     return name
+
+
+def array_name(name: str, key: str) -> str:
+    """Return the name of the arrays under a key.
+
+    Raises:
+        TypeError: The key is no string.
+        ValueError: It has a character that cannot be written.
+    """
+    if not isinstance(key, str):
+        raise TypeError(f"{name} must have keys that are strings, got {key!r}")
+    try:
+        return f"{name}/{quote(key, safe='')}"
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} must have keys that UTF-8 can write, got {key!r}") from error
 
 
 def _put_together(described: Json, arrays: dict[str, np.ndarray]) -> Any:
@@ -133,7 +182,7 @@ def _take_infos_apart(infos: Sequence[Mapping[str, Any]], arrays: dict[str, np.n
             groups.setdefault((key, array.dtype.str, array.shape), []).append((number, array))
     described = []
     for number, ((key, _, _), members) in enumerate(groups.items()):
-        name = f"reset_infos/{quote(key, safe='')}/{number}"
+        name = f"{array_name('reset_infos', key)}/{number}"
         arrays[name] = np.stack([array for _, array in members])
         arrays[f"{name}/episodes"] = np.array([episode for episode, _ in members])
         described.append({"key": key, "values": name, "episodes": f"{name}/episodes"})

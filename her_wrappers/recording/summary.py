@@ -9,6 +9,7 @@ import numpy as np
 
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.goal_coverage import Coverage, goal_coverage
+from her_wrappers.trees import NUMBERS
 
 if TYPE_CHECKING:
     from her_wrappers.recording.archive import EpisodeArchive
@@ -35,7 +36,7 @@ class Summary:
         terminated: Share of episodes whose task ended.
         truncated: Share of episodes that were cut short.
         success: Share of episodes with ``is_success`` at the last step; None where that was not recorded.
-        goals: How far goals were reached; None where there are no goals.
+        goals: How far goals were reached; None where there are no goals, or none that can be compared.
     """
 
     episodes: int
@@ -61,7 +62,8 @@ def summarize(archive: EpisodeArchive) -> Summary:
     has_goals = True
     for batch in archive.batches():
         columns["lengths"].append(batch.lengths)
-        columns["returns"].append(np.add.reduceat(batch.rewards.astype(np.float64), batch.ends[:-1]))
+        with np.errstate(all="ignore"):  # rewards may be infinite
+            columns["returns"].append(np.add.reduceat(batch.rewards.astype(np.float64), batch.ends[:-1]))
         columns["terminated"].append(batch.terminated)
         columns["truncated"].append(batch.truncated)
         columns["success"].append(_success(batch))
@@ -82,13 +84,14 @@ def summarize(archive: EpisodeArchive) -> Summary:
 
 
 def _range(values: np.ndarray) -> Range:
-    return Range(float(values.min()), float(values.mean()), float(values.max()))
+    with np.errstate(all="ignore"):
+        return Range(float(values.min()), float(values.mean()), float(values.max()))
 
 
 def _success(batch: Any) -> np.ndarray:
     """Return (n,) 1 for success, 0 for none, NaN where that was not recorded."""
     flags = batch.infos.get("is_success")
-    if flags is None or flags.ndim != 1 or flags.dtype.kind not in "biuf":
+    if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
         return np.full(len(batch), np.nan)
-    last: np.ndarray = flags[batch.ends[1:] - 1].astype(np.float64)
+    last: np.ndarray = flags.reshape(-1)[batch.ends[1:] - 1].astype(np.float64)
     return last

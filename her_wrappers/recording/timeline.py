@@ -16,6 +16,7 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.info_columns import InfoColumns
 from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
 from her_wrappers.recording.leaves import Leaves
+from her_wrappers.trees import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -267,6 +268,6 @@ def as_rewards(rewards: Any, count: int) -> np.ndarray:
         numbers = np.asarray(rewards)
     except (TypeError, ValueError, RuntimeError):
         numbers = np.asarray(None)
-    if numbers.shape != (count,) or numbers.dtype.kind not in "biuf":
+    if numbers.shape != (count,) or numbers.dtype.kind not in NUMBERS:
         raise ValueError(f"rewards must be ({count},) numbers, got {rewards!r}")
     return numbers

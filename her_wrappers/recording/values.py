@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.trees import NUMBERS, STRINGS
+
 
 def as_reward(reward: Any, step: int) -> float:
     """Return a reward as a float.
@@ -17,7 +19,7 @@ def as_reward(reward: Any, step: int) -> float:
         number = np.asarray(reward)
     except (TypeError, ValueError, RuntimeError):
         number = np.asarray(None)
-    if number.shape != () or number.dtype.kind not in "biuf":
+    if number.shape != () or number.dtype.kind not in NUMBERS:
         raise ValueError(f"reward must be one number, got {reward!r} at step {step}")
     return float(number)
 
@@ -32,7 +34,7 @@ def as_info(key: str, value: Any, where: str) -> np.ndarray:
         array = np.array(value)
     except (TypeError, ValueError, RuntimeError):
         array = np.array(None)
-    if array.dtype.kind not in "biufUS":
+    if array.dtype.kind not in NUMBERS + STRINGS:
         raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} {where}")
     return array
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from her_wrappers import Episode, EpisodeArchive
 from her_wrappers.cli import app
+from her_wrappers.recording import archive_writer
 from her_wrappers.recording.goal_coverage import goal_coverage
 from her_wrappers.recording.summary import Range, Summary, summarize
 from tests.counting import counting_episode
@@ -58,6 +59,16 @@ def test_equal_seeds_give_equal_archives_and_later_episodes_are_new(tmp_path):
     assert starts[0] == starts[1] != starts[2]
     assert len({tuple(goal) for goal in starts[0]}) == 6
     assert_same_episodes(one[:4], other[:4])
+
+
+def test_without_a_seed_each_run_is_another(tmp_path):
+    for name in ("one", "other"):
+        assert her(*REACH, "--episodes", 3, "--out", tmp_path / name).exit_code == 0
+    one, other = (
+        [e.observations["desired_goal"][0].tolist() for e in EpisodeArchive(tmp_path / name)]
+        for name in ("one", "other")
+    )
+    assert all(goal not in other for goal in one)
 
 
 @pytest.fixture
@@ -114,6 +125,22 @@ def test_an_error_of_a_policy_keeps_what_was_recorded(tmp_path):
     assert [len(episode) for episode in EpisodeArchive(tmp_path / "out")] == [5, 2]
 
 
+@pytest.mark.parametrize("shard_bytes", [1, 2**26])
+def test_a_full_disk_is_told_in_one_sentence(tmp_path, monkeypatch, shard_bytes):
+    """Whether it is noticed on the way or at the end."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(archive_writer, "write_shard", full)
+    monkeypatch.setattr(archive_writer, "SHARD_BYTES", shard_bytes)
+    result = her(*REACH, "--episodes", 4, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output
+    assert isinstance(result.exception, SystemExit)
+    assert len(result.output.splitlines()) < 10
+
+
 def test_endless_tasks_are_cut(tmp_path):
     arguments = ["--max-episode-steps", 3, "--episodes", 4, "--out", tmp_path]
     assert her("record", "her_envs/PointReach-v0", *arguments).exit_code == 0
@@ -137,6 +164,27 @@ def test_wrong_usage_ends_with_two_and_one_sentence(tmp_path, arguments, message
     assert result.exit_code == 2
     assert message in result.output
     assert len(EpisodeArchive(tmp_path)) == 1
+
+
+@pytest.mark.usefixtures("policies")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", ":f"], "cannot load the policy :f: ValueError: Empty module name"),
+        (["--policy", "..agents:f"], "cannot load the policy ..agents:f: TypeError: "),
+        (["--policy", "raising:f"], "cannot load the policy raising:f: KeyError: 'no such key'"),
+        (["--policy", "unfinished:f"], "cannot load the policy unfinished:f: SyntaxError: "),
+        (["--policy", "agents:nothing"], "cannot load the policy agents:nothing: AttributeError: "),
+        (["-o", "env_id=1"], "cannot make her_envs/PointReach-v0: "),
+        (["-o", "id=1"], "cannot make her_envs/PointReach-v0: "),
+    ],
+)
+def test_policies_and_options_that_cannot_be_end_with_two_and_one_sentence(tmp_path, arguments, message):
+    (tmp_path / "raising.py").write_text("raise KeyError('no such key')")
+    (tmp_path / "unfinished.py").write_text("def f(")
+    result = her("record", "her_envs/PointReach-v0", *arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 2, result.exception
+    assert message in result.output
 
 
 def test_a_folder_in_use_and_a_file_are_refused(tmp_path):
@@ -206,6 +254,29 @@ def archive_of(folder, episodes):
     return archive
 
 
+def test_json_has_null_where_returns_are_no_numbers(tmp_path):
+    rewards = np.array([np.nan, np.inf, 0])
+    archive_of(tmp_path, [counting_episode(0, 3, rewards=rewards)])
+    text = her("inspect", tmp_path, "--json").stdout
+    found = json.loads(text, parse_constant=pytest.fail)
+    assert found["returns"] == {"least": None, "mean": None, "most": None}
+    assert "nan on average" in her("inspect", tmp_path).output
+
+
+def test_success_may_have_a_column_of_its_own(tmp_path):
+    flags = [np.array([[0], [1]]), np.array([[0], [0]])]
+    archive = archive_of(tmp_path, [counting_episode(0, 2, infos={"is_success": flag}) for flag in flags])
+    assert summarize(archive).success == 0.5
+
+
+def test_a_long_path_is_shown_as_it_is(tmp_path):
+    folder = tmp_path / ("long" * 30)
+    archive_of(folder, [counting_episode(0, 2)])
+    output = CliRunner().invoke(app, ["inspect", str(folder)], env={"COLUMNS": "60"}).output
+    assert "…" not in output
+    assert "long" * 30 in "".join(output.split())
+
+
 def test_a_summary_counts(tmp_path):
     episodes = [
         counting_episode(
@@ -255,6 +326,50 @@ def test_goals_of_many_parts_are_covered_too(tmp_path):
     observations = {"observation": np.zeros(3), "achieved_goal": part, "desired_goal": part}
     episode = Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
     assert goal_coverage(archive_of(tmp_path, [episode])).covered == 1
+
+
+def odd_goals(desired, achieved):
+    observations = {"observation": np.zeros(3), "achieved_goal": achieved, "desired_goal": desired}
+    return Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
+
+
+ODD_GOALS = {
+    "empty dicts": ({}, {}, (1, 1, 1.0)),
+    "integers of unlike size": (np.arange(3, dtype=np.int32), np.arange(3), (3, 3, 1.0)),
+    "bools and integers": (np.array([True, True, False]), np.arange(3), (2, 3, 1.0)),
+    "integers and floats": (np.zeros(3, int), np.zeros(3), (1, 1, 1.0)),
+    "huge floats": (np.array([1e308, -1e308, 0]), np.array([-1e308, 1e308, 0]), (3, 3, 1.0)),
+    "huge half floats": (np.array([6e4, -6e4, 0], np.float16), np.zeros(3, np.float16), (3, 1, 1 / 3)),
+    "infinite floats": (np.full(3, np.inf), np.full(3, np.inf), (1, 1, 1.0)),
+    "words": (np.array(["a", "b", "c"]), np.array(["a", "bcd", "c"]), (3, 3, 2 / 3)),
+    "bytes": (np.array([b"a", b"\xff", b"c"]), np.array([b"a", b"b", b"c"]), (3, 3, 2 / 3)),
+    "words and numbers": (
+        {"word": np.array(["a", "b", "c"]), "number": np.arange(3)},
+        {"word": np.array(["a", "b", "c"]), "number": np.zeros(3, int)},
+        (3, 3, 1 / 3),
+    ),
+    "complex numbers": (np.zeros(3, complex), np.zeros(3, complex), (1, 1, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", ODD_GOALS)
+def test_odd_goals_are_covered_too(tmp_path, name):
+    desired, achieved, expected = ODD_GOALS[name]
+    coverage = summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals
+    assert (coverage.desired, coverage.achieved, coverage.covered) == expected
+
+
+@pytest.mark.parametrize(
+    ("desired", "achieved"),
+    [
+        (np.zeros((3, 2)), np.zeros((3, 3))),
+        ({"a": np.zeros(3)}, {"b": np.zeros(3)}),
+        (np.zeros(3), np.array(["a", "b", "c"])),
+    ],
+)
+def test_goals_that_cannot_be_compared_are_not_covered(tmp_path, desired, achieved):
+    assert summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals is None
+    assert her("inspect", tmp_path).exit_code == 0
 
 
 def test_observations_without_names_have_no_goals(tmp_path):

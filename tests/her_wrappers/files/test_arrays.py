@@ -127,7 +127,7 @@ def test_no_more_than_a_block_is_in_memory_beside_the_array(tmp_path):
     ("arrays", "error", "message"),
     [
         ({"x\0": np.zeros(1)}, ValueError, "the name of an array must have no zero character, got"),
-        ({"x": np.array([{}])}, TypeError, "array 'x' must hold numbers, bools or strings, got dtype object"),
+        ({"x": np.array([{}])}, TypeError, "x must hold numbers, bools or strings, got dtype object"),
         ({"x": np.zeros(2, "datetime64[s]")}, TypeError, "must hold numbers, bools or strings"),
         ({"x": np.zeros(2, [("a", int)])}, TypeError, "must hold numbers, bools or strings"),
         (

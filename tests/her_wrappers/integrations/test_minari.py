@@ -174,6 +174,52 @@ def test_what_minari_has_no_place_for_is_refused_and_leaves_no_dataset(message):
     assert_same_episodes(through_minari([good], BOX), [good])
 
 
+def everything_under(folder):
+    return sorted(path.relative_to(folder) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("dataset_id", ["reach", "my data-v0", "../../x-v0", "a/../x-v0", "", None])
+def test_a_malformed_id_is_refused_before_anything_is_written(tmp_path, dataset_id):
+    message = f'dataset_id must be of the form "namespace/name-v0", got {dataset_id!r}'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        to_minari([random_episode(3, env=BOX)], dataset_id, BOX, **METADATA)
+    assert everything_under(tmp_path) == []
+    assert minari.list_local_datasets() == {}
+
+
+def test_the_first_error_is_the_one_that_is_told(monkeypatch):
+    """Also where the clean-up has none of the files that it should remove."""
+
+    def refuse(_):
+        raise FileNotFoundError("nothing there")
+
+    monkeypatch.setattr(minari, "delete_dataset", refuse)
+    with pytest.raises(TypeError, match="expected an Episode, got dict"):
+        to_minari([{}], "some/thing-v0", BOX, **METADATA)
+
+
+OTHER_SPACES = {
+    "observations/0, observations/1": {"observations": (np.zeros((4, 4)), np.zeros(4))},
+    "observations must have shape (4, 4), got (4, 5)": {"observations": np.zeros((4, 5))},
+    "actions must have dtype int64, got float64 with values": {"actions": np.full(3, 0.5)},
+}
+
+
+@pytest.mark.parametrize("message", OTHER_SPACES)
+def test_episodes_of_other_spaces_are_refused_and_leave_no_dataset(message):
+    episodes = [random_episode(3, env=BOX), random_episode(3, env=BOX, **OTHER_SPACES[message])]
+    with pytest.raises(ValueError, match=rf"episode 1 does not fit env: .*{re.escape(message)}"):
+        to_minari(episodes, "some/thing-v0", BOX, **METADATA)
+    assert minari.list_local_datasets() == {}
+
+
+def test_what_is_no_environment_and_no_dataset_is_refused():
+    with pytest.raises(TypeError, match="env must be a gymnasium Env, an id or a spec, got NoneType"):
+        to_minari([random_episode(3, env=BOX)], "some/thing-v0", None, **METADATA)
+    with pytest.raises(TypeError, match=r"dataset must be a minari\.MinariDataset or its id, got NoneType"):
+        next(from_minari(None))
+
+
 def test_only_episodes_are_written():
     with pytest.raises(TypeError, match="expected an Episode, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)

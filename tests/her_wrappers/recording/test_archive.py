@@ -173,12 +173,12 @@ def test_the_manifest_is_for_people_too(tmp_path):
     env = gym.make("her_envs/BitFlipping-v0", n_bits=3)
     with EpisodeArchive(tmp_path, env=env, shard_steps=5) as archive:
         archive.add_episodes([random_episode(length, env=env) for length in (4, 3, 2)])
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert (manifest["episodes"], manifest["steps"]) == (3, 9)
-    assert manifest["source"]["env_id"] == "her_envs/BitFlipping-v0"
-    assert manifest["source"]["kwargs"]["n_bits"] == 3
-    assert set(manifest["versions"]) == {"her-toolkit", "gymnasium", "numpy"}
-    assert [(shard["file"], shard["episodes"], shard["steps"]) for shard in manifest["shards"]] == [
+    content = json.loads((tmp_path / "manifest.json").read_text())
+    assert (content["episodes"], content["steps"]) == (3, 9)
+    assert content["source"]["env_id"] == "her_envs/BitFlipping-v0"
+    assert content["source"]["kwargs"]["n_bits"] == 3
+    assert set(content["versions"]) == {"her-toolkit", "gymnasium", "numpy"}
+    assert [(shard["file"], shard["episodes"], shard["steps"]) for shard in content["shards"]] == [
         ("shard-000000.npz", 2, 7),
         ("shard-000001.npz", 1, 2),
     ]
@@ -461,15 +461,53 @@ def test_casts_that_lose_nothing_are_made(tmp_path):
         (
             Episode({1: np.zeros(2)}, np.zeros(1), np.zeros(1), terminated=True, truncated=False),
             TypeError,
-            "observations must have keys that are strings, got [1]",
+            "observations must have keys that are strings, got 1",
+        ),
+        (
+            random_episode(1, reset_info={"a": np.array([None])}),
+            TypeError,
+            "reset_infos/a/0 must hold numbers, bools or strings, got dtype object",
+        ),
+        (
+            random_episode(1, infos={"\ud800": np.zeros(1)}),
+            ValueError,
+            r"infos must have keys that UTF-8 can write, got '\ud800'",
+        ),
+        (
+            random_episode(1, reset_info={"\ud800": np.zeros(1)}),
+            ValueError,
+            r"reset_infos must have keys that UTF-8 can write, got '\ud800'",
+        ),
+        (
+            random_episode(1, infos={"k" * 70_000: np.zeros(1)}),
+            ValueError,
+            "must be at most 4000 characters long, got 70006",
+        ),
+        (
+            random_episode(1, infos={"a": np.zeros((1,) * 41)}),
+            ValueError,
+            "infos/a must have at most 32 axes, got 41",
+        ),
+        (
+            random_episode(1, reset_info={"a": np.zeros((1,) * 32)}),
+            ValueError,
+            "reset_infos/a/0 must have at most 32 axes, got 33",
+        ),
+        (
+            random_episode(1, infos={"a": np.ndarray(1, "S0")}),
+            TypeError,
+            "infos/a must hold numbers, bools or strings, got dtype |S0",
         ),
     ],
 )
-def test_what_is_no_plain_episode_is_refused(tmp_path, given, error, message):
+def test_what_is_no_plain_episode_is_refused_and_poisons_nothing(tmp_path, given, error, message):
     with EpisodeArchive(tmp_path) as archive:
+        archive(random_episode(2))
         with pytest.raises(error, match=re.escape(message)):
             archive(given)
-        assert len(archive) == 0
+        assert len(archive) == 1
+        archive(random_episode(3))
+    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(2), random_episode(3)])
 
 
 @pytest.mark.parametrize(
@@ -485,6 +523,39 @@ def test_bad_arguments_are_refused_at_once(tmp_path, options, error, message):
     assert files(tmp_path) == []
 
 
+def spaces_only(observation_space):
+    """An environment with these observations."""
+    env = gym.Env()
+    env.observation_space, env.action_space = observation_space, spaces.Discrete(2)
+    return env
+
+
+@pytest.mark.parametrize(
+    ("space", "error", "message"),
+    [
+        (
+            spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]),
+            TypeError,
+            "observation_space/0 must have keys that are strings, got 1",
+        ),
+        (
+            spaces.Dict({"\ud800": spaces.Discrete(2)}),
+            ValueError,
+            "observation_space must have keys that UTF-8 can write",
+        ),
+        (
+            spaces.Box(0, 1, (1,) * 32),
+            ValueError,
+            "observation_space must have at most 32 axes, got 33",
+        ),
+    ],
+)
+def test_spaces_whose_episodes_cannot_be_written_are_refused_at_once(tmp_path, space, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        EpisodeArchive(tmp_path / "archive", env=spaces_only(space))
+    assert files(tmp_path) == []
+
+
 def test_folders_with_other_things_are_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     message = "expected an archive or an empty folder, got .* with 'thesis.tex' in it"
@@ -494,6 +565,22 @@ def test_folders_with_other_things_are_left_alone(tmp_path):
         EpisodeArchive(tmp_path)(random_episode(1))
     with pytest.raises(NotADirectoryError, match="expected the path of a folder, got the file"):
         EpisodeArchive(tmp_path / "thesis.tex", env=Nested())
+    assert files(tmp_path) == ["thesis.tex"]
+
+
+def test_somebody_elses_manifest_is_left_alone(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(CorruptFileError, match="no manifest of an archive"):
+        EpisodeArchive(tmp_path, env=Nested())
+    assert files(tmp_path) == ["manifest.json"]
+
+
+def test_a_link_to_nowhere_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(
+        NotADirectoryError, match=r"expected the path of a folder, got the link .* to nowhere"
+    ):
+        EpisodeArchive(tmp_path / "link", env=Nested())
 
 
 def test_what_is_no_archive_cannot_be_read(tmp_path):

@@ -77,7 +77,7 @@ GOOD = {
         ({"lengths": np.array([3, 0])}, "lengths must be (n,) whole numbers >= 1"),
         ({"lengths": np.array([1, 3])}, "rewards must have 4 rows to go with the rewards, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
-        ({"infos": {"cost": np.zeros(2)}}, "infos must have 3 rows"),
+        ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
         ({"terminated": np.array([1, 0])}, "terminated must be (2,) bools, one an episode, got int64 (2,)"),
         ({"truncated": np.array([True])}, "truncated must be (2,) bools"),
         ({"reset_infos": [{}]}, "reset_infos must be 2 dicts or none, got 1"),
@@ -95,7 +95,19 @@ def test_arrays_that_do_not_go_together_are_refused(changes, message):
         ([], "expected at least one episode, got none"),
         (
             [nested_episode(0, 1), Episode(np.zeros(2), np.zeros(1), np.zeros(1), True, False)],
-            "the same parts",
+            "observations must have the same parts throughout, got joints, clock and an array",
+        ),
+        (
+            [nested_episode(0, 1), Episode({"a": np.zeros((2, 999))}, np.zeros(1), np.zeros(1), True, False)],
+            "observations must have the same parts throughout, got joints, clock and a",
+        ),
+        (
+            [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in ({}, (np.zeros(2),))],
+            "observations must have the same parts throughout, got none and a tuple of 1",
+        ),
+        (
+            [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in (np.zeros(2), (np.zeros(2),))],
+            "observations must have the same parts throughout, got an array and a tuple of 1",
         ),
         (
             [Episode(np.zeros((2, n)), np.zeros(1), np.zeros(1), True, False) for n in (1, 2)],
@@ -106,6 +118,12 @@ def test_arrays_that_do_not_go_together_are_refused(changes, message):
 def test_episodes_of_unlike_spaces_are_refused(episodes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Episodes.of(episodes)
+
+
+@pytest.mark.parametrize("name", ["lengths", "terminated", "truncated", "rewards", "actions"])
+def test_lists_are_no_arrays(name):
+    with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
+        Episodes(**GOOD | {name: GOOD[name].tolist()})
 
 
 def test_only_episodes_are_put_together():

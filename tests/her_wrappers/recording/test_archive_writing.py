@@ -1,0 +1,150 @@
+"""How an archive writes: what shares a shard, what an interruption leaves, what the manifest lists."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from her_wrappers import EpisodeArchive
+from her_wrappers.recording import archive_writer, manifest
+from her_wrappers.recording.manifest import Shard, read_manifest, write_manifest
+from tests.her_wrappers.recording.test_archive import (
+    Nested,
+    assert_same,
+    assert_same_episodes,
+    files,
+    random_episode,
+)
+
+
+@pytest.mark.parametrize("shard_steps", [7, 100])
+def test_alternating_dtypes_share_shards_and_keep_their_values(tmp_path, shard_steps):
+    """Whole numbers and floats stand in shards of their own, as full as others."""
+    costs = [np.array([2**60 + i]) if i % 2 else np.array([i / 4]) for i in range(60)]
+    with EpisodeArchive(tmp_path, shard_steps=shard_steps) as archive:
+        for cost in costs:
+            archive(random_episode(1, infos={"cost": cost}))
+        assert (len(archive), archive.num_steps) == (60, 60)
+    found = [episode.infos["cost"] for episode in EpisodeArchive(tmp_path)]
+    for dtype in (np.int64, np.float64):
+        expected = [cost for cost in costs if cost.dtype == dtype]
+        assert_same(tuple(cost for cost in found if cost.dtype == dtype), tuple(expected))
+    assert len(files(tmp_path)) - 2 == 2 * -(-30 // shard_steps)
+
+
+def test_many_kinds_of_infos_do_not_fill_the_memory(tmp_path):
+    with EpisodeArchive(tmp_path, shard_steps=10) as archive:
+        for i in range(25):
+            archive(random_episode(1, infos={f"info {i}": np.zeros(1)}))
+        assert len(EpisodeArchive(tmp_path)) == 20
+    assert_same_episodes(archive, [random_episode(1, infos={f"info {i}": np.zeros(1)}) for i in range(25)])
+
+
+def interrupt_at_line(number):
+    """Raise KeyboardInterrupt before the line of the writer that is the so-manieth to run."""
+    left = number
+
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename != archive_writer.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+
+
+def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_path):
+    """Only those that are just being added may be missing, all of them."""
+    before, block = random_episode(4, 0), [random_episode(4, seed) for seed in (1, 2, 3)]
+    line, interrupted = 0, True
+    while interrupted:
+        folder = tmp_path / str(line)
+        archive = EpisodeArchive(folder, shard_steps=6)
+        archive(before)
+        interrupt_at_line(line)
+        try:
+            archive.add_episodes(block)
+            interrupted = False
+        except KeyboardInterrupt:
+            line += 1
+        finally:
+            sys.settrace(None)
+        archive.close()
+        known, found = len(archive), list(EpisodeArchive(folder))
+        assert known == len(found)
+        assert_same_episodes(found, [before] if len(found) == 1 else [before, *block])
+    assert line > 20
+
+
+def fill_the_disk(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(archive_writer, "write_shard", full)
+
+
+def test_what_a_forgotten_archive_cannot_write_is_told(tmp_path, monkeypatch):
+    archive = EpisodeArchive(tmp_path)
+    archive(random_episode(3))
+    fill_the_disk(monkeypatch)
+    with pytest.warns(RuntimeWarning, match="loses 1 episodes, which it could not write: .* No space left"):
+        del archive
+    EpisodeArchive(tmp_path, env=Nested()).close()
+
+
+def test_a_loss_is_told_once(tmp_path, monkeypatch):
+    archive = EpisodeArchive(tmp_path)
+    archive(random_episode(3))
+    fill_the_disk(monkeypatch)
+    with pytest.raises(OSError, match="No space left"):
+        archive.close()
+    del archive  # a warning would be an error
+
+
+def test_the_manifest_is_rewritten_ever_more_rarely(tmp_path, monkeypatch):
+    """It lists all shards at the end, and each of the first hundred at once."""
+    written = []
+    monkeypatch.setattr(
+        archive_writer, "write_manifest", lambda *given: written.append(given) or write_manifest(*given)
+    )
+    shards = 230
+    monkeypatch.setattr(archive_writer, "write_shard", lambda *_: 0)
+    archive = EpisodeArchive(tmp_path, shard_steps=1)
+    for _ in range(shards):
+        archive(random_episode(1))
+    assert len(written) < 180
+    archive.close()
+    assert len(read_manifest(tmp_path).shards) == shards
+
+
+def test_shards_that_the_manifest_has_no_room_for_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifest, "MAX_LISTED", 2)
+    episodes = [random_episode(length) for length in (1, 2, 3, 4)]
+    with EpisodeArchive(tmp_path, shard_steps=1) as archive:
+        for episode in episodes:
+            archive(episode)
+    assert len(read_manifest(tmp_path).shards) == 2
+    assert_same_episodes(EpisodeArchive(tmp_path), episodes)
+
+
+def test_a_full_manifest_can_be_read(tmp_path):
+    shard = Shard(episodes=10**9, steps=10**12, checksum=2**32 - 1)
+    full = manifest.Manifest("0" * 16, None, {}, (shard,) * manifest.MAX_LISTED)
+    write_manifest(tmp_path, full)
+    assert (tmp_path / "manifest.json").stat().st_size < manifest.MAX_BYTES - manifest.MAX_SOURCE
+    assert read_manifest(tmp_path).shards == full.shards
+
+
+def test_an_environment_that_the_manifest_has_no_room_for_is_refused_at_once(tmp_path, monkeypatch):
+    """As one of a picture with bounds of its own for each pixel."""
+    monkeypatch.setattr(manifest, "MAX_SOURCE", 300)
+    with pytest.raises(ValueError, match=r"the spaces and arguments of env take \d+ bytes as JSON, at most"):
+        EpisodeArchive(tmp_path / "archive", env=Nested())
+    assert files(tmp_path) == []
