@@ -106,10 +106,10 @@ def test_episodes_are_what_really_happened(kind, mode, lengths):
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("kind", KINDS)
 def test_wide_environments_record_as_well(kind, mode):
-    lengths = [[1 + (7 * i + k) % 90 for k in range(5)] for i in range(40)]
-    truth, episodes = Truth(40, lengths, mode), []
-    env = VectorEpisodeRecorder(KINDS[kind](40, lengths, mode), episodes.append, info_keys=INFO_KEYS)
-    drive(env, truth, 400)
+    lengths = [[1 + (7 * i + k) % 90 for k in range(5)] for i in range(24)]
+    truth, episodes = Truth(24, lengths, mode), []
+    env = VectorEpisodeRecorder(KINDS[kind](24, lengths, mode), episodes.append, info_keys=INFO_KEYS)
+    drive(env, truth, 250)
     env.close()
     truth.close()
     assert_is_what_happened(episodes, truth, INFO_KEYS)
