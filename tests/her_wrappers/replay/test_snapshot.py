@@ -253,6 +253,14 @@ def test_a_picture_is_written_once_for_all_that_show_it(tmp_path):
     assert (tmp_path / "buffer").stat().st_size < 1.1 * 36 * 36 * 520
 
 
+def test_numpy_opens_the_file_too(tmp_path):
+    buffer = wrapped()
+    buffer.save(tmp_path / "buffer")
+    with np.load(tmp_path / "buffer", allow_pickle=False) as arrays:
+        expected = np.concatenate([episode.actions for episode in buffer.episodes()])
+        np.testing.assert_array_equal(arrays["0/actions"], expected)
+
+
 def test_goals_come_back_to_the_last_bit_wherever_they_change(tmp_path):
     rng = np.random.default_rng(0)
     buffer, episodes = counting_buffer(), []
