@@ -19,7 +19,7 @@ from her_wrappers.replay.infos import InfoFormat, InfoLayout
 from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
 from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import StepLayout, desired_goals
+from her_wrappers.replay.step_layout import StepLayout
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 
@@ -121,7 +121,7 @@ class HindsightReplayBuffer:
         self._names = shares.names
         self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
         self._layout = StepLayout(goal_space, action_space, self._infos)
-        rewards = _reward_rule(compute_reward, reward_fn, self._layout)
+        rewards = _reward_rule(compute_reward, reward_fn)
         if rewards is None and shares.relabels:
             raise ValueError(
                 "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
@@ -323,12 +323,13 @@ class HindsightReplayBuffer:
             )
         draw, count = draws.next(batch_size)
         storage, relabeling = self._storage, self._relabeling
-        goals = storage.achieved_goals(draw.sources[:count]) if count else None
-        steps = storage.take(draw.numbers, draw.states, desired_goals(draw.segments, goals))
+        desired = storage.desired_goals(draw.sources[:count], draw.places[count:])
+        steps = storage.take(draw.numbers, draw.states, desired)
+        provenance = Provenance(draw.first_index, draw.goal_index, draw.part, self._names)
+        batch = Batch(*self._layout.parts(steps), draw.relabeled, draw.numbers, provenance)
         if relabeling is not None and count:
-            relabeling.relabel(steps.first(count))
-        provenance = Provenance(draw.segments, draw.goal_index, draw.part, self._names)
-        return Batch(*self._layout.parts(steps), draw.relabeled, draw.numbers, provenance)
+            relabeling.relabel(batch, steps, count)
+        return batch
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Describe what is stored, and a batch of what is sampled.
@@ -409,13 +410,13 @@ def _require_flag(name: str, value: object) -> None:
 
 
 def _reward_rule(
-    compute_reward: GoalFunction | None, reward_fn: BatchFunction | None, layout: StepLayout
+    compute_reward: GoalFunction | None, reward_fn: BatchFunction | None
 ) -> RewardRule | None:
     if compute_reward is not None and reward_fn is not None:
         raise ValueError("rewards must be computed in one way, got compute_reward and reward_fn; pass one")
     if reward_fn is not None:
         require_function("reward_fn", reward_fn, "batch")
-        return BatchRewards(reward_fn, layout)
+        return BatchRewards(reward_fn)
     if compute_reward is not None:
         require_function("compute_reward", compute_reward)
         return GoalRewards(compute_reward)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from her_wrappers.replay.step_layout import same_goals
-
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
     from her_wrappers.replay.shares import Shares
@@ -24,6 +22,8 @@ MOST_ROWS = 4096
 MOST_BATCHES = 16
 """Batches that are drawn at once; more would save little."""
 
+EVERYWHERE = slice(None)
+
 
 class Draw(NamedTuple):
     """The B rows of a batch, relabeled ones first; or of several batches.
@@ -31,7 +31,8 @@ class Draw(NamedTuple):
     Attributes:
         numbers: (B,) numbers of the steps.
         states: (B,) positions of the states in which they begin.
-        segments: (B,) their segments.
+        places: (B,) places of their segments.
+        first_index: (B,) numbers of the first steps of their episodes.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
         sources: (B,) positions of the states that supply them; anything where there is none.
@@ -40,7 +41,8 @@ class Draw(NamedTuple):
 
     numbers: np.ndarray
     states: np.ndarray
-    segments: np.ndarray
+    places: np.ndarray
+    first_index: np.ndarray
     part: np.ndarray
     relabeled: np.ndarray
     sources: np.ndarray
@@ -94,31 +96,47 @@ class Draws:
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
         numbers = self._storage.draw(batches * batch_size, self._rng)
-        segments, states = self._storage.locate(numbers)
+        places, segments, states = self._storage.locate(numbers)
         part = self._shares.draw(batches, batch_size, self._rng)
         relabeled = part < len(self._shares.parts)
-        nowhere = np.full_like(numbers, -1)
-        draw = Draw(numbers, states, segments, part.ravel(), relabeled.ravel(), nowhere, nowhere.copy())
-        parts = list(enumerate(self._shares.parts))
-        for number, each in parts:
-            self._choose(each.select, draw, np.flatnonzero(draw.part == number))
+        draw = Draw(
+            numbers,
+            states,
+            places,
+            segments["first_index"],
+            part.ravel(),
+            relabeled.ravel(),
+            sources=np.empty_like(numbers),
+            goal_index=np.empty_like(numbers),
+        )
+        lengths = segments["length"]
+        for number, each in enumerate(self._shares.parts):
+            # To choose for all rows is quicker than to pick out four in five.
+            alone = len(self._shares.parts) == 1
+            self._choose(each.select, draw, lengths, EVERYWHERE if alone else np.flatnonzero(draw.part == number))
         if self._skip_trivial:
-            rows = np.flatnonzero(relabeled)
-            here, there = (self._storage.achieved_goals(at[rows]) for at in (states, draw.sources))
-            trivial = rows[same_goals(here, there)]
-            for number, each in parts:
-                self._choose(each.select, draw, trivial[draw.part[trivial] == number])
+            self._choose_again(draw, lengths)
+        np.putmask(draw.goal_index, ~draw.relabeled, -1)
         return draw, relabeled.sum(axis=1).tolist()
 
-    def _choose(self, select: Strategy | None, draw: Draw, rows: np.ndarray) -> None:
+    def _choose_again(self, draw: Draw, lengths: np.ndarray) -> None:
+        """Choose once more where the goal was achieved before the step already."""
+        rows = np.flatnonzero(draw.relabeled)
+        trivial = rows[self._storage.same_goals(draw.states[rows], draw.sources[rows])]
+        for number, each in enumerate(self._shares.parts):
+            self._choose(each.select, draw, lengths, trivial[draw.part[trivial] == number])
+
+    def _choose(
+        self, select: Strategy | None, draw: Draw, lengths: np.ndarray, rows: np.ndarray | slice
+    ) -> None:
         """Choose states for some rows of a draw, in the episode or anywhere."""
+        numbers = draw.numbers[rows]
         if select is None:
-            found = self._storage.draw(len(rows), self._rng)
+            found = self._storage.draw(len(numbers), self._rng)
             draw.sources[rows] = self._storage.states_after(found)
             draw.goal_index[rows] = found
             return
-        numbers = draw.numbers[rows]
-        t = numbers - draw.segments["first_index"][rows]
-        ahead = select(t, draw.segments["length"][rows], self._rng) - t
+        t = numbers - draw.first_index[rows]
+        ahead = select(t, lengths[rows], self._rng) - t
         draw.sources[rows] = draw.states[rows] + ahead
         draw.goal_index[rows] = numbers + ahead - 1

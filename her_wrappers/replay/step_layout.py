@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 GOALS = ("achieved_goal", "desired_goal")
 
+QUICK_SIZES = 1, 2, 4, 8, 16
+"""Bytes that NumPy gathers in half the time of other sizes, where all begin at whole words."""
+
+WORD = 8
+
 
 class Steps(NamedTuple):
     """B steps copied out of episodes, as records whose fields are views.
@@ -34,7 +39,7 @@ class Steps(NamedTuple):
         numbers: (B,) their numbers.
         records: (B,) their states, what was done there, and what it brought.
         next_records: (B,) the states after.
-        desired: (2, B) their desired goals, before and after.
+        desired: (2, B) their desired goals, before and after, as records.
         infos: (B,) infos that came with them, where any are kept.
     """
 
@@ -44,17 +49,6 @@ class Steps(NamedTuple):
     desired: np.ndarray
     infos: np.ndarray | None
 
-    def first(self, count: int) -> Steps:
-        """Return views of the first of them."""
-        infos = None if self.infos is None else self.infos[:count]
-        return Steps(
-            self.numbers[:count],
-            self.records[:count],
-            self.next_records[:count],
-            self.desired[:, :count],
-            infos,
-        )
-
 
 class EncodedEpisodes(NamedTuple):
     """n episodes with T steps in all, as they are stored.
@@ -62,6 +56,7 @@ class EncodedEpisodes(NamedTuple):
     Attributes:
         records: (T + n,) states.
         segments: (M,) what stays the same for many steps; episodes and indices are counted from 0.
+        desired: (M,) their desired goals.
         segment_of_step: (T,) which of them each step belongs to.
         state_of_step: (T,) which state it begins in.
         last_steps: (n,) the last step of each episode.
@@ -70,6 +65,7 @@ class EncodedEpisodes(NamedTuple):
 
     records: np.ndarray
     segments: np.ndarray
+    desired: np.ndarray
     segment_of_step: np.ndarray
     state_of_step: np.ndarray
     last_steps: np.ndarray
@@ -90,7 +86,7 @@ class EncodedEpisodes(NamedTuple):
             numbers=steps,
             records=self.records.take(states),
             next_records=self.records.take(states + 1),
-            desired=desired_goals(self.segments.take(self.segment_of_step.take(steps))),
+            desired=self.desired["goals"][self.segment_of_step.take(steps)].T,
             infos=None if self.infos is None else self.infos.take(steps),
         )
 
@@ -105,7 +101,9 @@ class StepLayout:
 
     Attributes:
         record: Dtype of a state.
+        goal: Dtype of a goal.
         segment: Dtype of a segment.
+        desired: Dtype of its desired goals.
         shared: Leaves of what is seen that are the achieved goal, and are stored as that alone.
     """
 
@@ -118,33 +116,28 @@ class StepLayout:
         self._seen = SpaceLayout("seen", spaces.Dict(seen))
         self._action = SpaceLayout("action", action_space)
         self._goal = SpaceLayout("goal", observation_space["achieved_goal"])
-        self._goal_dtype = np.dtype(self._goal.fields(), align=True)
         self._sharable = _leaves_like_goal(self._seen, self._goal)
         self._infos = infos
-        self.segment = np.dtype(
-            [
-                ("desired", self._goal_dtype, 2),  # before a step, and after it
-                ("episode", np.int64),
-                ("first_index", np.int64),
-                ("length", np.int32),
-            ],
-            align=True,
-        )
+        self.goal = _padded(np.dtype(self._goal.fields(), align=True))
+        numbers = np.dtype([(name, np.int64) for name in ("episode", "first_index", "length")])
+        self.segment = _with_size(numbers, 32)  # rows of so many bytes are taken quicker than smaller ones
+        self.desired = np.dtype([("goals", self.goal, 2)])  # before a step, and after it
         self.share(set())
 
     def share(self, leaves: set[Path]) -> None:
         """Store these leaves as the achieved goal alone."""
         self.shared = leaves
-        self.record = np.dtype(
+        record = np.dtype(
             [
+                *self._goal.fields(),  # first: so that records begin with goals, padding and all
                 *self._seen.fields(without=leaves),
-                ("goal", self._goal_dtype),
                 *self._action.fields(),
                 ("reward", np.float32),
                 *((flag, np.bool_) for flag in ("terminated", "truncated", "other_reason")),
             ],
             align=True,
         )
+        self.record = _with_size(record, -(-record.itemsize // WORD) * WORD)
 
     def sharable_in(self, episodes: Episodes) -> set[Path]:
         """Return the leaves that are the achieved goal throughout some episodes.
@@ -166,7 +159,7 @@ class StepLayout:
         wider = np.zeros(len(records), self.record)
         for name in records.dtype.names or ():
             wider[name] = records[name]
-        self._seen.write(wider, dict.fromkeys(no_more, self._goal.read(records["goal"])))
+        self._seen.write(wider, dict.fromkeys(no_more, self._goal.read(records)))
         return wider
 
     def encode(self, episodes: Episodes) -> EncodedEpisodes:
@@ -185,20 +178,16 @@ class StepLayout:
         state_of_step = np.arange(steps) + np.repeat(np.arange(count), episodes.lengths)
         last_steps = episodes.ends[1:] - 1
         last_states = state_of_step[last_steps]
-        segments, segment_of_step = self._encode_segments(episodes, desired, state_of_step)
+        segments, goals, segment_of_step = self._encode_segments(episodes, desired, state_of_step)
         # zeros, so that nothing of other memory is ever stored, and saved
         records = np.zeros(steps + count, self.record)
         self._seen.write(records, seen, without=self.shared)
-        self._goal.write(records["goal"], achieved)
+        self._goal.write(records, achieved)
         self._action.write(records, actions, at=state_of_step)
         records["reward"][state_of_step] = rewards
         records["terminated"][last_states] = episodes.terminated
         records["truncated"][last_states] = episodes.truncated
-        return EncodedEpisodes(records, segments, segment_of_step, state_of_step, last_steps, infos)
-
-    def goals(self, goals: np.ndarray) -> Tree:
-        """Return goals, which are parts of records, as a tree of views."""
-        return self._goal.read(goals)
+        return EncodedEpisodes(records, segments, goals, segment_of_step, state_of_step, last_steps, infos)
 
     def parts(self, steps: Steps) -> tuple[dict[str, Tree], Tree, Any, dict[str, Tree], Any, Any]:
         """Return steps as the first parts of a batch, in views; what is shared is copied."""
@@ -215,7 +204,7 @@ class StepLayout:
 
     def _observations(self, records: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
         goal, seen = self._goal, self._seen
-        achieved = goal.read(records["goal"])
+        achieved = goal.read(records)
         shared = {path: achieved.copy() for path in self.shared} if self.shared else None
         observations = {
             "achieved_goal": achieved,
@@ -230,8 +219,8 @@ class StepLayout:
 
     def _encode_segments(
         self, episodes: Episodes, desired: Mapping[Path, np.ndarray], state_of_step: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the segments, and which of them each step belongs to."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the segments, their desired goals, and which of them each step belongs to."""
         other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
         for leaf in desired.values():
             rows = _as_words(leaf)
@@ -241,40 +230,33 @@ class StepLayout:
         firsts = np.flatnonzero(begins)
         segments = np.zeros(len(firsts), self.segment)
         states = state_of_step[firsts][:, None] + [0, 1]
-        self._goal.write(segments["desired"], {path: leaf[states] for path, leaf in desired.items()})
+        goals = np.zeros(len(firsts), self.desired)
+        self._goal.write(goals["goals"], {path: leaf[states] for path, leaf in desired.items()})
         episode = state_of_step[firsts] - firsts  # every episode has one state more than steps
         segments["episode"] = episode
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
-        return segments, np.cumsum(begins) - 1
+        return segments, goals, np.cumsum(begins) - 1
+
+    def same_goals(self, goals: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Whether (n,) goals, as plain bytes, are the same as others, row by row, to the last bit."""
+        one, two = (np.ndarray(len(rows), self.goal, rows) for rows in (goals, others))
+        same = np.ones(len(goals), np.bool_)
+        for name in self.goal.names or ():
+            same &= (_as_words(one[name]) == _as_words(two[name])).all(axis=1)
+        return same
 
 
-def desired_goals(segments: np.ndarray, new: np.ndarray | None = None) -> np.ndarray:
-    """Return the desired goals of steps that have these segments.
-
-    Args:
-        segments: (B,) segments.
-        new: (M,) goals that the first steps get instead of theirs.
-
-    Returns:
-        (2, B) goals before and after the steps, in memory of their own.
-    """
-    stored, count = segments["desired"], 0 if new is None else len(new)
-    desired = np.empty((2, len(segments)), stored.dtype)
-    for name in stored.dtype.names or ():
-        goals = desired[name]
-        goals[:, count:] = stored[name][count:].swapaxes(0, 1)
-        if new is not None:
-            goals[:, :count] = new[name]
-    return desired
+def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype of a quick size, where there is one."""
+    sizes = [size for size in QUICK_SIZES if size >= dtype.itemsize]
+    return _with_size(dtype, min(sizes, default=dtype.itemsize))
 
 
-def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Whether goals, which are parts of records, are the same as others, row by row, to the last bit."""
-    same = np.ones(len(goals), np.bool_)
-    for name in goals.dtype.names or ():
-        same &= (_as_words(goals[name]) == _as_words(others[name])).all(axis=1)
-    return same
+def _with_size(dtype: np.dtype[Any], size: int) -> np.dtype[Any]:
+    fields = dtype.fields or {}
+    formats, offsets = zip(*((field[0], field[1]) for field in fields.values()), strict=True)
+    return np.dtype({"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": size})
 
 
 def _as_rewards(episodes: Episodes) -> np.ndarray:

@@ -53,7 +53,7 @@ class EpisodeStorage:
         self._layout.share(set())
         self._allocate_states(first_index + self._first_episode)
         self._steps = Ring(self._buffer_size, first_index, segment=self._place)
-        self._segments = Ring(FIRST_SEGMENTS, segment=self._layout.segment)
+        self._segments = Ring(FIRST_SEGMENTS, segment=self._layout.segment, desired=self._layout.desired)
 
     @property
     def first_index(self) -> int:
@@ -98,7 +98,7 @@ class EpisodeStorage:
                 self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
             columns["info"] = episodes.infos
         self._steps.append(**columns)
-        self._segments.append(segment=episodes.segments)
+        self._segments.append(segment=episodes.segments, desired=episodes.desired)
         self._states.append(record=episodes.records)
         self._episode_end += len(episodes.last_steps)
 
@@ -106,10 +106,11 @@ class EpisodeStorage:
         """Draw numbers of steps uniformly, with replacement."""
         return self._steps.first + draw_below(self.num_steps, count, rng)
 
-    def locate(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the segments of steps, and the positions of the states in which they begin."""
-        segments = self._segments_of(index)
-        return segments, self._states.positions(index + segments["episode"])
+    def locate(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the places of the segments of steps, the segments, and the positions of their states."""
+        places = self._steps.take("segment", self._steps.positions(index))
+        segments = self._segments.take("segment", places)
+        return places, segments, self._states.positions(index + segments["episode"])
 
     def take(self, numbers: np.ndarray, states: np.ndarray, desired: np.ndarray) -> Steps:
         """Copy located steps out, with these desired goals."""
@@ -123,8 +124,29 @@ class EpisodeStorage:
         return self._states.positions(index + 1 + self._segments_of(index)["episode"])
 
     def achieved_goals(self, states: np.ndarray) -> np.ndarray:
-        """Return the goals achieved in the states at these positions."""
-        return self._states.take_field("record", "goal", states)
+        """Return the goals achieved in the states at these positions, as plain bytes."""
+        return self._states.take_starts("record", self._layout.goal.itemsize, states)
+
+    def same_goals(self, states: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Whether the goals achieved in the states at these positions are those at others, row by row."""
+        return self._layout.same_goals(self.achieved_goals(states), self.achieved_goals(others))
+
+    def desired_goals(self, sources: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Return the desired goals of steps, in memory of their own.
+
+        Args:
+            sources: (C,) positions of the states that supply the goals of the first steps.
+            places: (B - C,) places of the segments of the others, which keep theirs.
+
+        Returns:
+            (2, B) goals before and after the steps.
+        """
+        achieved, recorded = self.achieved_goals(sources), self._segments.take_bytes("desired", places)
+        count = len(sources)
+        desired = np.empty((2, count + len(places)), achieved.dtype)
+        desired[:, :count] = achieved
+        desired[:, count:] = np.ndarray((len(places), 2), achieved.dtype, recorded).T
+        return np.ndarray(desired.shape, self._layout.goal, desired)
 
     def verify(self) -> None:
         """Check that the rings agree with each other.
@@ -157,7 +179,7 @@ class EpisodeStorage:
                 raise RuntimeError(f"the buffer is corrupted: {what} of its episodes do not agree")
 
     def _segments_of(self, index: np.ndarray) -> np.ndarray:
-        return self._segments.take("segment", self._steps.take("segment", self._steps.positions(index)))
+        return self.locate(index)[1]
 
     def _share(self, sharable: set[Path]) -> None:
         """Store the leaves that are the achieved goal in all episodes, the new ones too, no second time."""
