@@ -315,12 +315,6 @@ class HindsightReplayBuffer:
             return self._sample(batch_size, self._draws)
 
     def _sample(self, batch_size: int, draws: Draws) -> Batch:
-        require_count("batch_size", batch_size, at_least=1)
-        if not self.can_sample:
-            raise ValueError(
-                "cannot sample before an episode is complete; add until can_sample "
-                "(only terminated or truncated episodes count)"
-            )
         draw, count = draws.next(batch_size)
         storage, relabeling = self._storage, self._relabeling
         desired = storage.desired_goals(draw.sources[:count], draw.places[count:])

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from her_wrappers.arguments import require_count
+
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
     from her_wrappers.replay.shares import Shares
@@ -26,7 +28,7 @@ EVERYWHERE = slice(None)
 
 
 class Draw(NamedTuple):
-    """The B rows of a batch, relabeled ones first; or of several batches.
+    """The B rows of a batch, relabeled ones first; or of several batches end to end.
 
     Attributes:
         numbers: (B,) numbers of the steps.
@@ -47,10 +49,6 @@ class Draw(NamedTuple):
     relabeled: np.ndarray
     sources: np.ndarray
     goal_index: np.ndarray
-
-    def cut(self, rows: slice) -> Draw:
-        """Return views of some rows."""
-        return Draw(*[column[rows] for column in self])
 
 
 class Draws:
@@ -82,19 +80,29 @@ class Draws:
         return Draws(self._storage, self._shares, rng, skip_trivial=self._skip_trivial)
 
     def next(self, batch_size: int) -> tuple[Draw, int]:
-        """Return the rows of the next batch, and how many of them are relabeled."""
+        """Return the rows of the next batch, and how many of them are relabeled.
+
+        Raises:
+            ValueError: ``batch_size`` is below 1, or there is nothing to draw from.
+        """
         if batch_size != self._batch_size:
             self.forget()
-            self._batch_size = batch_size
         if self._used == self._batches:
+            self._batch_size = require_count("batch_size", batch_size, at_least=1)
             most = min(MOST_BATCHES, MOST_ROWS // batch_size)
             self._batches, self._used = max(1, min(2 * self._batches, most)), 0
             self._ahead, self._counts = self._draw(self._batches, batch_size)
-        number, begin = self._used, self._used * batch_size
+        number = self._used
         self._used += 1
-        return self._ahead.cut(slice(begin, begin + batch_size)), self._counts[number]
+        return Draw(*[column[number] for column in self._ahead]), self._counts[number]
 
-    def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
+    def _draw(self, batches: int, batch_size: int) -> tuple[list[np.ndarray], list[int]]:
+        """Return the columns of a draw, with a row for each batch, and how many are relabeled in each."""
+        if not self._storage.num_steps:
+            raise ValueError(
+                "cannot sample before an episode is complete; add until can_sample "
+                "(only terminated or truncated episodes count)"
+            )
         numbers = self._storage.draw(batches * batch_size, self._rng)
         places, segments, states = self._storage.locate(numbers)
         part = self._shares.draw(batches, batch_size, self._rng)
@@ -117,7 +125,7 @@ class Draws:
         if self._skip_trivial:
             self._choose_again(draw, lengths)
         np.putmask(draw.goal_index, ~draw.relabeled, -1)
-        return draw, relabeled.sum(axis=1).tolist()
+        return [column.reshape(batches, batch_size) for column in draw], relabeled.sum(axis=1).tolist()
 
     def _choose_again(self, draw: Draw, lengths: np.ndarray) -> None:
         """Choose once more where the goal was achieved before the step already."""

@@ -32,6 +32,8 @@ class SpaceLayout:
 
     Attributes:
         leaves: The spaces at the leaves, by path.
+        alone: The field of the one leaf, if the space itself is a leaf.
+        top_level: Keys and fields, if the space is a dict of leaves.
     """
 
     def __init__(self, name: str, space: spaces.Space[Any]) -> None:
@@ -40,9 +42,9 @@ class SpaceLayout:
         # Numbered: keys may hold anything, slashes too.
         self._fields = {path: f"{name} {i}" for i, path in enumerate(self.leaves)}
         # Most spaces are one leaf or a dict of leaves; reading them is the inner loop of sampling.
-        self._alone = self._fields.get(())
+        self.alone = self._fields.get(())
         nested = [path for path in self.leaves if len(path) != 1 or not isinstance(path[0], str)]
-        self._top_level = None if nested else [(path[0], field) for path, field in self._fields.items()]
+        self.top_level = None if nested else [(path[0], field) for path, field in self._fields.items()]
 
     def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
         """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
@@ -90,10 +92,10 @@ class SpaceLayout:
 
     def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""
-        if self._alone is not None:
-            return records[self._alone]
-        if not elsewhere and self._top_level is not None:
-            return {key: records[field] for key, field in self._top_level}
+        if self.alone is not None:
+            return records[self.alone]
+        if not elsewhere and self.top_level is not None:
+            return {key: records[field] for key, field in self.top_level}
         elsewhere = elsewhere or {}
         leaves = {
             path: elsewhere[path] if path in elsewhere else records[field]

@@ -112,7 +112,6 @@ class StepLayout:
     ) -> None:
         seen = {key: part for key, part in observation_space.items() if key not in GOALS}
         self._keys = list(observation_space)
-        self._in_order = self._keys == [*GOALS, *seen]
         self._seen = SpaceLayout("seen", spaces.Dict(seen))
         self._action = SpaceLayout("action", action_space)
         self._goal = SpaceLayout("goal", observation_space["achieved_goal"])
@@ -138,6 +137,7 @@ class StepLayout:
             align=True,
         )
         self.record = _with_size(record, -(-record.itemsize // WORD) * WORD)
+        self._flat = self._flat_fields()
 
     def sharable_in(self, episodes: Episodes) -> set[Path]:
         """Return the leaves that are the achieved goal throughout some episodes.
@@ -203,15 +203,23 @@ class StepLayout:
         )
 
     def _observations(self, records: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
-        goal, seen = self._goal, self._seen
-        achieved = goal.read(records)
-        shared = {path: achieved.copy() for path in self.shared} if self.shared else None
+        if self._flat is not None:
+            return {key: (desired if asked else records)[field] for key, field, asked in self._flat}
+        achieved = self._goal.read(records)
         observations = {
             "achieved_goal": achieved,
-            "desired_goal": goal.read(desired),
-            **seen.read(records, shared),
+            "desired_goal": self._goal.read(desired),
+            **self._seen.read(records, {path: achieved.copy() for path in self.shared}),
         }
-        return observations if self._in_order else {key: observations[key] for key in self._keys}
+        return {key: observations[key] for key in self._keys}
+
+    def _flat_fields(self) -> list[tuple[str, str, bool]] | None:
+        """Return keys, fields, and which are desired, of observations that are dicts of fields of records."""
+        goal, seen = self._goal.alone, self._seen.top_level
+        if goal is None or seen is None or self.shared:
+            return None
+        fields = dict(seen) | dict.fromkeys(GOALS, goal)
+        return [(key, fields[key], key == "desired_goal") for key in self._keys]
 
     def _check_goals(self, episodes: Episodes, key: str) -> dict[Path, np.ndarray]:
         goals = leaf_at(episodes.observations, (key,), "observations", "in the episode")
