@@ -403,9 +403,7 @@ def _require_flag(name: str, value: object) -> None:
         raise TypeError(f"{name} must be one bool, got {value!r}")
 
 
-def _reward_rule(
-    compute_reward: GoalFunction | None, reward_fn: BatchFunction | None
-) -> RewardRule | None:
+def _reward_rule(compute_reward: GoalFunction | None, reward_fn: BatchFunction | None) -> RewardRule | None:
     if compute_reward is not None and reward_fn is not None:
         raise ValueError("rewards must be computed in one way, got compute_reward and reward_fn; pass one")
     if reward_fn is not None:

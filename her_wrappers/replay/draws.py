@@ -24,8 +24,6 @@ MOST_ROWS = 4096
 MOST_BATCHES = 16
 """Batches that are drawn at once; more would save little."""
 
-EVERYWHERE = slice(None)
-
 
 class Draw(NamedTuple):
     """The B rows of a batch, relabeled ones first; or of several batches end to end.
@@ -88,16 +86,20 @@ class Draws:
         if batch_size != self._batch_size:
             self.forget()
         if self._used == self._batches:
-            self._batch_size = require_count("batch_size", batch_size, at_least=1)
-            most = min(MOST_BATCHES, MOST_ROWS // batch_size)
-            self._batches, self._used = max(1, min(2 * self._batches, most)), 0
-            self._ahead, self._counts = self._draw(self._batches, batch_size)
+            require_count("batch_size", batch_size, at_least=1)
+            batches = max(1, min(2 * self._batches, MOST_BATCHES, MOST_ROWS // batch_size))
+            self._ahead, self._counts = self._draw(batches, batch_size)
+            self._batch_size, self._batches, self._used = batch_size, batches, 0
         number = self._used
         self._used += 1
         return Draw(*[column[number] for column in self._ahead]), self._counts[number]
 
     def _draw(self, batches: int, batch_size: int) -> tuple[list[np.ndarray], list[int]]:
-        """Return the columns of a draw, with a row for each batch, and how many are relabeled in each."""
+        """Return the columns of a draw, with a row for each batch, and how many are relabeled in each.
+
+        Raises:
+            ValueError: There is nothing to draw from.
+        """
         if not self._storage.num_steps:
             raise ValueError(
                 "cannot sample before an episode is complete; add until can_sample "
@@ -117,15 +119,19 @@ class Draws:
             sources=np.empty_like(numbers),
             goal_index=np.empty_like(numbers),
         )
-        lengths = segments["length"]
-        for number, each in enumerate(self._shares.parts):
-            # To choose for all rows is quicker than to pick out four in five.
-            alone = len(self._shares.parts) == 1
-            self._choose(each.select, draw, lengths, EVERYWHERE if alone else np.flatnonzero(draw.part == number))
+        self._choose_all(draw, segments["length"])
         if self._skip_trivial:
-            self._choose_again(draw, lengths)
+            self._choose_again(draw, segments["length"])
         np.putmask(draw.goal_index, ~draw.relabeled, -1)
         return [column.reshape(batches, batch_size) for column in draw], relabeled.sum(axis=1).tolist()
+
+    def _choose_all(self, draw: Draw, lengths: np.ndarray) -> None:
+        """Choose states for all relabeled rows."""
+        for number, each in enumerate(self._shares.parts):
+            # To choose for the original rows as well, needlessly, is quicker than to pick out the others.
+            alone = len(self._shares.parts) == 1
+            rows = slice(None) if alone else np.flatnonzero(draw.part == number)
+            self._choose(each.select, draw, lengths, rows)
 
     def _choose_again(self, draw: Draw, lengths: np.ndarray) -> None:
         """Choose once more where the goal was achieved before the step already."""

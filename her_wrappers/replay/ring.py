@@ -106,7 +106,8 @@ class Ring:
         if (column, size) not in self._starts:
             rows = self._bytes[column]
             self._starts[column, size] = np.ndarray(rows.shape, (np.void, size), rows, 0, rows.strides)
-        return self._starts[column, size][positions]
+        starts: np.ndarray = self._starts[column, size][positions]
+        return starts
 
     def take_range(self, column: str, first: int, end: int) -> np.ndarray:
         """Return copies of the rows with the numbers from ``first`` to before ``end``."""
@@ -135,4 +136,3 @@ class Ring:
 
 def _bytes_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype((np.void, dtype.itemsize))
-

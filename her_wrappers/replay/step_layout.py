@@ -86,7 +86,7 @@ class EncodedEpisodes(NamedTuple):
             numbers=steps,
             records=self.records.take(states),
             next_records=self.records.take(states + 1),
-            desired=self.desired["goals"][self.segment_of_step.take(steps)].T,
+            desired=self.desired.take(self.segment_of_step.take(steps))["goals"].T,
             infos=None if self.infos is None else self.infos.take(steps),
         )
 
@@ -262,7 +262,7 @@ def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _with_size(dtype: np.dtype[Any], size: int) -> np.dtype[Any]:
-    fields = dtype.fields or {}
+    fields: Mapping[str, Any] = dtype.fields or {}
     formats, offsets = zip(*((field[0], field[1]) for field in fields.values()), strict=True)
     return np.dtype({"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": size})
 

@@ -104,11 +104,14 @@ class EpisodeStorage:
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draw numbers of steps uniformly, with replacement."""
-        return self._steps.first + draw_below(self.num_steps, count, rng)
+        numbers = draw_below(self.num_steps, count, rng)
+        numbers += self._steps.first
+        return numbers
 
     def locate(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the places of the segments of steps, the segments, and the positions of their states."""
-        places = self._steps.take("segment", self._steps.positions(index))
+        # `take` wants int64 and would make them of others each time.
+        places = self._steps.take("segment", self._steps.positions(index)).astype(np.int64)
         segments = self._segments.take("segment", places)
         return places, segments, self._states.positions(index + segments["episode"])
 
@@ -233,7 +236,7 @@ class EpisodeStorage:
             self._states.grow(min(room, 2 * self._buffer_size))
         needed = len(self._segments) + num_segments
         if needed > self._segments.capacity:
-            self._grow_segments(max(needed, 2 * self._segments.capacity))
+            self._grow_segments(max(needed, self._segments.capacity * 5 // 4))
 
     def _grow_segments(self, capacity: int) -> None:
         table, steps = self._steps.column("segment"), np.arange(self._steps.first, self._steps.end)
