@@ -22,9 +22,9 @@ class Provenance(NamedTuple):
 
     Attributes:
         episode: (B,) number of the first transition of each row's episode.
-        goal_index: (B,) number of the transition that achieved the new goal; -1 where there is none.
+        goal_index: (B,) number of the transition that achieved the new goal; anything where there is none.
         part: (B,) which of ``names`` each row is of.
-        names: Names of the strategies, and of what is not relabeled.
+        names: Names of the strategies; the last is of what is not relabeled.
     """
 
     episode: np.ndarray
@@ -74,7 +74,8 @@ class Batch:
     @property
     def goal_index(self) -> np.ndarray:
         """Index of the transition that achieved each row's new goal, (B,) int64; -1 for original rows."""
-        return self._from().goal_index.copy()
+        origin = self._from()
+        return np.where(origin.part < len(origin.names) - 1, origin.goal_index, -1)
 
     @property
     def strategy(self) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from her_wrappers.arguments import require_count
+from her_wrappers.replay.step_layout import before_and_after
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
@@ -26,27 +27,45 @@ MOST_BATCHES = 16
 
 
 class Draw(NamedTuple):
-    """The B rows of a batch, relabeled ones first; or of several batches end to end.
+    """The B rows of a batch, relabeled ones first; or of several batches, on a leading axis.
 
     Attributes:
         numbers: (B,) numbers of the steps.
-        states: (B,) positions of the states in which they begin.
+        states: (2, B) positions of the states before and after them.
         places: (B,) places of their segments.
         first_index: (B,) numbers of the first steps of their episodes.
+        sources: (B,) positions of the states that supply new goals; anything where none do.
+        goal_index: (B,) numbers of the steps that led there; anything where there are none.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
-        sources: (B,) positions of the states that supply them; anything where there is none.
-        goal_index: (B,) numbers of the steps that led there; -1 where there is none.
     """
 
     numbers: np.ndarray
     states: np.ndarray
     places: np.ndarray
     first_index: np.ndarray
-    part: np.ndarray
-    relabeled: np.ndarray
     sources: np.ndarray
     goal_index: np.ndarray
+    part: np.ndarray
+    relabeled: np.ndarray
+
+
+class Located(NamedTuple):
+    """Steps, with what strategies need to know of them.
+
+    Attributes:
+        numbers: (n,) their numbers.
+        states: (n,) positions of the states in which they begin.
+        segments: (n,) their segments.
+    """
+
+    numbers: np.ndarray
+    states: np.ndarray
+    segments: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Located:
+        """Return some of them."""
+        return Located(*[column[rows] for column in self])
 
 
 class Draws:
@@ -94,8 +113,8 @@ class Draws:
         self._used += 1
         return Draw(*[column[number] for column in self._ahead]), self._counts[number]
 
-    def _draw(self, batches: int, batch_size: int) -> tuple[list[np.ndarray], list[int]]:
-        """Return the columns of a draw, with a row for each batch, and how many are relabeled in each.
+    def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
+        """Draw batches, and return how many rows are relabeled in each.
 
         Raises:
             ValueError: There is nothing to draw from.
@@ -109,48 +128,50 @@ class Draws:
         places, segments, states = self._storage.locate(numbers)
         part = self._shares.draw(batches, batch_size, self._rng)
         relabeled = part < len(self._shares.parts)
-        draw = Draw(
-            numbers,
-            states,
-            places,
-            segments["first_index"],
-            part.ravel(),
-            relabeled.ravel(),
-            sources=np.empty_like(numbers),
-            goal_index=np.empty_like(numbers),
-        )
-        self._choose_all(draw, segments["length"])
+        located = Located(numbers, states, segments)
+        sources, goal_index = self._choose_all(located, part.ravel())
         if self._skip_trivial:
-            self._choose_again(draw, segments["length"])
-        np.putmask(draw.goal_index, ~draw.relabeled, -1)
-        return [column.reshape(batches, batch_size) for column in draw], relabeled.sum(axis=1).tolist()
+            self._choose_again(located, part.ravel(), sources, goal_index)
+        draw = Draw(
+            numbers=numbers.reshape(part.shape),
+            states=before_and_after(states.reshape(part.shape)),
+            places=places.reshape(part.shape),
+            first_index=segments["first_index"].reshape(part.shape),
+            sources=sources.reshape(part.shape),
+            goal_index=goal_index.reshape(part.shape),
+            part=part,
+            relabeled=relabeled,
+        )
+        return draw, relabeled.sum(axis=1).tolist()
 
-    def _choose_all(self, draw: Draw, lengths: np.ndarray) -> None:
-        """Choose states for all relabeled rows."""
-        for number, each in enumerate(self._shares.parts):
-            # To choose for the original rows as well, needlessly, is quicker than to pick out the others.
-            alone = len(self._shares.parts) == 1
-            rows = slice(None) if alone else np.flatnonzero(draw.part == number)
-            self._choose(each.select, draw, lengths, rows)
+    def _choose_all(self, steps: Located, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Choose states for all relabeled steps."""
+        parts = self._shares.parts
+        if len(parts) == 1:
+            # To choose for the original ones as well, needlessly, is quicker than to pick out the others.
+            return self._choose(parts[0].select, steps)
+        sources, goal_index = np.zeros_like(steps.numbers), np.zeros_like(steps.numbers)
+        for number, each in enumerate(parts):
+            rows = np.flatnonzero(part == number)
+            sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
+        return sources, goal_index
 
-    def _choose_again(self, draw: Draw, lengths: np.ndarray) -> None:
-        """Choose once more where the goal was achieved before the step already."""
-        rows = np.flatnonzero(draw.relabeled)
-        trivial = rows[self._storage.same_goals(draw.states[rows], draw.sources[rows])]
-        for number, each in enumerate(self._shares.parts):
-            self._choose(each.select, draw, lengths, trivial[draw.part[trivial] == number])
-
-    def _choose(
-        self, select: Strategy | None, draw: Draw, lengths: np.ndarray, rows: np.ndarray | slice
+    def _choose_again(
+        self, steps: Located, part: np.ndarray, sources: np.ndarray, goal_index: np.ndarray
     ) -> None:
-        """Choose states for some rows of a draw, in the episode or anywhere."""
-        numbers = draw.numbers[rows]
+        """Choose once more where the goal was achieved before the step already."""
+        rows = np.flatnonzero(part < len(self._shares.parts))
+        trivial = rows[self._storage.same_goals(steps.states[rows], sources[rows])]
+        for number, each in enumerate(self._shares.parts):
+            rows = trivial[part[trivial] == number]
+            sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
+
+    def _choose(self, select: Strategy | None, steps: Located) -> tuple[np.ndarray, np.ndarray]:
+        """Choose the states that supply goals, in the episode or anywhere, and the steps that led there."""
         if select is None:
-            found = self._storage.draw(len(numbers), self._rng)
-            draw.sources[rows] = self._storage.states_after(found)
-            draw.goal_index[rows] = found
-            return
-        t = numbers - draw.first_index[rows]
-        ahead = select(t, lengths[rows], self._rng) - t
-        draw.sources[rows] = draw.states[rows] + ahead
-        draw.goal_index[rows] = numbers + ahead - 1
+            found = self._storage.draw(len(steps.numbers), self._rng)
+            return self._storage.states_after(found), found
+        first_index = steps.segments["first_index"]
+        t = steps.numbers - first_index
+        chosen = select(t, steps.segments["length"], self._rng)
+        return steps.states - t + chosen, first_index + chosen - 1

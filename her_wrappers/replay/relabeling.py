@@ -130,7 +130,7 @@ class Relabeling:
     def _compare(self, episodes: EncodedEpisodes) -> None:
         checked = min(self._episodes_to_check, len(episodes.last_steps))
         steps = episodes.take(np.arange(episodes.last_steps[checked - 1] + 1))
-        recorded, computed = steps.records["reward"], self._earned(steps)
+        recorded, computed = steps.records[0]["reward"], self._earned(steps)
         agrees = rewards_agree(recorded, computed)
         # Before the warning, which may be turned into an error: it is to come once.
         self._episodes_to_check = self._episodes_to_check - checked if agrees else 0
@@ -151,10 +151,10 @@ class Relabeling:
             desired_goal=read_only(reached["desired_goal"], count),
             info=self._infos.rows(steps.infos, count),
             terminated=batch.terminations[:count],
-            other_reason=steps.records["other_reason"][:count],
+            other_reason=steps.records[0, :count]["other_reason"],
         )
 
 
 def _achieved(steps: Steps) -> np.ndarray:
     """Return the goals that steps achieved, as their desired goals, before and after."""
-    return np.broadcast_to(steps.next_records, (2, len(steps.next_records)))
+    return np.broadcast_to(steps.records[1], steps.records.shape)

@@ -37,15 +37,13 @@ class Steps(NamedTuple):
 
     Attributes:
         numbers: (B,) their numbers.
-        records: (B,) their states, what was done there, and what it brought.
-        next_records: (B,) the states after.
+        records: (2, B) their states, what was done there, and what it brought; and the states after.
         desired: (2, B) their desired goals, before and after, as records.
         infos: (B,) infos that came with them, where any are kept.
     """
 
     numbers: np.ndarray
     records: np.ndarray
-    next_records: np.ndarray
     desired: np.ndarray
     infos: np.ndarray | None
 
@@ -84,8 +82,7 @@ class EncodedEpisodes(NamedTuple):
         states = self.state_of_step.take(steps)
         return Steps(
             numbers=steps,
-            records=self.records.take(states),
-            next_records=self.records.take(states + 1),
+            records=self.records.take(before_and_after(states)),
             desired=self.desired.take(self.segment_of_step.take(steps))["goals"].T,
             infos=None if self.infos is None else self.infos.take(steps),
         )
@@ -191,15 +188,14 @@ class StepLayout:
 
     def parts(self, steps: Steps) -> tuple[dict[str, Tree], Tree, Any, dict[str, Tree], Any, Any]:
         """Return steps as the first parts of a batch, in views; what is shared is copied."""
-        records = steps.records
-        before, after = steps.desired
+        (before, after), (desired, desired_after) = steps.records, steps.desired
         return (
-            self._observations(records, before),
-            self._action.read(records),
-            records["reward"],
-            self._observations(steps.next_records, after),
-            records["terminated"],
-            records["truncated"],
+            self._observations(before, desired),
+            self._action.read(before),
+            before["reward"],
+            self._observations(after, desired_after),
+            before["terminated"],
+            before["truncated"],
         )
 
     def _observations(self, records: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
@@ -253,6 +249,11 @@ class StepLayout:
         for name in self.goal.names or ():
             same &= (_as_words(one[name]) == _as_words(two[name])).all(axis=1)
         return same
+
+
+def before_and_after(states: np.ndarray) -> np.ndarray:
+    """Return where the states stand in which (..., B) steps begin and end, (..., 2, B)."""
+    return np.stack([states, states + 1], axis=-2)
 
 
 def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:

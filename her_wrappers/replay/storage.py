@@ -116,11 +116,10 @@ class EpisodeStorage:
         return places, segments, self._states.positions(index + segments["episode"])
 
     def take(self, numbers: np.ndarray, states: np.ndarray, desired: np.ndarray) -> Steps:
-        """Copy located steps out, with these desired goals."""
+        """Copy steps out that lie between states at these (2, B) positions, with these desired goals."""
         records = self._states.take("record", states)
-        next_records = self._states.take("record", states + 1)
         infos = self._steps.take("info", self._steps.positions(numbers)) if self._infos.keys else None
-        return Steps(numbers, records, next_records, desired, infos)
+        return Steps(numbers, records, desired, infos)
 
     def states_after(self, index: np.ndarray) -> np.ndarray:
         """Return the positions of the states that steps led to."""
