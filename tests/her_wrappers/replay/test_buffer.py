@@ -291,6 +291,16 @@ def test_a_function_is_a_strategy_of_the_users_own():
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
 
 
+def test_a_strategy_that_fails_leaves_the_buffer_usable():
+    answers = [lambda t: t - t, lambda t: t + 1]  # the state before every step is none that it reached
+    buffer = filled(goal_selection_strategy=lambda t, length, rng: answers[0](t))
+    with pytest.raises(ValueError, match=r"must return states in 1\.\.length, got 0"):
+        buffer.sample(32)
+    del answers[0]
+    batch = buffer.sample(32)
+    np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
+
+
 def test_a_plain_replay_buffer_needs_no_functions():
     buffer = HindsightReplayBuffer(SPACE, ACTIONS, n_sampled_goal=0)
     episode = counting_episode(0, 5, terminated=True, rewards=np.arange(5.0))
