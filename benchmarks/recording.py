@@ -151,7 +151,7 @@ def vector_contenders(size: int) -> list[Contender]:
 
 def minari_contenders(folder: str) -> list[Contender]:
     """Make Minari's recorder, which writes files to a folder, if it is installed."""
-    if importlib.util.find_spec("minari") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("minari", "jax")):  # it records by JAX
         return []
     os.environ["MINARI_DATASETS_PATH"] = folder
     import minari  # noqa: PLC0415 - wants an environment of its own

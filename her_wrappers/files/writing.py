@@ -44,7 +44,7 @@ class RowBlocks:
 
 def write_arrays(
     path: str | os.PathLike[str],
-    arrays: Mapping[str, np.ndarray | RowBlocks],
+    arrays: Mapping[str, np.ndarray | RowBlocks] | Iterable[tuple[str, np.ndarray | RowBlocks]],
     header: Mapping[str, Json],
     *,
     kind: str,
@@ -55,7 +55,7 @@ def write_arrays(
     Args:
         path: The file to write or replace.
         arrays: Arrays of numbers, bools or strings, by names that may have slashes; `RowBlocks` for what
-            should not be in memory at once.
+            should not be in memory at once. Or pairs of names and arrays, taken as they are needed.
         header: Anything JSON that belongs to them.
         kind: What the file is, such as ``"episodes"``.
         version: Version of what ``header`` and the names mean.
@@ -67,11 +67,15 @@ def write_arrays(
         InUseError: Another writer is at work on ``path``.
         OSError: The file cannot be written.
         TypeError: An array has elements that are no numbers, bools or strings, or the header is no JSON.
-        ValueError: Row blocks do not make up the array that was announced, a name is none for files, or the
-            header is too long or has a number that JSON has not.
+        ValueError: Row blocks do not make up the array that was announced, a name is none for files or
+            comes twice, or the header is too long or has a number that JSON has not.
     """
     with replacement(path) as file, zipfile.ZipFile(file, "w") as zip_file:
-        entries = {name: _write_array(zip_file, file, name, array) for name, array in arrays.items()}
+        entries: dict[str, Json] = {}
+        for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
+            if name in entries:
+                raise ValueError(f"each array must have a name of its own, got two named {name!r}")
+            entries[name] = _write_array(zip_file, file, name, array)
         content = {"kind": kind, "version": version, "arrays": entries, "header": dict(header)}
         encoded = json.dumps(content, allow_nan=False, indent=1).encode()
         if len(encoded) > MAX_HEADER:

@@ -94,13 +94,15 @@ class Episodes(Sequence[Episode]):
             name: concatenate_trees(name, [getattr(episode, name) for episode in listed])
             for name in ("observations", "actions", "rewards", "infos")
         }
-        return cls(
-            **parts,
+        together = object.__new__(cls)  # unchecked: episodes were checked when they were made
+        together.__dict__.update(
+            parts,
             lengths=np.array([len(episode) for episode in listed]),
-            terminated=np.array([episode.terminated for episode in listed]),
-            truncated=np.array([episode.truncated for episode in listed]),
+            terminated=np.array([episode.terminated for episode in listed], np.bool_),
+            truncated=np.array([episode.truncated for episode in listed], np.bool_),
             reset_infos=[episode.reset_info for episode in listed],
         )
+        return together
 
     def split(self, max_steps: int) -> Iterator[Episodes]:
         """Split into parts of as many episodes as fit ``max_steps``; a longer episode is a part of its own.
@@ -108,6 +110,9 @@ class Episodes(Sequence[Episode]):
         Args:
             max_steps: Steps of a part.
         """
+        if self.num_steps <= max_steps:
+            yield self
+            return
         begin = 0
         while begin < len(self):
             fitting = np.searchsorted(self.ends, self.ends[begin] + max_steps, side="right")
@@ -123,7 +128,8 @@ class Episodes(Sequence[Episode]):
     @cached_property
     def ends(self) -> np.ndarray:
         """(n + 1,) int64: episode i has the steps from ``ends[i]`` to ``ends[i + 1]``."""
-        ends: np.ndarray = np.concatenate([[0], np.cumsum(self.lengths)])
+        ends = np.zeros(len(self.lengths) + 1, np.int64)
+        self.lengths.cumsum(out=ends[1:])
         return ends
 
     def __len__(self) -> int:

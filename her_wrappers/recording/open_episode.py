@@ -7,6 +7,7 @@ episode's own memory without another copy.
 
 from __future__ import annotations
 
+import copy
 from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from numpy import ndarray
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.leaves import Leaves
 from her_wrappers.recording.values import as_info, as_reward, kind_of
+from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,6 +144,25 @@ class OpenEpisode:
             infos={key: np.stack(values) for key, values in self._infos.items()},
             reset_info=self._reset_info,
         )
+
+    def copy(self) -> Episode:
+        """Return the episode as it is so far, in memory of its own; it stays open."""
+        return copy.deepcopy(self).finish(terminated=False, truncated=False)
+
+    def resume(self, episode: Episode) -> None:
+        """Open an episode that was copied while it was under way.
+
+        Raises:
+            ValueError: It does not fit the spaces, or lacks an info.
+        """
+
+        def at(tree: Tree, t: int) -> Tree:
+            return map_tree(lambda leaf: leaf[t], tree)
+
+        self.begin(at(episode.observations, 0), episode.reset_info)
+        for t, reward in enumerate(episode.rewards):
+            self.act(at(episode.actions, t))
+            self.observe(reward, at(episode.observations, t + 1), at(episode.infos, t))
 
     def forget(self) -> None:
         """Close the episode, if one is open, and drop it."""

@@ -12,19 +12,25 @@ from her_wrappers.goal_interface import GoalInterface, find_function, goal_space
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.staging import StagingArea, as_reward
+from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.values import as_reward
 from her_wrappers.replay.batch import Batch, Provenance
+from her_wrappers.replay.contents import Contents
 from her_wrappers.replay.draws import Draws
 from her_wrappers.replay.infos import InfoFormat, InfoLayout
+from her_wrappers.replay.missing_functions import MissingFunctions, missing_reward
 from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
+from her_wrappers.replay.saved_options import draws_alike, merged_options, relabels, with_functions
 from her_wrappers.replay.shares import Shares
+from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.step_layout import StepLayout
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gymnasium import spaces
 
@@ -56,7 +62,8 @@ class HindsightReplayBuffer:
         buffer_size: Transitions that the buffer holds.
         compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
         reward_fn: Instead of ``compute_reward``, rewards of a `Batch` of transitions, which have their new
-            goals already, for rewards that need the state or the action. Its arrays are read-only.
+            goals already, for rewards that need the state or the action. Its arrays are read-only; infos
+            are not in it.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Relabeled transitions for every original one; 4 unless the share is given otherwise. 0
             makes it a plain replay buffer.
@@ -117,6 +124,16 @@ class HindsightReplayBuffer:
         goal_space = self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
         self.buffer_size = require_count("buffer_size", buffer_size, at_least=1)
+        self._options = {
+            "buffer_size": self.buffer_size,
+            "n_sampled_goal": n_sampled_goal,
+            "her_ratio": her_ratio,
+            "goal_selection_strategy": goal_selection_strategy,
+            "termination": termination,
+            "skip_trivial": bool(skip_trivial),
+            "info_keys": tuple(info_keys),
+            "info_format": info_format,
+        }
         shares = Shares(goal_selection_strategy, n_sampled_goal, her_ratio)
         self._names = shares.names
         self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
@@ -128,13 +145,13 @@ class HindsightReplayBuffer:
                 "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
             )
         rule = make_termination(termination, compute_terminated, goal_space["achieved_goal"])
-        self._relabeling = (
-            Relabeling(self._layout, self._infos, rewards, rule)
-            if rewards is not None and shares.relabels
-            else None
-        )
+        self._relabeling: Relabeling | MissingFunctions | None = None
+        if reward_fn is missing_reward:
+            self._relabeling = MissingFunctions()
+        elif rewards is not None and shares.relabels:
+            self._relabeling = Relabeling(self._layout, self._infos, rewards, rule)
         self._storage = EpisodeStorage(self._layout, self.buffer_size, self._infos)
-        self._staging = StagingArea(goal_space, action_space, info_keys=self._infos.keys)
+        self._open_episode = OpenEpisode(goal_space, action_space, self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._draws = Draws(self._storage, shares, self._rng, skip_trivial=skip_trivial)
         self._lock = threading.RLock()
@@ -151,7 +168,7 @@ class HindsightReplayBuffer:
             TypeError: ``env`` is no environment.
             ValueError: It is no goal environment, or an option has a value that it cannot have.
         """
-        if options.get("n_sampled_goal") == 0:
+        if 0 in {options.get("n_sampled_goal"), options.get("her_ratio")}:
             return cls(*goal_spaces(env), **options)
         if options.get("reward_fn") is not None:
             options.setdefault("compute_terminated", find_function(env, "compute_terminated"))
@@ -213,15 +230,15 @@ class HindsightReplayBuffer:
                 episode that ends is refused by `add_episode`; it is dropped.
         """
         with self._lock:
-            length = max(0, self._staging.length(0))
+            length = max(0, self._open_episode.length)
             _require_finite(as_reward(reward, length), length)
             _require_flag("terminated", terminated)
             _require_flag("truncated", truncated)
-            self._open(obs, length)
-            self._staging.act(0, action)
-            self._staging.observe(0, reward, next_obs, info or {})
+            self._begin_or_continue(obs, length)
+            self._open_episode.act(action)
+            self._open_episode.observe(reward, next_obs, info or {})
             if terminated or truncated:
-                episode = self._staging.finish(0, terminated=bool(terminated), truncated=bool(truncated))
+                episode = self._open_episode.finish(terminated=bool(terminated), truncated=bool(truncated))
                 self.add_episode(episode)
 
     def truncate_open_episode(self) -> None:
@@ -231,9 +248,9 @@ class HindsightReplayBuffer:
             ValueError: `add_episode` refuses it; it is dropped.
         """
         with self._lock:
-            if self._staging.length(0) > 0:
-                self.add_episode(self._staging.finish(0, terminated=False, truncated=True))
-            self._staging.forget(0)
+            if self._open_episode.length > 0:
+                self.add_episode(self._open_episode.finish(terminated=False, truncated=True))
+            self._open_episode.forget()
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, evicting the oldest ones as far as needed.
@@ -243,6 +260,7 @@ class HindsightReplayBuffer:
 
         Raises:
             TypeError: It is no `Episode`.
+            MemoryError: There is not so much memory.
             ValueError: The episode is longer than the buffer, does not fit the spaces, or has a reward that
                 is not finite; or ``compute_reward`` or ``compute_terminated`` answer wrongly. Nothing is
                 added or evicted.
@@ -261,6 +279,8 @@ class HindsightReplayBuffer:
             TypeError: There is something else among them.
             ValueError: As `add_episode`, for one of them.
         """
+        if isinstance(episodes, Episode):
+            raise TypeError("add_episodes takes many episodes, got one Episode; use add_episode")
         if not isinstance(episodes, Episodes):
             episodes = list(episodes)
             if not episodes:
@@ -277,9 +297,9 @@ class HindsightReplayBuffer:
             if self._relabeling is not None:
                 for part in encoded:
                     self._relabeling.learn(part)
+            self._draws.forget()
             for part in encoded:
                 self._storage.append(part)
-            self._draws.forget()
 
     def extend(self, episodes: Iterable[Episode]) -> None:
         """Add the episodes of a source; those before one that is refused stay added.
@@ -351,12 +371,111 @@ class HindsightReplayBuffer:
         with self._lock:
             self._storage.verify()
 
+    def episodes(self) -> Iterator[Episode]:
+        """Iterate over the stored episodes, oldest first, in memory of their own.
+
+        They are those of when the iteration begins, less those that are evicted meanwhile. Rewards are as
+        precise as float32; infos are those of ``info_keys``.
+        """
+        with self._lock:
+            contents = Contents(self._storage, self._layout, self._infos)
+        for number in range(len(contents)):
+            with self._lock:
+                part = contents.read(number)
+            yield from part.copies() if part is not None else ()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all to a file that `load` reads: a crash at any moment leaves the file that was there before.
+
+        The open episode of `add` is in it, too; functions are not. What other threads add or sample waits.
+
+        Args:
+            path: The file to write or replace.
+
+        Raises:
+            InUseError: Another writer is at work on ``path``.
+            OSError: The file cannot be written.
+            TypeError: A space is of a kind that JSON cannot describe.
+        """
+        with self._lock:
+            state = State(
+                observation_space=self.observation_space,
+                action_space=self.action_space,
+                options=self._options,
+                shared=self._layout.shared,
+                first_index=self._storage.first_index,
+                learned=None if self._relabeling is None else self._relabeling.learned(),
+                generator=self._rng.bit_generator.state,
+                ahead=self._draws.ahead(),
+                open_episode=self._open_episode.copy() if self._open_episode.length > 0 else None,
+            )
+            write_snapshot(path, state, Contents(self._storage, self._layout, self._infos))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
+    ) -> HindsightReplayBuffer:
+        """Read a buffer from a file that `save` wrote; it goes on as if it had never been away.
+
+        It has the same transitions under the same indices, and samples the same batches next. Nothing in the
+        file is trusted or executed. Functions are not in it: without ``env`` or a reward function all works
+        but sampling what is relabeled.
+
+        Args:
+            path: The file.
+            env: The environment, from which the functions are taken.
+            **options: Arguments of the class that win over the saved ones: functions; another
+                ``buffer_size``, where the oldest episodes go if it is smaller; a ``seed``, which begins anew.
+
+        Raises:
+            CorruptFileError: The file is damaged, something else, or of a later version.
+            MemoryError: There is not so much memory.
+            OSError: There is no such file, or it cannot be read.
+            TypeError: ``env`` is no environment, or there is no such option.
+            ValueError: ``env`` has other spaces, or an option has a value that it cannot have, or the saved
+                buffer had a function as an option, which has to be given again.
+        """
+        with Snapshot(path) as snapshot:
+            if env is not None:
+                snapshot.require_spaces_of(env)
+            merged = merged_options(snapshot.state.options, options)
+            ready = with_functions(merged, has_env=env is not None, rule=snapshot.rule)
+            if env is not None and relabels(merged):
+                buffer = cls.for_env(env, **ready)
+            else:
+                buffer = cls(snapshot.state.observation_space, snapshot.state.action_space, **ready)
+            buffer._restore(snapshot, merged, options)
+        return buffer
+
+    def _restore(self, snapshot: Snapshot, merged: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        """Take over what a file holds into an empty buffer made for it.
+
+        Raises:
+            CorruptFileError: It is damaged.
+        """
+        state = snapshot.state
+        self._options = {key: merged[key] for key in self._options}
+        learn = None
+        if self._relabeling is not None:
+            with snapshot.blamed():
+                known = self._relabeling.recall(state.learned) and "termination" not in given
+            learn = None if known else self._relabeling.learn
+        snapshot.fill(self._storage, self._layout, learn, self.buffer_size)
+        if "seed" not in given:
+            self._rng.bit_generator.state = state.generator
+            if draws_alike(state.options, merged) and self._storage.first_index == state.first_index:
+                with snapshot.blamed():
+                    self._draws.restore(state.ahead)
+        if state.open_episode is not None:
+            with snapshot.blamed():
+                self._open_episode.resume(state.open_episode)
+
     def clear(self) -> None:
         """Drop everything stored and learned, the open episode of `add` included; indices go on."""
         with self._lock:
             self._storage.clear()
             self._draws.forget()
-            self._staging.forget(0)
+            self._open_episode.forget()
             if self._relabeling is not None:
                 self._relabeling.forget()
 
@@ -370,17 +489,17 @@ class HindsightReplayBuffer:
         self.__dict__.update(state)
         self._lock = threading.RLock()
 
-    def _open(self, obs: Mapping[str, Tree], length: int) -> None:
+    def _begin_or_continue(self, obs: Mapping[str, Tree], length: int) -> None:
         """Begin an episode with ``obs``, or see that it follows on the open one.
 
         Raises:
             ValueError: It does not, or does not fit its space, or the episode is as long as the buffer.
         """
         if length == 0:
-            self._staging.begin(0, obs, {})
+            self._open_episode.begin(obs, {})
             return
         try:
-            self._staging.require_continuation(0, obs)
+            self._open_episode.require_continuation(obs)
         except ValueError as error:
             raise ValueError(
                 f"{error}; pass terminated or truncated where an episode ends or its goal is changed from "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.replay.step_layout import before_and_after
+from her_wrappers.replay.steps import before_and_after
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
@@ -55,17 +55,39 @@ class Located(NamedTuple):
 
     Attributes:
         numbers: (n,) their numbers.
-        states: (n,) positions of the states in which they begin.
+        places: (n,) places of their segments.
         segments: (n,) their segments.
+        states: (n,) positions of the states in which they begin.
     """
 
     numbers: np.ndarray
-    states: np.ndarray
+    places: np.ndarray
     segments: np.ndarray
+    states: np.ndarray
 
     def take(self, rows: np.ndarray) -> Located:
         """Return some of them."""
         return Located(*[column[rows] for column in self])
+
+
+class Ahead(NamedTuple):
+    """What was drawn ahead, in numbers that do not depend on where things are stored.
+
+    Attributes:
+        batch_size: Rows of a batch; 0 before the first.
+        batches: How many were drawn at once.
+        used: How many of them have been handed out; without any left there are no rows.
+        numbers: (batches * batch_size,) numbers of the steps.
+        part: Which part of the shares each row is in.
+        goal_index: Numbers of the steps that led to the new goals; anything where there are none.
+    """
+
+    batch_size: int
+    batches: int
+    used: int
+    numbers: np.ndarray
+    part: np.ndarray
+    goal_index: np.ndarray
 
 
 class Draws:
@@ -96,6 +118,41 @@ class Draws:
         rng = copy.deepcopy(self._rng)
         return Draws(self._storage, self._shares, rng, skip_trivial=self._skip_trivial)
 
+    def ahead(self) -> Ahead:
+        """Return what was drawn ahead."""
+        none = np.zeros(0, np.int64)
+        rows = [none, none, none]
+        if self._used < self._batches:
+            rows = [
+                column.ravel() for column in (self._ahead.numbers, self._ahead.part, self._ahead.goal_index)
+            ]
+        return Ahead(self._batch_size, self._batches, self._used, *rows)
+
+    def restore(self, ahead: Ahead) -> None:
+        """Go on with what was drawn ahead elsewhere, from the same episodes.
+
+        Raises:
+            ValueError: It is not drawn from the steps that are stored, or not in the form of batches.
+        """
+        batch_size, batches, used, numbers, part, goal_index = ahead
+        if not (0 <= used <= batches and batch_size >= 0):
+            raise ValueError(f"expected batches, got {used} used of {batches} of {batch_size} rows")
+        if used < batches:
+            relabeled = part < len(self._shares.parts)
+            stored = self._storage.first_index, self._storage.first_index + self._storage.num_steps
+            _require_rows(part, batches * batch_size, (0, len(self._shares.parts) + 1))
+            _require_rows(numbers, batches * batch_size, stored)
+            _require_rows(goal_index[relabeled], int(relabeled.sum()), stored)
+            part = part.reshape(batches, batch_size)
+            if (part[:, 1:] < part[:, :-1]).any():
+                raise ValueError(f"expected the parts of a batch in their order, got {part}")
+            numbers, goal_index = numbers.astype(np.int64), goal_index.astype(np.int64)
+            sources = np.zeros_like(numbers)
+            sources[relabeled] = self._storage.states_after(goal_index[relabeled])
+            steps = Located(numbers, *self._storage.locate(numbers))
+            self._ahead, self._counts = self._in_batches(steps, part, sources, goal_index)
+        self._batch_size, self._batches, self._used = batch_size, batches, used
+
     def next(self, batch_size: int) -> tuple[Draw, int]:
         """Return the rows of the next batch, and how many of them are relabeled.
 
@@ -108,6 +165,7 @@ class Draws:
             require_count("batch_size", batch_size, at_least=1)
             batches = max(1, min(2 * self._batches, MOST_BATCHES, MOST_ROWS // batch_size))
             self._ahead, self._counts = self._draw(batches, batch_size)
+            # Only now: after an error there is nothing ahead.
             self._batch_size, self._batches, self._used = batch_size, batches, 0
         number = self._used
         self._used += 1
@@ -125,18 +183,23 @@ class Draws:
                 "(only terminated or truncated episodes count)"
             )
         numbers = self._storage.draw(batches * batch_size, self._rng)
-        places, segments, states = self._storage.locate(numbers)
+        steps = Located(numbers, *self._storage.locate(numbers))
         part = self._shares.draw(batches, batch_size, self._rng)
-        relabeled = part < len(self._shares.parts)
-        located = Located(numbers, states, segments)
-        sources, goal_index = self._choose_all(located, part.ravel())
+        sources, goal_index = self._choose_all(steps, part.ravel())
         if self._skip_trivial:
-            self._choose_again(located, part.ravel(), sources, goal_index)
+            self._choose_again(steps, part.ravel(), sources, goal_index)
+        return self._in_batches(steps, part, sources, goal_index)
+
+    def _in_batches(
+        self, steps: Located, part: np.ndarray, sources: np.ndarray, goal_index: np.ndarray
+    ) -> tuple[Draw, list[int]]:
+        """Return the draw of steps end to end, with the shape of their parts, (batches, batch_size)."""
+        relabeled = part < len(self._shares.parts)
         draw = Draw(
-            numbers=numbers.reshape(part.shape),
-            states=before_and_after(states.reshape(part.shape)),
-            places=places.reshape(part.shape),
-            first_index=segments["first_index"].reshape(part.shape),
+            numbers=steps.numbers.reshape(part.shape),
+            states=before_and_after(steps.states.reshape(part.shape)),
+            places=steps.places.reshape(part.shape),
+            first_index=steps.segments["first_index"].reshape(part.shape),
             sources=sources.reshape(part.shape),
             goal_index=goal_index.reshape(part.shape),
             part=part,
@@ -153,7 +216,8 @@ class Draws:
         sources, goal_index = np.zeros_like(steps.numbers), np.zeros_like(steps.numbers)
         for number, each in enumerate(parts):
             rows = np.flatnonzero(part == number)
-            sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
+            if len(rows):
+                sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
         return sources, goal_index
 
     def _choose_again(
@@ -164,7 +228,8 @@ class Draws:
         trivial = rows[self._storage.same_goals(steps.states[rows], sources[rows])]
         for number, each in enumerate(self._shares.parts):
             rows = trivial[part[trivial] == number]
-            sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
+            if len(rows):
+                sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
 
     def _choose(self, select: Strategy | None, steps: Located) -> tuple[np.ndarray, np.ndarray]:
         """Choose the states that supply goals, in the episode or anywhere, and the steps that led there."""
@@ -175,3 +240,14 @@ class Draws:
         t = steps.numbers - first_index
         chosen = select(t, steps.segments["length"], self._rng)
         return steps.states - t + chosen, first_index + chosen - 1
+
+
+def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> None:
+    """Refuse what is not ``count`` numbers from the first to before the second.
+
+    Raises:
+        ValueError: It is not.
+    """
+    first, end = between
+    if rows.shape != (count,) or rows.dtype.kind not in "iu" or ((rows < first) | (rows >= end)).any():
+        raise ValueError(f"expected {count} numbers from {first} to before {end}, got {rows}")

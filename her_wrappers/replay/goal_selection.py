@@ -105,11 +105,26 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def require_states(strategy: Strategy) -> Strategy:
-    """Return a user's strategy that refuses to leave the episode."""
+@dataclass(frozen=True)
+class Checked:
+    """A user's strategy that may neither leave the episode nor write to what it is given.
 
-    def checked(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-        states = np.asarray(strategy(t, length, rng))
+    Attributes:
+        strategy: The user's function.
+    """
+
+    strategy: Strategy
+
+    def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
+        """Pick states, see `future`.
+
+        Raises:
+            ValueError: The strategy returns other than (B,) whole numbers in 1..length.
+        """
+        given = t.view(), length.view()
+        for array in given:
+            array.setflags(write=False)
+        states = np.asarray(self.strategy(*given, rng))
         if states.shape != t.shape or states.dtype.kind not in "iu":
             raise ValueError(
                 f"a goal selection strategy must return {t.shape} whole numbers, "
@@ -122,9 +137,7 @@ def require_states(strategy: Strategy) -> Strategy:
                 f"a goal selection strategy must return states in 1..length, got {states[i]} "
                 f"at step {t[i]} of an episode of length {length[i]}"
             )
-        return states
-
-    return checked
+        return states.astype(np.int64, copy=False)
 
 
 def draw_below(bound: Ints | int, count: int, rng: np.random.Generator) -> Ints:

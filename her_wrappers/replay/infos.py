@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from her_wrappers.trees import as_leaf
+from her_wrappers.replay.rewards import read_only
 
 InfoFormat = Literal["list", "columns"]
 
@@ -31,7 +31,7 @@ class InfoLayout:
 
     Attributes:
         keys: Which entries.
-        dtype: Of a record; known from the first episode on.
+        dtype: Of a record; known from the first episode on, and widened where later ones need it.
     """
 
     def __init__(self, keys: Sequence[str], form: InfoFormat) -> None:
@@ -45,31 +45,38 @@ class InfoLayout:
         """Return the infos of ``length`` steps as records.
 
         Raises:
-            ValueError: An entry is missing, is not made of numbers, or has another shape or dtype than in the
-                first episode.
+            ValueError: An entry is missing, is not made of numbers, or has another shape than in the first
+                episode.
         """
-        for key in self.keys:
-            if key not in infos:
-                raise ValueError(
-                    f"infos/{key} is missing in the episode; "
-                    f"record it with EpisodeRecorder(info_keys=[{key!r}])"
-                )
-            if infos[key].dtype.kind not in "biuf":
-                raise ValueError(f"infos/{key} of the episode must hold numbers, got {infos[key].dtype}")
-        dtype = self.dtype or np.dtype(
-            [(key, infos[key].dtype, infos[key].shape[1:]) for key in self.keys], align=True
-        )
-        records = np.zeros(length, dtype)
-        for key in self.keys:
-            field = records[key]
-            field[:] = as_leaf(f"infos/{key} of the episode", infos[key], field.shape, field.dtype)
+        columns = {key: self._column(key, infos, length) for key in self.keys}
+        fields = [(key, self._dtype(key, column), column.shape[1:]) for key, column in columns.items()]
+        records = np.zeros(length, np.dtype(fields, align=True))
+        for key, column in columns.items():
+            records[key] = column
         return records
+
+    def _dtype(self, key: str, column: np.ndarray) -> np.dtype[Any]:
+        # Numbers that are whole at first, such as a cost of 0, may become others.
+        return column.dtype if self.dtype is None else np.result_type(column, self.dtype[key].base)
+
+    def _column(self, key: str, infos: Mapping[str, np.ndarray], length: int) -> np.ndarray:
+        if key not in infos:
+            raise ValueError(
+                f"infos/{key} is missing in the episode; record it with EpisodeRecorder(info_keys=[{key!r}])"
+            )
+        column = np.asarray(infos[key])
+        if column.dtype.kind not in "biuf":
+            raise ValueError(f"infos/{key} of the episode must hold numbers, got {column.dtype}")
+        shape = (length, *(column.shape[1:] if self.dtype is None else self.dtype[key].shape))
+        if column.shape != shape:
+            raise ValueError(f"infos/{key} of the episode must have shape {shape}, got {column.shape}")
+        return column
 
     def rows(self, records: np.ndarray | None, count: int) -> Infos:
         """Return the infos of the first ``count`` steps in the form that goal functions get."""
         if records is None:
             return {} if self._form == "columns" else [{}] * count
-        columns = {key: records[key][:count] for key in self.keys}
+        columns = {key: read_only(records[key], count) for key in self.keys}
         if self._form == "columns":
             return columns
         return [dict(zip(self.keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -9,18 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_name
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from gymnasium import spaces
-
     from her_wrappers.trees import Path, Tree
-
-
-EVERYWHERE = slice(None)
 
 
 class SpaceLayout:
@@ -43,8 +39,10 @@ class SpaceLayout:
         self._fields = {path: f"{name} {i}" for i, path in enumerate(self.leaves)}
         # Most spaces are one leaf or a dict of leaves; reading them is the inner loop of sampling.
         self.alone = self._fields.get(())
-        nested = [path for path in self.leaves if len(path) != 1 or not isinstance(path[0], str)]
-        self.top_level = None if nested else [(path[0], field) for path, field in self._fields.items()]
+        flat = isinstance(space, spaces.Dict) and not any(
+            isinstance(part, spaces.Dict | spaces.Tuple) for part in space.values()
+        )
+        self.top_level = [(path[0], field) for path, field in self._fields.items()] if flat else None
 
     def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
         """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
@@ -77,18 +75,14 @@ class SpaceLayout:
             for path, leaf in self.leaves.items()
         }
 
-    def write(
-        self,
-        records: np.ndarray,
-        leaves: Mapping[Path, Any],
-        *,
-        at: np.ndarray | slice = EVERYWHERE,
-        without: Container[Path] = (),
-    ) -> None:
-        """Write leaves to the fields of records, or of those at some positions."""
+    def columns(self, leaves: Mapping[Path, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+        """Return the names of fields with the leaves that they hold."""
+        return [(self._fields[path], leaf) for path, leaf in leaves.items()]
+
+    def write(self, records: np.ndarray, leaves: Mapping[Path, Any]) -> None:
+        """Write leaves to the fields of records."""
         for path, value in leaves.items():
-            if path not in without:
-                records[self._fields[path]][at] = value
+            records[self._fields[path]] = value
 
     def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""

@@ -15,6 +15,7 @@ from her_wrappers.arguments import require_count, require_function
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.rewards import read_only, require_rewards
 from her_wrappers.replay.shares import ORIGINAL, find_strategy
+from her_wrappers.replay.termination import require_ends
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def relabel_episode(
         n_sampled_goal: Copies of every step, k.
         compute_reward: Rewards of a batch of goals; its infos are the episode's, as a list of dicts.
         rng: Source of all randomness.
-        compute_terminated: Terminations of a batch of goals. A last step that terminated though it says no
+        compute_terminated: Terminations of a batch of goals, such as
+            ``GoalInterface.of(env).compute_terminated``. A last step that terminated though it says no
             for the recorded goal did so for another reason, and its copies do too. Without the function,
             copies terminate where the episode did.
 
@@ -120,13 +122,8 @@ def _terminations(
 
 def _ask(function: GoalFunction, outcome: tuple[Tree, Tree, list[dict[str, Any]]], count: int) -> np.ndarray:
     achieved, desired, infos = outcome
-    ends = np.asarray(function(read_only(achieved), read_only(desired), infos))
-    if ends.shape != (count,):
-        raise ValueError(
-            f"compute_terminated must return shape ({count},) for as many goals, got {ends.shape}; "
-            "GoalInterface.of(env).compute_terminated answers so for every environment"
-        )
-    return ends.astype(np.bool_)
+    ends = function(read_only(achieved), read_only(desired), infos)
+    return require_ends("compute_terminated", ends, count)
 
 
 def _rows(tree: Tree, rows: np.ndarray | slice) -> Any:

@@ -13,9 +13,12 @@ from her_wrappers.replay.rewards import read_only, require_rewards, rewards_agre
 from her_wrappers.replay.termination import Outcomes
 
 if TYPE_CHECKING:
+    from her_wrappers.files.layout import Json
     from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.replay.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.infos import InfoLayout
-    from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout, Steps
+    from her_wrappers.replay.step_layout import StepLayout
+    from her_wrappers.replay.steps import Steps
     from her_wrappers.replay.termination import Termination
 
 BatchFunction: TypeAlias = Callable[[Batch], Any]
@@ -85,6 +88,27 @@ class Relabeling:
         self._termination.forget()
         self._episodes_to_check = CHECKED_EPISODES
 
+    def learned(self) -> Json:
+        """Return what was learned from episodes."""
+        return {
+            "rule": self._termination.kind,
+            "values": self._termination.learned(),
+            "episodes_to_check": self._episodes_to_check,
+        }
+
+    def recall(self, learned: Json) -> bool:
+        """Take over what another learned; return whether its rule for terminations was of this kind.
+
+        Otherwise this one has to learn from the episodes again.
+        """
+        if learned is None:
+            return False
+        self._episodes_to_check = int(learned["episodes_to_check"])
+        if learned["rule"] != self._termination.kind:
+            return False
+        self._termination.recall(learned["values"])
+        return True
+
     def relabel(self, batch: Batch, steps: Steps, count: int) -> None:
         """Give the first steps of a batch the rewards and terminations that go with their desired goals.
 
@@ -115,15 +139,15 @@ class Relabeling:
                 earned=lambda: self._earned(steps),
                 if_reached=lambda: self._earned(steps._replace(desired=_achieved(steps))),
             )
-            episodes.records["other_reason"][episodes.state_of_step[rows]] = other_reason
+            episodes.other_reason[rows] = other_reason
         if self._episodes_to_check:
             self._compare(episodes)
 
     def _studied(self, episodes: EncodedEpisodes) -> np.ndarray:
         if self._termination.studies == "all steps":
-            return np.arange(len(episodes.state_of_step))
+            return np.arange(episodes.num_steps)
         last = episodes.last_steps
-        terminated = episodes.records["terminated"][episodes.state_of_step[last]]
+        terminated = episodes.terminated[last]
         studied: np.ndarray = last[terminated & (self._termination.studies != "no steps")]
         return studied
 

@@ -64,14 +64,30 @@ class Ring:
         Args:
             **rows: (n,) rows of every column, in its dtype.
         """
-        count = len(next(iter(rows.values())))
-        first = self.end % self.capacity
-        before_end = min(count, self.capacity - first)
+        pieces = self.reserve(len(next(iter(rows.values()))))
         for name, column in self._bytes.items():
             values = rows[name].view(column.dtype)
-            column[first : first + before_end] = values[:before_end]
-            column[: count - before_end] = values[before_end:]
+            for there, here in pieces:
+                column[there] = values[here]
+
+    def reserve(self, count: int) -> list[tuple[slice, slice]]:
+        """Add rows behind the last that hold anything; there must be room.
+
+        Returns:
+            Where they stand: one or two slices of a column's memory, each with the slice of the new rows.
+        """
+        first = self.end % self.capacity
+        before_end = min(count, self.capacity - first)
         self.end += count
+        self._turn()
+        pieces = [(slice(first, first + before_end), slice(0, before_end))]
+        if before_end < count:
+            pieces.append((slice(0, count - before_end), slice(before_end, count)))
+        return pieces
+
+    def restart(self, number: int) -> None:
+        """Give up all rows; the next one gets this number."""
+        self.first = self.end = number
         self._turn()
 
     def drop_before(self, number: int) -> None:
@@ -108,6 +124,10 @@ class Ring:
             self._starts[column, size] = np.ndarray(rows.shape, (np.void, size), rows, 0, rows.strides)
         starts: np.ndarray = self._starts[column, size][positions]
         return starts
+
+    def row(self, column: str, number: int) -> Any:
+        """Return one row; records are views."""
+        return self.column(column)[number % self.capacity]
 
     def take_range(self, column: str, first: int, end: int) -> np.ndarray:
         """Return copies of the rows with the numbers from ``first`` to before ``end``."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, Strategy, require_states
+from her_wrappers.replay.goal_selection import STRATEGIES, Checked, Geometric, Strategy
 
 RANDOM = "random"
 """The one strategy that is not in-episode: the goal that any stored transition achieved next."""
@@ -30,6 +31,7 @@ class Mixture:
             them, for what is not relabeled, they are shares of all rows, else of the relabeled ones.
 
     Raises:
+        TypeError: They are no dict.
         ValueError: A share is not in (0, 1], or they do not sum to 1.
 
     Example:
@@ -39,8 +41,10 @@ class Mixture:
     shares: Mapping[str | Strategy, float]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shares, Mapping):
+            raise TypeError(f"shares of a Mixture must be a dict of strategies, got {self.shares!r}")
         for name, share in self.shares.items():
-            if not 0 < share <= 1:
+            if not (isinstance(share, Real) and 0 < share <= 1):
                 raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
         if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
             raise ValueError(f"shares of a Mixture must sum to 1, got {sum(self.shares.values()):g}")
@@ -124,7 +128,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     if ORIGINAL in mixture.shares:
         return 1 - mixture.shares[ORIGINAL]
     if her_ratio is not None:
-        if not 0 <= her_ratio <= 1:
+        if not (isinstance(her_ratio, Real) and 0 <= her_ratio <= 1):
             raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
         return her_ratio
     k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
@@ -139,7 +143,7 @@ def find_strategy(choice: str | Strategy, share: float = 1.0) -> Part:
         ValueError: There is no such strategy.
     """
     if callable(choice):
-        select = choice if isinstance(choice, Geometric) else require_states(choice)
+        select = choice if isinstance(choice, Geometric) else Checked(choice)
         return Part(getattr(choice, "__name__", repr(choice)), select, share)
     if not isinstance(choice, str) or (choice != RANDOM and choice not in STRATEGIES):
         names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from her_wrappers.replay.steps import as_words
 from her_wrappers.trees import leaf_arrays
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _is_trivial(batch: Batch) -> np.ndarray:
-    """Whether the desired goal is achieved before the step, (B,) bool."""
+    """Whether the desired goal is achieved before the step, to the last bit, (B,) bool."""
     trivial = np.ones(len(batch), np.bool_)
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))
     for first, second in zip(achieved, desired, strict=True):
-        trivial &= (first == second).reshape(len(batch), -1).all(axis=1)
+        trivial &= (as_words(first) == as_words(second)).all(axis=1)
     return trivial

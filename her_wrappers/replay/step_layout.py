@@ -8,13 +8,14 @@ steps, the desired goals and the episode, is a segment, stored once for all of t
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.replay.encoded_episodes import EncodedEpisodes
 from her_wrappers.replay.layout import SpaceLayout
+from her_wrappers.replay.steps import as_words
 from her_wrappers.trees import leaf_at
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.infos import InfoLayout
+    from her_wrappers.replay.steps import Steps
     from her_wrappers.trees import Path, Tree
 
 GOALS = ("achieved_goal", "desired_goal")
@@ -30,62 +32,6 @@ QUICK_SIZES = 1, 2, 4, 8, 16
 """Bytes that NumPy gathers in half the time of other sizes, where all begin at whole words."""
 
 WORD = 8
-
-
-class Steps(NamedTuple):
-    """B steps copied out of episodes, as records whose fields are views.
-
-    Attributes:
-        numbers: (B,) their numbers.
-        records: (2, B) their states, what was done there, and what it brought; and the states after.
-        desired: (2, B) their desired goals, before and after, as records.
-        infos: (B,) infos that came with them, where any are kept.
-    """
-
-    numbers: np.ndarray
-    records: np.ndarray
-    desired: np.ndarray
-    infos: np.ndarray | None
-
-
-class EncodedEpisodes(NamedTuple):
-    """n episodes with T steps in all, as they are stored.
-
-    Attributes:
-        records: (T + n,) states.
-        segments: (M,) what stays the same for many steps; episodes and indices are counted from 0.
-        desired: (M,) their desired goals.
-        segment_of_step: (T,) which of them each step belongs to.
-        state_of_step: (T,) which state it begins in.
-        last_steps: (n,) the last step of each episode.
-        infos: (T,) infos, where any are kept.
-    """
-
-    records: np.ndarray
-    segments: np.ndarray
-    desired: np.ndarray
-    segment_of_step: np.ndarray
-    state_of_step: np.ndarray
-    last_steps: np.ndarray
-    infos: np.ndarray | None
-
-    @property
-    def t(self) -> np.ndarray:
-        """(T,) steps within their episodes."""
-        t: np.ndarray = (
-            np.arange(len(self.segment_of_step)) - self.segments["first_index"][self.segment_of_step]
-        )
-        return t
-
-    def take(self, steps: np.ndarray) -> Steps:
-        """Copy steps out, as from a storage."""
-        states = self.state_of_step.take(steps)
-        return Steps(
-            numbers=steps,
-            records=self.records.take(before_and_after(states)),
-            desired=self.desired.take(self.segment_of_step.take(steps))["goals"].T,
-            infos=None if self.infos is None else self.infos.take(steps),
-        )
 
 
 class StepLayout:
@@ -137,19 +83,12 @@ class StepLayout:
         self._flat = self._flat_fields()
 
     def sharable_in(self, episodes: Episodes) -> set[Path]:
-        """Return the leaves that are the achieved goal throughout some episodes.
-
-        Raises:
-            ValueError: They lack the leaf or the goal.
-        """
+        """Return the leaves that are the achieved goal throughout some episodes, to the last bit."""
         if not self._sharable:
             return set()
-        goals = leaf_at(episodes.observations, ("achieved_goal",), "observations", "in the episode")
-        seen = {
-            path: leaf_at(episodes.observations, path, "observations", "in the episode")
-            for path in self._sharable
-        }
-        return {path for path, leaf in seen.items() if np.array_equal(leaf, goals)}
+        goals = as_words(np.asarray(episodes.observations["achieved_goal"]))
+        seen = {path: leaf_at(episodes.observations, path, "observations", "") for path in self._sharable}
+        return {path for path, leaf in seen.items() if np.array_equal(as_words(np.asarray(leaf)), goals)}
 
     def widened(self, records: np.ndarray, no_more: set[Path]) -> np.ndarray:
         """Return records of before `share` in the dtype of after, with the leaves that were shared."""
@@ -174,17 +113,29 @@ class StepLayout:
 
         state_of_step = np.arange(steps) + np.repeat(np.arange(count), episodes.lengths)
         last_steps = episodes.ends[1:] - 1
-        last_states = state_of_step[last_steps]
         segments, goals, segment_of_step = self._encode_segments(episodes, desired, state_of_step)
-        # zeros, so that nothing of other memory is ever stored, and saved
-        records = np.zeros(steps + count, self.record)
-        self._seen.write(records, seen, without=self.shared)
-        self._goal.write(records, achieved)
-        self._action.write(records, actions, at=state_of_step)
-        records["reward"][state_of_step] = rewards
-        records["terminated"][last_states] = episodes.terminated
-        records["truncated"][last_states] = episodes.truncated
-        return EncodedEpisodes(records, segments, goals, segment_of_step, state_of_step, last_steps, infos)
+        terminated, truncated, other_reason = np.zeros((3, steps), np.bool_)
+        terminated[last_steps] = episodes.terminated
+        truncated[last_steps] = episodes.truncated
+        return EncodedEpisodes(
+            layout=self,
+            of_states=[*self._seen.columns(seen), *self._goal.columns(achieved)],
+            of_steps=[
+                *self._action.columns(actions),
+                ("reward", rewards),
+                ("terminated", terminated),
+                ("truncated", truncated),
+                ("other_reason", other_reason),
+            ],
+            terminated=terminated,
+            other_reason=other_reason,
+            segments=segments,
+            desired=goals,
+            segment_of_step=segment_of_step,
+            state_of_step=state_of_step,
+            last_steps=last_steps,
+            infos=infos,
+        )
 
     def parts(self, steps: Steps) -> tuple[dict[str, Tree], Tree, Any, dict[str, Tree], Any, Any]:
         """Return steps as the first parts of a batch, in views; what is shared is copied."""
@@ -225,35 +176,28 @@ class StepLayout:
         self, episodes: Episodes, desired: Mapping[Path, np.ndarray], state_of_step: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the segments, their desired goals, and which of them each step belongs to."""
+        first_steps = episodes.ends[:-1]
         other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
         for leaf in desired.values():
-            rows = _as_words(leaf)
+            rows = as_words(leaf)
             other_goal[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
-        begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
-        begins[episodes.ends[:-1]] = True
-        firsts = np.flatnonzero(begins)
+        other_goal[state_of_step[first_steps]] = False
+        if other_goal.any():
+            begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
+            begins[first_steps] = True
+            firsts, segment_of_step = np.flatnonzero(begins), np.cumsum(begins) - 1
+        else:
+            firsts, segment_of_step = first_steps, np.repeat(np.arange(len(episodes)), episodes.lengths)
         segments = np.zeros(len(firsts), self.segment)
-        states = state_of_step[firsts][:, None] + [0, 1]
+        states = state_of_step[firsts]
+        both = np.add.outer(states, (0, 1))
         goals = np.zeros(len(firsts), self.desired)
-        self._goal.write(goals["goals"], {path: leaf[states] for path, leaf in desired.items()})
-        episode = state_of_step[firsts] - firsts  # every episode has one state more than steps
+        self._goal.write(goals["goals"], {path: leaf[both] for path, leaf in desired.items()})
+        episode = states - firsts  # every episode has one state more than steps
         segments["episode"] = episode
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
-        return segments, goals, np.cumsum(begins) - 1
-
-    def same_goals(self, goals: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Whether (n,) goals, as plain bytes, are the same as others, row by row, to the last bit."""
-        one, two = (np.ndarray(len(rows), self.goal, rows) for rows in (goals, others))
-        same = np.ones(len(goals), np.bool_)
-        for name in self.goal.names or ():
-            same &= (_as_words(one[name]) == _as_words(two[name])).all(axis=1)
-        return same
-
-
-def before_and_after(states: np.ndarray) -> np.ndarray:
-    """Return where the states stand in which (..., B) steps begin and end, (..., 2, B)."""
-    return np.stack([states, states + 1], axis=-2)
+        return segments, goals, segment_of_step
 
 
 def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -277,13 +221,6 @@ def _as_rewards(episodes: Episodes) -> np.ndarray:
         where = f"step {step - episodes.ends[episode]}" + f" of episode {episode}" * (len(episodes) > 1)
         raise ValueError(f"rewards must be finite as float32, got {episodes.rewards[step]} at {where}")
     return rewards
-
-
-def _as_words(leaf: np.ndarray) -> np.ndarray:
-    """Return the bytes of each row as whole numbers, as few as can be."""
-    rows = np.ascontiguousarray(leaf).reshape(len(leaf), -1)
-    size = rows.shape[1] * rows.itemsize
-    return rows.view(np.dtype(f"u{math.gcd(size, 8)}"))
 
 
 def _leaves_like_goal(seen: SpaceLayout, goal: SpaceLayout) -> list[Path]:

@@ -6,22 +6,31 @@ belongs to the e-th episode of all, begins in state i + e.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
-from her_wrappers.replay.step_layout import Steps
+from her_wrappers.replay.steps import Steps, same_goals
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
+    from her_wrappers.replay.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.infos import InfoLayout
-    from her_wrappers.replay.step_layout import EncodedEpisodes, StepLayout
+    from her_wrappers.replay.step_layout import StepLayout
     from her_wrappers.trees import Path
 
 FIRST_SEGMENTS = 64
 """Segments there is room for before their ring grows."""
+
+
+class Oldest(NamedTuple):
+    """Numbers of the oldest step, and of the episode and the segment that it is in."""
+
+    step: int
+    episode: int
+    segment: int
 
 
 class EpisodeStorage:
@@ -46,6 +55,7 @@ class EpisodeStorage:
 
     def clear(self) -> None:
         """Drop all episodes and allocate anew; indices go on."""
+        self._infos.dtype = None
         self._begin(self._steps.end)
 
     def _begin(self, first_index: int) -> None:
@@ -75,31 +85,53 @@ class EpisodeStorage:
         """Bytes allocated."""
         return self._states.nbytes + self._segments.nbytes + self._steps.nbytes
 
+    def start(self, index: int, shared: set[Path]) -> None:
+        """Number the steps of an empty storage from ``index``; store these leaves as achieved goals alone."""
+        self._share(shared)
+        self._steps.restart(index)
+        self._states.restart(index + self._first_episode)
+
+    def lengths(self) -> np.ndarray:
+        """Return the steps of each episode, oldest first."""
+        rows = self._segments.positions(np.arange(self._segments.first, self._segments.end))
+        segments = self._segments.take("segment", rows)
+        lengths: np.ndarray = segments["length"][np.diff(segments["episode"], prepend=-1) != 0]
+        return lengths
+
     def encode(self, episodes: Episodes) -> list[EncodedEpisodes]:
         """Bring episodes into the form in which they are stored, in parts of at most ``buffer_size`` steps.
 
         Raises:
             ValueError: They lie outside the spaces, lack an info, or have a reward that is not finite.
         """
+        parts = [self._layout.encode(part) for part in episodes.split(self._buffer_size)]
         self._share(self._layout.sharable_in(episodes))
-        return [self._layout.encode(part) for part in episodes.split(self._buffer_size)]
+        return parts
 
     def append(self, episodes: EncodedEpisodes) -> None:
-        """Store episodes of at most ``buffer_size`` steps, evicting the oldest ones as far as needed."""
-        self._evict_before(self._steps.end + len(episodes.segment_of_step) - self._buffer_size)
-        self._make_room(len(episodes.records), len(episodes.segments))
+        """Store episodes of at most ``buffer_size`` steps, evicting the oldest ones as far as needed.
+
+        Raises:
+            MemoryError: There is not so much memory; nothing is stored or evicted.
+        """
+        if episodes.infos is not None and episodes.infos.dtype != self._infos.dtype:
+            dtype = episodes.infos.dtype
+            wider = self._steps.column("info").astype(dtype) if self.num_steps else None
+            self._steps.set_column("info", np.empty(self._buffer_size, dtype) if wider is None else wider)
+            self._infos.dtype = dtype
+        oldest = self._oldest_after(self._steps.end + episodes.num_steps - self._buffer_size)
+        self._make_room(oldest, episodes.num_states, len(episodes.segments))
+        self._evict_before(oldest)
         episodes.segments["episode"] += self._episode_end
         episodes.segments["first_index"] += self._steps.end
         segments = self._segments.places(self._segments.end + episodes.segment_of_step)
         columns = {"segment": segments.astype(self._place)}
         if episodes.infos is not None:
-            if not self.num_steps:
-                self._infos.dtype = episodes.infos.dtype
-                self._steps.set_column("info", np.empty(self._buffer_size, episodes.infos.dtype))
             columns["info"] = episodes.infos
         self._steps.append(**columns)
         self._segments.append(segment=episodes.segments, desired=episodes.desired)
-        self._states.append(record=episodes.records)
+        for there, here in self._states.reserve(episodes.num_states):
+            episodes.write(self._states.column("record"), there.start, here)
         self._episode_end += len(episodes.last_steps)
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -131,7 +163,8 @@ class EpisodeStorage:
 
     def same_goals(self, states: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Whether the goals achieved in the states at these positions are those at others, row by row."""
-        return self._layout.same_goals(self.achieved_goals(states), self.achieved_goals(others))
+        goals = (self.achieved_goals(rows) for rows in (states, others))
+        return same_goals(*(np.ndarray(len(rows), self._layout.goal, rows) for rows in goals))
 
     def desired_goals(self, sources: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Return the desired goals of steps, in memory of their own.
@@ -184,16 +217,24 @@ class EpisodeStorage:
         return self.locate(index)[1]
 
     def _share(self, sharable: set[Path]) -> None:
-        """Store the leaves that are the achieved goal in all episodes, the new ones too, no second time."""
-        layout = self._layout
-        if not self.num_steps:
-            if sharable != layout.shared:
-                layout.share(sharable)
-                self._allocate_states(self._states.first)
-        elif not layout.shared <= sharable:
-            no_more = layout.shared - sharable
-            layout.share(layout.shared & sharable)
-            self._states.set_column("record", layout.widened(self._states.column("record"), no_more))
+        """Store the leaves that are the achieved goal in all episodes, the new ones too, no second time.
+
+        Raises:
+            MemoryError: There is not so much memory; all stays as it was.
+        """
+        layout, before = self._layout, self._layout.shared
+        try:
+            if not self.num_steps:
+                if sharable != before:
+                    layout.share(sharable)
+                    self._allocate_states(self._states.first)
+            elif not before <= sharable:
+                layout.share(before & sharable)
+                records = layout.widened(self._states.column("record"), before - sharable)
+                self._states.set_column("record", records)
+        except MemoryError:
+            layout.share(before)
+            raise
 
     def _allocate_states(self, first: int) -> None:
         """Allocate records for ``buffer_size`` steps of episodes of 32 steps or more.
@@ -204,36 +245,39 @@ class EpisodeStorage:
         room = self._buffer_size + self._buffer_size // 32 + 1
         try:
             self._states = Ring(room, first, record=self._layout.record)
-        except MemoryError as error:
+        except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
             gigabytes = room * self._layout.record.itemsize / 2**30
             raise MemoryError(
                 f"buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, which cannot be had; "
                 "make it smaller"
             ) from error
 
-    def _evict_before(self, index: int) -> None:
-        """Drop the episodes that begin before this number of a step."""
+    def _oldest_after(self, index: int) -> Oldest:
+        """Return what is the oldest without the episodes that begin before this number of a step."""
         if index <= self._steps.first:
-            return
-        last = self._segments_of(np.array([index - 1]))[0]
+            return Oldest(self._steps.first, self._first_episode, self._segments.first)
+        last = self._segments.column("segment")[self._steps.row("segment", index - 1)]
         end = int(last["first_index"]) + int(last["length"])
         first_segment = self._segments.end
         if end < self._steps.end:
-            places = self._steps.take_range("segment", end, end + 1)
-            first_segment = int(self._segments.numbers(places)[0])
-        self._first_episode = int(last["episode"]) + 1
-        self._steps.drop_before(end)
-        self._states.drop_before(end + self._first_episode)
-        self._segments.drop_before(first_segment)
+            first_segment = int(self._segments.numbers(self._steps.row("segment", end)))
+        return Oldest(end, int(last["episode"]) + 1, first_segment)
 
-    def _make_room(self, num_states: int, num_segments: int) -> None:
-        """Grow the rings that are too small."""
-        needed = len(self._states) + num_states
+    def _evict_before(self, oldest: Oldest) -> None:
+        """Drop the episodes before the one that is to be the oldest."""
+        self._first_episode = oldest.episode
+        self._steps.drop_before(oldest.step)
+        self._states.drop_before(oldest.step + oldest.episode)
+        self._segments.drop_before(oldest.segment)
+
+    def _make_room(self, oldest: Oldest, num_states: int, num_segments: int) -> None:
+        """Grow the rings that are too small for what stays and what comes."""
+        needed = self._states.end - oldest.step - oldest.episode + num_states
         if needed > self._states.capacity:
             # T steps take T + 1 states, so twice as many states as steps always do.
             room = max(needed, self._states.capacity * 5 // 4)
             self._states.grow(min(room, 2 * self._buffer_size))
-        needed = len(self._segments) + num_segments
+        needed = self._segments.end - oldest.segment + num_segments
         if needed > self._segments.capacity:
             self._grow_segments(max(needed, self._segments.capacity * 5 // 4))
 

@@ -21,6 +21,7 @@ from her_wrappers.goal_interface import batched_terminated
 if TYPE_CHECKING:
     from gymnasium import spaces
 
+    from her_wrappers.files.layout import Json
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.infos import Infos
 
@@ -56,8 +57,12 @@ class Termination(Protocol):
     """A rule for the terminations of relabeled steps.
 
     Attributes:
+        kind: Its name in files.
         studies: Which steps of new episodes it learns from.
     """
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - an attribute, that need not be writable
 
     @property
     def studies(self) -> Studies: ...  # noqa: D102 - an attribute, that need not be writable
@@ -80,10 +85,17 @@ class Termination(Protocol):
     def forget(self) -> None:
         """Forget what was learned."""
 
+    def learned(self) -> Json:
+        """Return what was learned."""
+
+    def recall(self, learned: Json) -> None:
+        """Take over what another rule of this kind learned."""
+
 
 class Keep:
     """The recorded flags."""
 
+    kind = "keep"
     studies: Studies = "no steps"
 
     def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
@@ -97,10 +109,18 @@ class Keep:
     def forget(self) -> None:
         """There is nothing to forget."""
 
+    def learned(self) -> Json:
+        """Return that there is nothing."""
+        return None
+
+    def recall(self, learned: Json) -> None:
+        """There is nothing to recall."""
+
 
 class KeepByDefault(Keep):
     """The recorded flags, where nobody asked for them and nothing better is known."""
 
+    kind = "keep by default"
     studies: Studies = "those that terminated"
 
     def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
@@ -115,9 +135,19 @@ class KeepByDefault(Keep):
             )
         return super().learn(outcomes, earned, if_reached)
 
+    def learned(self) -> Json:
+        """Return whether the warning has come."""
+        return self.studies == "no steps"
+
+    def recall(self, learned: Json) -> None:
+        """Warn no second time."""
+        self.studies = "no steps" if learned else "those that terminated"
+
 
 class Never(Keep):
     """No relabeled step ends anything."""
+
+    kind = "never"
 
     def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
         """Return all False."""
@@ -133,6 +163,7 @@ class Recompute:
     """
 
     function: GoalFunction
+    kind: str = field(default="recompute", init=False)
     studies: Studies = field(default="those that terminated", init=False)
 
     def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
@@ -146,14 +177,35 @@ class Recompute:
     def forget(self) -> None:
         """There is nothing to forget."""
 
+    def learned(self) -> Json:
+        """Return that there is nothing."""
+        return None
+
+    def recall(self, learned: Json) -> None:
+        """There is nothing to recall."""
+
     def _by_goal(self, outcomes: Outcomes) -> Bools:
-        ends = np.asarray(self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info))
-        if ends.shape != outcomes.terminated.shape:
-            raise ValueError(
-                f"compute_terminated must return shape {outcomes.terminated.shape} for as many goals, "
-                f"got {ends.shape}; reduce over the goal's own axes only"
-            )
-        return ends.astype(bool, copy=False)
+        ends = self.function(outcomes.achieved_goal, outcomes.desired_goal, outcomes.info)
+        return require_ends("compute_terminated", ends, len(outcomes.terminated))
+
+
+def require_ends(name: str, ends: Any, count: int) -> Bools:
+    """Return what a function answered for ``count`` goals as bools.
+
+    Raises:
+        ValueError: It returned another shape, or what is neither bools nor zeros and ones.
+    """
+    answer = np.asarray(ends)
+    if answer.shape != (count,):
+        raise ValueError(
+            f"{name} must return shape {(count,)} for as many goals, got {answer.shape}; "
+            "reduce over the goal's own axes only"
+        )
+    numbers = answer.dtype.kind in "biuf"
+    bools: Bools = answer.astype(bool, copy=False) if numbers else np.zeros(count, bool)
+    if not numbers or (answer != bools).any():
+        raise ValueError(f"{name} must return bools, got {answer.dtype} such as {answer[0]!r}")
+    return bools
 
 
 @dataclass
@@ -163,6 +215,7 @@ class Success:
     It takes rewards of two values, one of them for the reached goal; others are refused.
     """
 
+    kind: str = field(default="success", init=False)
     studies: Studies = field(default="all steps", init=False)
     _reached: float = np.nan
     _missed: float = np.nan
@@ -193,6 +246,14 @@ class Success:
     def forget(self) -> None:
         """Forget both values."""
         self._reached = self._missed = np.nan
+
+    def learned(self) -> Json:
+        """Return both values, None where one is not known."""
+        return [None if np.isnan(value) else value for value in (self._reached, self._missed)]
+
+    def recall(self, learned: Json) -> None:
+        """Take over both values."""
+        self._reached, self._missed = (np.nan if value is None else float(value) for value in learned)
 
     def _require_two_values(self, reached: float, missed: NDArray[np.float32]) -> None:
         """Refuse a third value, and remember the second.

@@ -301,6 +301,14 @@ def test_a_strategy_that_fails_leaves_the_buffer_usable():
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
 
 
+def test_a_strategy_may_return_integers_of_any_kind():
+    for kind in (np.uint8, np.int32, np.uint64):
+        buffer = filled(goal_selection_strategy=lambda t, length, rng, kind=kind: (t + 1).astype(kind))
+        batch = buffer.sample(32)
+        np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
+        np.testing.assert_array_equal(batch.goal_index[batch.relabeled], batch.index[batch.relabeled])
+
+
 def test_a_plain_replay_buffer_needs_no_functions():
     buffer = HindsightReplayBuffer(SPACE, ACTIONS, n_sampled_goal=0)
     episode = counting_episode(0, 5, terminated=True, rewards=np.arange(5.0))
@@ -330,6 +338,14 @@ def test_goals_that_ask_for_nothing_are_counted_and_on_request_redrawn():
     # of the goals 1..4 after steps 0..3 all but the last are trivial; a redraw squares their odds
     odds = np.array([3 / 4, 2 / 3, 1 / 2, 0])
     np.testing.assert_allclose(shares, [odds.mean(), (odds**2).mean()], atol=0.01)
+
+
+@pytest.mark.parametrize("options", [{"n_sampled_goal": 0}, {"her_ratio": 0.1}])
+def test_batches_without_relabeled_rows_have_no_goals_to_redraw(options):
+    buffer = counting_buffer(skip_trivial=True, **options)
+    buffer.add_episode(counting_episode(0, 3))
+    for _ in range(30):
+        buffer.sample(1)
 
 
 def test_redrawn_goals_keep_their_strategy_and_provenance():
@@ -1094,3 +1110,157 @@ def test_none_are_added_by_an_empty_list():
     assert len(buffer) == 12
     with pytest.raises(TypeError, match="expected an Episode, got int"):
         buffer.add_episodes([3])
+
+
+# --- what goes wrong on the way -------------------------------------------------------------------
+
+
+class Moody:
+    """A strategy that fails when it is told to."""
+
+    def __init__(self):
+        self.fails = False
+
+    def __call__(self, t, length, rng):
+        if self.fails:
+            raise RuntimeError("not today")
+        return length
+
+
+@pytest.mark.parametrize("samples_before", [0, 1, 3])
+def test_after_a_strategy_failed_no_step_comes_that_was_evicted(samples_before):
+    strategy = Moody()
+    buffer = counting_buffer(buffer_size=5, goal_selection_strategy=strategy)
+    buffer.add_episode(counting_episode(0, 5))
+    for _ in range(samples_before):
+        buffer.sample(8)
+    buffer.add_episode(counting_episode(1, 5))
+    strategy.fails = True
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not today"):
+            buffer.sample(8)
+    strategy.fails = False
+    batch = buffer.sample(8)
+    assert (batch.index >= 5).all()
+    assert (batch.observations["observation"][:, 0] == 1).all()
+
+
+def test_a_strategy_cannot_write_to_the_steps_it_is_given():
+    def shift(t, length, rng):
+        t += 1
+        return t
+
+    buffer = filled(goal_selection_strategy=shift)
+    with pytest.raises(ValueError, match="read-only"):
+        buffer.sample(64)
+
+
+def test_a_strategy_is_never_asked_about_no_steps():
+    def loop(t, length, rng):
+        return np.array([rng.integers(a + 1, b + 1) for a, b in zip(t, length, strict=True)])
+
+    buffer = filled(goal_selection_strategy=Mixture({loop: 0.01, "final": 0.01, "original": 0.98}))
+    for _ in range(50):
+        assert len(buffer.sample(3)) == 3
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"her_ratio": 0.05}, {"n_sampled_goal": 0}], ids=["k=4", "her_ratio", "plain"]
+)
+def test_small_batches_may_hold_no_goal_that_could_be_trivial(options):
+    buffer = filled(skip_trivial=True, **options)
+    for _ in range(50):
+        assert len(buffer.sample(1)) == 1
+
+
+def test_a_buffer_with_a_strategy_of_the_users_own_can_be_pickled():
+    buffer = filled(goal_selection_strategy=Moody())
+    twin = pickle.loads(pickle.dumps(buffer))
+    np.testing.assert_array_equal(twin.sample(50).goal_index, buffer.sample(50).goal_index)
+
+
+@pytest.mark.parametrize("ends", [-1.0, 0.3, np.nan, "False", None])
+def test_terminations_that_are_no_bools_are_refused(ends):
+    buffer = counting_buffer(compute_terminated=lambda a, d, i: np.full(len(a), ends))
+    buffer.add_episode(counting_episode(0, 3))
+    with pytest.raises(ValueError, match=r"compute_terminated must return bools, got .* such as"):
+        buffer.sample(50)
+
+
+def test_zeros_and_ones_are_bools():
+    buffer = counting_buffer(compute_terminated=lambda a, d, i: (a == d).all(-1).astype(float))
+    buffer.add_episode(counting_episode(0, 3))
+    batch = buffer.sample(200)
+    np.testing.assert_array_equal(batch.terminations, batch.rewards == 0)
+
+
+PICTURES = spaces.Dict(
+    observation=spaces.Box(-9, 9, (2,), np.float32),
+    achieved_goal=spaces.Box(-9, 9, (2,), np.float32),
+    desired_goal=spaces.Box(-9, 9, (2,), np.float32),
+)
+
+
+def same_array_episode(seen, rewards):
+    observations = {"observation": seen, "achieved_goal": np.abs(seen), "desired_goal": np.ones_like(seen)}
+    return Episode(observations, np.zeros((len(rewards), 1)), rewards, terminated=False, truncated=True)
+
+
+def test_a_zero_keeps_its_sign_where_the_observation_equals_the_goal():
+    buffer = HindsightReplayBuffer(PICTURES, ACTIONS, compute_reward=lambda a, d, i: np.zeros(len(a)))
+    buffer.add_episode(same_array_episode(np.full((3, 2), -0.0, np.float32), np.zeros(2)))
+    assert np.signbit(buffer.sample(20).observations["observation"]).all()
+    assert not np.signbit(buffer.sample(20).observations["achieved_goal"]).any()
+
+
+def test_a_refused_episode_takes_no_memory():
+    buffer = HindsightReplayBuffer(PICTURES, ACTIONS, compute_reward=lambda a, d, i: np.zeros(len(a)))
+    buffer.add_episode(same_array_episode(np.ones((3, 2), np.float32), np.zeros(2)))
+    before = buffer.nbytes
+    with pytest.raises(ValueError, match="rewards must be finite"):
+        buffer.add_episode(same_array_episode(-np.ones((3, 2), np.float32), np.full(2, np.nan)))
+    assert buffer.nbytes == before
+    buffer.add_episode(same_array_episode(-np.ones((3, 2), np.float32), np.zeros(2)))
+    batch = buffer.sample(50)
+    np.testing.assert_array_equal(
+        np.abs(batch.observations["observation"]), batch.observations["achieved_goal"]
+    )
+    assert buffer.nbytes > before
+    buffer.verify()
+
+
+def test_a_space_without_leaves_comes_back_as_it_is():
+    space = spaces.Dict({**SPACE.spaces, "observation": spaces.Dict({})})
+    buffer = HindsightReplayBuffer(space, ACTIONS, compute_reward=compute_reward)
+    episode = counting_episode(0, 3)
+    buffer.add_episode(counting_episode(0, 3, observations={**episode.observations, "observation": {}}))
+    assert buffer.sample(5).observations["observation"] == {}
+
+
+def test_large_rewards_are_finite_rewards():
+    buffer = counting_buffer(compute_reward=lambda a, d, i: np.full(len(a), 1e25), termination="keep")
+    buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, 1e25)))
+    assert (buffer.sample(50).rewards == np.float32(1e25)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: counting_buffer(her_ratio="0.5"), "her_ratio must lie in [0, 1], got '0.5'"),
+        (lambda: Mixture([("future", 1.0)]), "shares of a Mixture must be a dict of strategies, got [("),
+        (lambda: Mixture({"future": None}), "shares of a Mixture must lie in (0, 1], got None for 'future'"),
+        (lambda: counting_buffer(buffer_size=2**62), "which cannot be had; make it smaller"),
+        (
+            lambda: filled().add_episodes(counting_episode(0, 2)),
+            "add_episodes takes many episodes, got one Episode; use add_episode",
+        ),
+    ],
+)
+def test_odd_arguments_get_a_sentence(call, message):
+    with pytest.raises((TypeError, ValueError, MemoryError), match=re.escape(message)):
+        call()
+
+
+def test_an_environment_needs_no_reward_where_nothing_is_relabeled():
+    env = gym.make("her_envs/Counting-v0")
+    assert HindsightReplayBuffer.for_env(env, her_ratio=0)._relabeling is None

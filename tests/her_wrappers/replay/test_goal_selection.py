@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, require_states
+from her_wrappers.replay.goal_selection import STRATEGIES, Checked, Geometric
 
 STRATEGIES_UNDER_TEST = STRATEGIES | {"near": Geometric(0.6), "nearer": Geometric(0.3)}
 
@@ -101,4 +101,4 @@ def test_a_geometric_strategy_needs_a_gamma_between_0_and_1(gamma):
 )
 def test_a_users_strategy_may_not_leave_the_episode(strategy, message):
     with pytest.raises(ValueError, match=message):
-        require_states(strategy)(np.array([0, 2]), np.array([3, 3]), np.random.default_rng())
+        Checked(strategy)(np.array([0, 2]), np.array([3, 3]), np.random.default_rng())

@@ -136,3 +136,37 @@ def test_infos_that_do_not_fit_are_refused_and_nothing_is_stored(infos, message)
 def test_an_unknown_format_is_refused():
     with pytest.raises(ValueError, match="unknown info_format 'rows'; choose from 'list', 'columns'"):
         HindsightReplayBuffer(SPACE, ACTIONS, compute_reward=compute_reward, info_format="rows")
+
+
+def test_whole_numbers_at_first_may_become_others():
+    buffer = counting_buffer(
+        compute_reward=lambda a, d, infos: infos["cost"],
+        info_keys=["cost"],
+        info_format="columns",
+        termination="keep",
+    )
+    for number, cost in enumerate([np.zeros(3, int), np.array([True, False, True]), np.full(3, 0.5)]):
+        buffer.add_episode(counting_episode(number, 3, infos={"cost": cost}, rewards=cost.astype(float)))
+    batch = buffer.sample(300)
+    number = batch.observations["observation"][:, 0].astype(int)
+    t = batch.observations["observation"][:, 1].astype(int)
+    costs = np.array([[0, 0, 0], [1, 0, 1], [0.5, 0.5, 0.5]])
+    np.testing.assert_array_equal(batch.rewards, np.where(batch.relabeled, costs[number, t], batch.rewards))
+
+
+def test_clear_forgets_what_infos_looked_like():
+    buffer = counting_buffer(info_keys=["cost"])
+    buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros(3)}))
+    buffer.clear()
+    buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros((3, 2))}))
+    assert len(buffer) == 3
+
+
+def test_columns_cannot_be_written_to():
+    def reward(achieved, desired, infos):
+        infos["cost"][:] = 1
+        return infos["cost"]
+
+    buffer = counting_buffer(compute_reward=reward, info_keys=["cost"], info_format="columns")
+    with pytest.raises(ValueError, match="read-only"):
+        buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros(3)}))

@@ -97,7 +97,7 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
         ),
         (
             {"compute_terminated": lambda a, d, i: False},
-            "compute_terminated must return shape (1,) for as many goals, got (); GoalInterface.of(env)",
+            "compute_terminated must return shape (1,) for as many goals, got ();",
         ),
     ],
 )

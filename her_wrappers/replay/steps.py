@@ -1,0 +1,45 @@
+"""Steps: transitions copied out of episodes, and their goals."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Steps(NamedTuple):
+    """B steps copied out of episodes, as records whose fields are views.
+
+    Attributes:
+        numbers: (B,) their numbers.
+        records: (2, B) their states, what was done there, and what it brought; and the states after.
+        desired: (2, B) their desired goals, before and after, as records.
+        infos: (B,) infos that came with them, where any are kept.
+    """
+
+    numbers: np.ndarray
+    records: np.ndarray
+    desired: np.ndarray
+    infos: np.ndarray | None
+
+
+def before_and_after(states: np.ndarray) -> np.ndarray:
+    """Return where the states stand in which (..., B) steps begin and end, (..., 2, B)."""
+    return np.stack([states, states + 1], axis=-2)
+
+
+def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Whether goals, which are parts of records, are the same as others, row by row, to the last bit."""
+    same = np.ones(len(goals), np.bool_)
+    for name in goals.dtype.names or ():
+        same &= (as_words(goals[name]) == as_words(others[name])).all(axis=1)
+    return same
+
+
+def as_words(leaf: np.ndarray) -> np.ndarray:
+    """Return the bytes of each row as whole numbers, as few as can be."""
+    width = math.prod(leaf.shape[1:])  # not -1, which no array without rows tells
+    rows = np.ascontiguousarray(leaf).reshape(len(leaf), width)
+    size = width * rows.itemsize
+    return rows.view(np.dtype(f"u{math.gcd(size, 8)}"))

@@ -1,0 +1,156 @@
+"""A buffer of plain Python lists, slow and obviously right: it explains what the real one hands out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from her_wrappers import Episode
+
+
+def row(tree: Any, i: int) -> Any:
+    """Row i of a tree of arrays, in plain Python; infinities and all bits of floats are kept."""
+    if isinstance(tree, dict):
+        return {key: row(part, i) for key, part in tree.items()}
+    if isinstance(tree, tuple):
+        return [row(part, i) for part in tree]
+    return tree[i].tolist()
+
+
+@dataclass
+class Stored:
+    """An episode of T steps: T + 1 states, T actions, rewards and infos, and its first index."""
+
+    first: int
+    states: list[dict[str, Any]]
+    actions: list[Any]
+    rewards: list[float]
+    infos: list[dict[str, Any]]
+    terminated: bool
+    truncated: bool
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def achieved(self, s: int) -> Any:
+        return self.states[s]["achieved_goal"]
+
+
+class Reference:
+    """What a buffer should hold, and which rows it may hand out.
+
+    Args:
+        buffer_size: Transitions that it holds.
+        reward: From (achieved goal, desired goal, info) of one step to a number.
+        terminated: The same, to a bool.
+        termination: Mode of the terminations of relabeled rows; a function is ``terminated``.
+    """
+
+    def __init__(self, buffer_size: int, reward: Any, terminated: Any, termination: Any) -> None:
+        self.buffer_size = buffer_size
+        self.reward, self.terminated, self.termination = reward, terminated, termination
+        self.episodes: list[Stored] = []
+        self.next_index = 0
+
+    def add(self, episode: Episode) -> None:
+        """Add an episode; the oldest ones go until all fit."""
+        steps = range(len(episode))
+        self.episodes.append(
+            Stored(
+                first=self.next_index,
+                states=[row(episode.observations, s) for s in range(len(episode) + 1)],
+                actions=[row(episode.actions, t) for t in steps],
+                rewards=[float(np.float32(episode.rewards[t])) for t in steps],
+                infos=[row(episode.infos, t) for t in steps],
+                terminated=episode.terminated,
+                truncated=episode.truncated,
+            )
+        )
+        self.next_index += len(episode)
+        self.shrink(self.buffer_size)
+
+    def shrink(self, buffer_size: int) -> None:
+        """Let the oldest episodes go until all fit."""
+        self.buffer_size = buffer_size
+        while len(self) > buffer_size:
+            del self.episodes[0]
+
+    def clear(self) -> None:
+        """Forget all but the indices."""
+        self.episodes.clear()
+
+    def __len__(self) -> int:
+        return sum(map(len, self.episodes))
+
+    def find(self, index: int) -> tuple[Stored, int]:
+        """The episode and the step that have an index."""
+        [(episode, t)] = [
+            (episode, index - episode.first)
+            for episode in self.episodes
+            if episode.first <= index < episode.first + len(episode)
+        ]
+        return episode, t
+
+    def sources(self, strategy: str, episode: Stored, t: int) -> list[tuple[Stored, int]]:
+        """The states that may supply the goal of a step, as (episode, state)."""
+        if strategy == "random":
+            return [(other, s) for other in self.episodes for s in range(1, len(other) + 1)]
+        states = {
+            "future": range(t + 1, len(episode) + 1),
+            "geometric": range(t + 1, len(episode) + 1),
+            "final": [len(episode)],
+            "episode": range(1, len(episode) + 1),
+        }[strategy]
+        return [(episode, s) for s in states]
+
+    def has_other_reason(self, episode: Stored, t: int) -> bool:
+        """Whether an episode ended at a step, and not for its own goal."""
+        if not (episode.terminated and t == len(episode) - 1):
+            return False
+        goals = episode.achieved(t + 1), episode.states[t + 1]["desired_goal"]
+        if self.termination == "success":
+            return self.reward(*goals, episode.infos[t]) != 0
+        return not self.terminated(*goals, episode.infos[t])
+
+    def ends(self, episode: Stored, t: int, goal: Any) -> bool:
+        """Whether a step terminates under a new goal."""
+        if self.termination == "keep":
+            return episode.terminated and t == len(episode) - 1
+        if self.termination == "never":
+            return False
+        reached = episode.achieved(t + 1), goal, episode.infos[t]
+        by_goal = self.reward(*reached) == 0 if self.termination == "success" else self.terminated(*reached)
+        return by_goal or self.has_other_reason(episode, t)
+
+    def explain(self, batch: Any) -> None:
+        """Assert of every row that it is what it may be."""
+        for i in range(len(batch)):
+            self._explain_row(batch, i)
+
+    def _explain_row(self, batch: Any, i: int) -> None:
+        episode, t = self.find(int(batch.index[i]))
+        here, there = episode.states[t], episode.states[t + 1]
+        seen, next_seen = row(batch.observations, i), row(batch.next_observations, i)
+        goal = seen.pop("desired_goal")
+        next_goal = next_seen.pop("desired_goal")
+        assert seen == {key: value for key, value in here.items() if key != "desired_goal"}
+        assert next_seen == {key: value for key, value in there.items() if key != "desired_goal"}
+        assert row(batch.actions, i) == episode.actions[t]
+        assert batch.episode[i] == episode.first
+        last = t == len(episode) - 1
+        assert batch.truncations[i] == (last and episode.truncated)
+        strategy, goal_index = str(batch.strategy[i]), int(batch.goal_index[i])
+        assert batch.relabeled[i] == (strategy != "original")
+        if strategy == "original":
+            assert (goal, next_goal) == (here["desired_goal"], there["desired_goal"])
+            assert batch.rewards[i] == episode.rewards[t]
+            assert batch.terminations[i] == (last and episode.terminated)
+            assert goal_index == -1
+            return
+        source, before = self.find(goal_index)
+        assert any(source is each and before + 1 == s for each, s in self.sources(strategy, episode, t))
+        assert goal == next_goal == source.achieved(before + 1)
+        assert batch.rewards[i] == self.reward(there["achieved_goal"], goal, episode.infos[t])
+        assert batch.terminations[i] == self.ends(episode, t, goal)
