@@ -10,6 +10,8 @@ import numpy as np
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from her_wrappers.trees import Tree
@@ -19,19 +21,19 @@ class Provenance(NamedTuple):
     """Where the rows of a batch come from.
 
     Attributes:
-        segments: (B,) records whose ``first_index`` numbers the first transition of each row's episode.
-        goal_index: (B,) number of the transition that achieved the new goal; -1 where there is none.
+        episode: (B,) number of the first transition of each row's episode.
+        goal_index: (B,) number of the transition that achieved the new goal; anything where there is none.
         part: (B,) which of ``names`` each row is of.
-        names: Names of the strategies, and of what is not relabeled.
+        names: Names of the strategies; the last is of what is not relabeled.
     """
 
-    segments: np.ndarray
+    episode: np.ndarray
     goal_index: np.ndarray
     part: np.ndarray
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # to freeze it would cost 1.5 microseconds, of the 50 that a batch takes
 class Batch:
     """B transitions, in memory of their own.
 
@@ -67,12 +69,13 @@ class Batch:
     @property
     def episode(self) -> np.ndarray:
         """Index of the first transition of each row's episode, (B,) int64: a number for the episode."""
-        return self._from().segments["first_index"].copy()
+        return self._from().episode.copy()
 
     @property
     def goal_index(self) -> np.ndarray:
         """Index of the transition that achieved each row's new goal, (B,) int64; -1 for original rows."""
-        return self._from().goal_index
+        origin = self._from()
+        return np.where(origin.part < len(origin.names) - 1, origin.goal_index, -1)
 
     @property
     def strategy(self) -> np.ndarray:
@@ -96,10 +99,14 @@ class Batch:
         def to_tensor(array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array).to(device)
 
+        return self.map(to_tensor)
+
+    def map(self, function: Callable[[np.ndarray], Any]) -> Batch:
+        """Return the batch with a function applied to each array."""
         return replace(
             self,
             **{
-                part.name: map_tree(to_tensor, getattr(self, part.name))
+                part.name: map_tree(function, getattr(self, part.name))
                 for part in fields(self)
                 if part.name != "provenance"
             },

@@ -26,7 +26,6 @@ from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.step_layout import StepLayout
-from her_wrappers.replay.steps import desired_goals
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 
@@ -140,7 +139,7 @@ class HindsightReplayBuffer:
         self._names = shares.names
         self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
         self._layout = StepLayout(goal_space, action_space, self._infos)
-        rewards = _reward_rule(compute_reward, reward_fn, self._layout)
+        rewards = _reward_rule(compute_reward, reward_fn)
         if rewards is None and shares.relabels:
             raise ValueError(
                 "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
@@ -336,20 +335,15 @@ class HindsightReplayBuffer:
             return self._sample(batch_size, self._draws)
 
     def _sample(self, batch_size: int, draws: Draws) -> Batch:
-        require_count("batch_size", batch_size, at_least=1)
-        if not self.can_sample:
-            raise ValueError(
-                "cannot sample before an episode is complete; add until can_sample "
-                "(only terminated or truncated episodes count)"
-            )
         draw, count = draws.next(batch_size)
         storage, relabeling = self._storage, self._relabeling
-        goals = storage.achieved_goals(draw.sources[:count]) if count else None
-        steps = storage.take(draw.numbers, draw.states, desired_goals(draw.segments, goals))
+        desired = storage.desired_goals(draw.sources[:count], draw.places[count:])
+        steps = storage.take(draw.numbers, draw.states, desired)
+        provenance = Provenance(draw.first_index, draw.goal_index, draw.part, self._names)
+        batch = Batch(*self._layout.parts(steps), draw.relabeled, draw.numbers, provenance)
         if relabeling is not None and count:
-            relabeling.relabel(steps.first(count))
-        provenance = Provenance(draw.segments, draw.goal_index, draw.part, self._names)
-        return Batch(*self._layout.parts(steps), draw.relabeled, draw.numbers, provenance)
+            relabeling.relabel(batch, steps, count)
+        return batch
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Describe what is stored, and a batch of what is sampled.
@@ -528,14 +522,12 @@ def _require_flag(name: str, value: object) -> None:
         raise TypeError(f"{name} must be one bool, got {value!r}")
 
 
-def _reward_rule(
-    compute_reward: GoalFunction | None, reward_fn: BatchFunction | None, layout: StepLayout
-) -> RewardRule | None:
+def _reward_rule(compute_reward: GoalFunction | None, reward_fn: BatchFunction | None) -> RewardRule | None:
     if compute_reward is not None and reward_fn is not None:
         raise ValueError("rewards must be computed in one way, got compute_reward and reward_fn; pass one")
     if reward_fn is not None:
         require_function("reward_fn", reward_fn, "batch")
-        return BatchRewards(reward_fn, layout)
+        return BatchRewards(reward_fn)
     if compute_reward is not None:
         require_function("compute_reward", compute_reward)
         return GoalRewards(compute_reward)

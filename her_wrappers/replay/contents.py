@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.steps import desired_goals
+from her_wrappers.replay.steps import before_and_after
 from her_wrappers.trees import concatenate_trees, copy_tree, map_tree
 
 if TYPE_CHECKING:
@@ -82,8 +82,9 @@ class Contents:
     def _read(self, begin: int, end: int) -> Part:
         lengths = self._lengths[begin:end]
         numbers = self._starts[begin] + np.arange(lengths.sum())
-        segments, states = self._storage.locate(numbers)
-        steps = self._storage.take(numbers, states, desired_goals(segments))
+        places, _, states = self._storage.locate(numbers)
+        recorded = self._storage.desired_goals(np.zeros(0, np.int64), places)
+        steps = self._storage.take(numbers, before_and_after(states), recorded)
         observations, actions, rewards, next_observations, terminated, truncated = self._layout.parts(steps)
         last = np.cumsum(lengths) - 1
         final = map_tree(lambda leaf: leaf[last], next_observations)
@@ -93,11 +94,11 @@ class Contents:
         infos = {} if steps.infos is None else {key: steps.infos[key] for key in self._infos.keys}
         episodes = Episodes(
             observations=map_tree(lambda leaf: leaf[order], every),
-            actions=actions,
-            rewards=rewards,
+            actions=copy_tree(actions),  # views would keep all that was read
+            rewards=rewards.copy(),
             lengths=lengths,
             terminated=terminated[last],
             truncated=truncated[last],
             infos=infos,
         )
-        return Part(episodes, steps.records["other_reason"][last])
+        return Part(episodes, steps.records[0]["other_reason"][last])

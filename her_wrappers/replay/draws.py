@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from her_wrappers.replay.steps import same_goals
+from her_wrappers.arguments import require_count
+from her_wrappers.replay.steps import before_and_after
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
@@ -26,29 +27,47 @@ MOST_BATCHES = 16
 
 
 class Draw(NamedTuple):
-    """The B rows of a batch, relabeled ones first; or of several batches.
+    """The B rows of a batch, relabeled ones first; or of several batches, on a leading axis.
 
     Attributes:
         numbers: (B,) numbers of the steps.
-        states: (B,) positions of the states in which they begin.
-        segments: (B,) their segments.
+        states: (2, B) positions of the states before and after them.
+        places: (B,) places of their segments.
+        first_index: (B,) numbers of the first steps of their episodes.
+        sources: (B,) positions of the states that supply new goals; anything where none do.
+        goal_index: (B,) numbers of the steps that led there; anything where there are none.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
-        sources: (B,) positions of the states that supply them; anything where there is none.
-        goal_index: (B,) numbers of the steps that led there; -1 where there is none.
     """
 
     numbers: np.ndarray
     states: np.ndarray
-    segments: np.ndarray
-    part: np.ndarray
-    relabeled: np.ndarray
+    places: np.ndarray
+    first_index: np.ndarray
     sources: np.ndarray
     goal_index: np.ndarray
+    part: np.ndarray
+    relabeled: np.ndarray
 
-    def cut(self, rows: slice) -> Draw:
-        """Return views of some rows."""
-        return Draw(*[column[rows] for column in self])
+
+class Located(NamedTuple):
+    """Steps, with what strategies need to know of them.
+
+    Attributes:
+        numbers: (n,) their numbers.
+        places: (n,) places of their segments.
+        segments: (n,) their segments.
+        states: (n,) positions of the states in which they begin.
+    """
+
+    numbers: np.ndarray
+    places: np.ndarray
+    segments: np.ndarray
+    states: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Located:
+        """Return some of them."""
+        return Located(*[column[rows] for column in self])
 
 
 class Ahead(NamedTuple):
@@ -60,7 +79,7 @@ class Ahead(NamedTuple):
         used: How many of them have been handed out; without any left there are no rows.
         numbers: (batches * batch_size,) numbers of the steps.
         part: Which part of the shares each row is in.
-        goal_index: Numbers of the steps that led to the new goals; -1 where there is none.
+        goal_index: Numbers of the steps that led to the new goals; anything where there are none.
     """
 
     batch_size: int
@@ -102,15 +121,18 @@ class Draws:
     def ahead(self) -> Ahead:
         """Return what was drawn ahead."""
         none = np.zeros(0, np.int64)
-        left = self._used < self._batches
-        rows = (self._ahead.numbers, self._ahead.part, self._ahead.goal_index) if left else (none,) * 3
+        rows = [none, none, none]
+        if self._used < self._batches:
+            rows = [
+                column.ravel() for column in (self._ahead.numbers, self._ahead.part, self._ahead.goal_index)
+            ]
         return Ahead(self._batch_size, self._batches, self._used, *rows)
 
     def restore(self, ahead: Ahead) -> None:
         """Go on with what was drawn ahead elsewhere, from the same episodes.
 
         Raises:
-            ValueError: It is not drawn from the steps that are stored.
+            ValueError: It is not drawn from the steps that are stored, or not in the form of batches.
         """
         batch_size, batches, used, numbers, part, goal_index = ahead
         if not (0 <= used <= batches and batch_size >= 0):
@@ -121,60 +143,103 @@ class Draws:
             _require_rows(part, batches * batch_size, (0, len(self._shares.parts) + 1))
             _require_rows(numbers, batches * batch_size, stored)
             _require_rows(goal_index[relabeled], int(relabeled.sum()), stored)
-            segments, states = self._storage.locate(numbers)
-            sources = np.full_like(numbers, -1)
+            part = part.reshape(batches, batch_size)
+            if (part[:, 1:] < part[:, :-1]).any():
+                raise ValueError(f"expected the parts of a batch in their order, got {part}")
+            numbers, goal_index = numbers.astype(np.int64), goal_index.astype(np.int64)
+            sources = np.zeros_like(numbers)
             sources[relabeled] = self._storage.states_after(goal_index[relabeled])
-            self._ahead = Draw(numbers, states, segments, part, relabeled, sources, goal_index)
-            self._counts = relabeled.reshape(batches, batch_size).sum(axis=1).tolist()
+            steps = Located(numbers, *self._storage.locate(numbers))
+            self._ahead, self._counts = self._in_batches(steps, part, sources, goal_index)
         self._batch_size, self._batches, self._used = batch_size, batches, used
 
     def next(self, batch_size: int) -> tuple[Draw, int]:
-        """Return the rows of the next batch, and how many of them are relabeled."""
+        """Return the rows of the next batch, and how many of them are relabeled.
+
+        Raises:
+            ValueError: ``batch_size`` is below 1, or there is nothing to draw from.
+        """
         if batch_size != self._batch_size:
             self.forget()
-            self._batch_size = batch_size
         if self._used == self._batches:
-            most = min(MOST_BATCHES, MOST_ROWS // batch_size)
-            batches = max(1, min(2 * self._batches, most))
+            require_count("batch_size", batch_size, at_least=1)
+            batches = max(1, min(2 * self._batches, MOST_BATCHES, MOST_ROWS // batch_size))
             self._ahead, self._counts = self._draw(batches, batch_size)
             # Only now: after an error there is nothing ahead.
-            self._batches, self._used = batches, 0
-        number, begin = self._used, self._used * batch_size
+            self._batch_size, self._batches, self._used = batch_size, batches, 0
+        number = self._used
         self._used += 1
-        return self._ahead.cut(slice(begin, begin + batch_size)), self._counts[number]
+        return Draw(*[column[number] for column in self._ahead]), self._counts[number]
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
+        """Draw batches, and return how many rows are relabeled in each.
+
+        Raises:
+            ValueError: There is nothing to draw from.
+        """
+        if not self._storage.num_steps:
+            raise ValueError(
+                "cannot sample before an episode is complete; add until can_sample "
+                "(only terminated or truncated episodes count)"
+            )
         numbers = self._storage.draw(batches * batch_size, self._rng)
-        segments, states = self._storage.locate(numbers)
+        steps = Located(numbers, *self._storage.locate(numbers))
         part = self._shares.draw(batches, batch_size, self._rng)
-        relabeled = part < len(self._shares.parts)
-        nowhere = np.full_like(numbers, -1)
-        draw = Draw(numbers, states, segments, part.ravel(), relabeled.ravel(), nowhere, nowhere.copy())
-        parts = list(enumerate(self._shares.parts))
-        for number, each in parts:
-            self._choose(each.select, draw, np.flatnonzero(draw.part == number))
+        sources, goal_index = self._choose_all(steps, part.ravel())
         if self._skip_trivial:
-            rows = np.flatnonzero(relabeled)
-            here, there = (self._storage.achieved_goals(at[rows]) for at in (states, draw.sources))
-            trivial = rows[same_goals(here, there)]
-            for number, each in parts:
-                self._choose(each.select, draw, trivial[draw.part[trivial] == number])
+            self._choose_again(steps, part.ravel(), sources, goal_index)
+        return self._in_batches(steps, part, sources, goal_index)
+
+    def _in_batches(
+        self, steps: Located, part: np.ndarray, sources: np.ndarray, goal_index: np.ndarray
+    ) -> tuple[Draw, list[int]]:
+        """Return the draw of steps end to end, with the shape of their parts, (batches, batch_size)."""
+        relabeled = part < len(self._shares.parts)
+        draw = Draw(
+            numbers=steps.numbers.reshape(part.shape),
+            states=before_and_after(steps.states.reshape(part.shape)),
+            places=steps.places.reshape(part.shape),
+            first_index=steps.segments["first_index"].reshape(part.shape),
+            sources=sources.reshape(part.shape),
+            goal_index=goal_index.reshape(part.shape),
+            part=part,
+            relabeled=relabeled,
+        )
         return draw, relabeled.sum(axis=1).tolist()
 
-    def _choose(self, select: Strategy | None, draw: Draw, rows: np.ndarray) -> None:
-        """Choose states for some rows of a draw, in the episode or anywhere."""
-        if not len(rows):
-            return
+    def _choose_all(self, steps: Located, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Choose states for all relabeled steps."""
+        parts = self._shares.parts
+        if len(parts) == 1:
+            # To choose for the original ones as well, needlessly, is quicker than to pick out the others.
+            return self._choose(parts[0].select, steps)
+        sources, goal_index = np.zeros_like(steps.numbers), np.zeros_like(steps.numbers)
+        for number, each in enumerate(parts):
+            rows = np.flatnonzero(part == number)
+            if len(rows):
+                sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
+        return sources, goal_index
+
+    def _choose_again(
+        self, steps: Located, part: np.ndarray, sources: np.ndarray, goal_index: np.ndarray
+    ) -> None:
+        """Choose once more where the goal was achieved before the step already."""
+        rows = np.flatnonzero(part < len(self._shares.parts))
+        trivial = rows[self._storage.same_goals(steps.states[rows], sources[rows])]
+        for number, each in enumerate(self._shares.parts):
+            rows = trivial[part[trivial] == number]
+            if len(rows):
+                sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
+
+    def _choose(self, select: Strategy | None, steps: Located) -> tuple[np.ndarray, np.ndarray]:
+        """Choose the states that supply goals, in the episode or anywhere, and the steps that led there."""
         if select is None:
-            found = self._storage.draw(len(rows), self._rng)
-            draw.sources[rows] = self._storage.states_after(found)
-            draw.goal_index[rows] = found
-            return
-        numbers = draw.numbers[rows]
-        t = numbers - draw.segments["first_index"][rows]
-        ahead = select(t, draw.segments["length"][rows], self._rng) - t
-        draw.sources[rows] = draw.states[rows] + ahead
-        draw.goal_index[rows] = numbers + ahead - 1
+            found = self._storage.draw(len(steps.numbers), self._rng)
+            return self._storage.states_after(found), found
+        first_index = steps.segments["first_index"]
+        t = steps.numbers - first_index
+        chosen = select(t, steps.segments["length"], self._rng)
+        return steps.states - t + chosen, first_index + chosen - 1
 
 
 def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> None:

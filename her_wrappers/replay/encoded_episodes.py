@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from her_wrappers.replay.steps import Steps, desired_goals
+from her_wrappers.replay.steps import Steps, before_and_after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from her_wrappers.replay.step_layout import StepLayout
 
-    Field = tuple[str, ...]
-    Columns = Sequence[tuple[Field, np.ndarray]]
+    Columns = Sequence[tuple[str, np.ndarray]]
 
 
 BLOCK_BYTES = 2**18
@@ -30,6 +29,7 @@ class EncodedEpisodes(NamedTuple):
         terminated: (T,) bool, whether a step ended the task.
         other_reason: (T,) bool, whether it did so for a reason that is not its goal; may be written to.
         segments: (M,) what stays the same for many steps; episodes and indices are counted from 0.
+        desired: (M,) their desired goals.
         segment_of_step: (T,) which of them each step belongs to.
         state_of_step: (T,) which state it begins in.
         last_steps: (n,) the last step of each episode.
@@ -42,6 +42,7 @@ class EncodedEpisodes(NamedTuple):
     terminated: np.ndarray
     other_reason: np.ndarray
     segments: np.ndarray
+    desired: np.ndarray
     segment_of_step: np.ndarray
     state_of_step: np.ndarray
     last_steps: np.ndarray
@@ -74,31 +75,24 @@ class EncodedEpisodes(NamedTuple):
 
     def _write_block(self, records: np.ndarray, states: slice) -> None:
         for field, values in self._stored_of_states():
-            _column(records, field)[...] = values[states]
+            records[field] = values[states]
         begin, end = self.state_of_step.searchsorted((states.start, states.stop))
         places = self.state_of_step[begin:end] - states.start
         for field, values in self.of_steps:
-            _column(records, field)[places] = values[begin:end]
+            records[field][places] = values[begin:end]
 
     def take(self, steps: np.ndarray) -> Steps:
         """Copy steps out, as from a storage."""
         states = self.state_of_step[steps]
-        records, next_records = np.zeros((2, len(steps)), self.layout.record)
+        records = np.zeros((2, len(steps)), self.layout.record)
         for field, values in self._stored_of_states():
-            _column(records, field)[...] = values[states]
-            _column(next_records, field)[...] = values[states + 1]
+            records[field] = values[before_and_after(states)]
         for field, values in self.of_steps:
-            _column(records, field)[...] = values[steps]
-        segments = self.segments[self.segment_of_step[steps]]
+            records[0][field] = values[steps]
+        desired = self.desired.take(self.segment_of_step[steps])["goals"].T
         infos = None if self.infos is None else self.infos[steps]
-        return Steps(steps, records, next_records, desired_goals(segments), infos)
+        return Steps(steps, records, desired, infos)
 
     def _stored_of_states(self) -> Columns:
         names = self.layout.record.names or ()
-        return [(field, values) for field, values in self.of_states if field[0] in names]
-
-
-def _column(records: np.ndarray, field: Field) -> np.ndarray:
-    for name in field:
-        records = records[name]
-    return records
+        return [(field, values) for field, values in self.of_states if field in names]

@@ -137,7 +137,7 @@ class Checked:
                 f"a goal selection strategy must return states in 1..length, got {states[i]} "
                 f"at step {t[i]} of an episode of length {length[i]}"
             )
-        return states
+        return states.astype(np.int64, copy=False)
 
 
 def draw_below(bound: Ints | int, count: int, rng: np.random.Generator) -> Ints:

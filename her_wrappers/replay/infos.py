@@ -73,10 +73,10 @@ class InfoLayout:
         return column
 
     def rows(self, records: np.ndarray | None, count: int) -> Infos:
-        """Return the infos of ``count`` steps in the form that goal functions get."""
+        """Return the infos of the first ``count`` steps in the form that goal functions get."""
         if records is None:
             return {} if self._form == "columns" else [{}] * count
-        columns = {key: read_only(records[key]) for key in self.keys}
+        columns = {key: read_only(records[key], count) for key in self.keys}
         if self._form == "columns":
             return columns
         return [dict(zip(self.keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -28,6 +28,8 @@ class SpaceLayout:
 
     Attributes:
         leaves: The spaces at the leaves, by path.
+        alone: The field of the one leaf, if the space itself is a leaf.
+        top_level: Keys and fields, if the space is a dict of leaves.
     """
 
     def __init__(self, name: str, space: spaces.Space[Any]) -> None:
@@ -36,11 +38,11 @@ class SpaceLayout:
         # Numbered: keys may hold anything, slashes too.
         self._fields = {path: f"{name} {i}" for i, path in enumerate(self.leaves)}
         # Most spaces are one leaf or a dict of leaves; reading them is the inner loop of sampling.
-        self._alone = self._fields.get(())
+        self.alone = self._fields.get(())
         flat = isinstance(space, spaces.Dict) and not any(
             isinstance(part, spaces.Dict | spaces.Tuple) for part in space.values()
         )
-        self._top_level = [(path[0], field) for path, field in self._fields.items()] if flat else None
+        self.top_level = [(path[0], field) for path, field in self._fields.items()] if flat else None
 
     def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
         """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
@@ -73,9 +75,9 @@ class SpaceLayout:
             for path, leaf in self.leaves.items()
         }
 
-    def columns(self, leaves: Mapping[Path, np.ndarray]) -> list[tuple[tuple[str], np.ndarray]]:
+    def columns(self, leaves: Mapping[Path, np.ndarray]) -> list[tuple[str, np.ndarray]]:
         """Return the names of fields with the leaves that they hold."""
-        return [((self._fields[path],), leaf) for path, leaf in leaves.items()]
+        return [(self._fields[path], leaf) for path, leaf in leaves.items()]
 
     def write(self, records: np.ndarray, leaves: Mapping[Path, Any]) -> None:
         """Write leaves to the fields of records."""
@@ -84,10 +86,10 @@ class SpaceLayout:
 
     def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""
-        if self._alone is not None:
-            return records[self._alone]
-        if not elsewhere and self._top_level is not None:
-            return {key: records[field] for key, field in self._top_level}
+        if self.alone is not None:
+            return records[self.alone]
+        if not elsewhere and self.top_level is not None:
+            return {key: records[field] for key, field in self.top_level}
         elsewhere = elsewhere or {}
         leaves = {
             path: elsewhere[path] if path in elsewhere else records[field]

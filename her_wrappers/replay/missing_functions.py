@@ -43,7 +43,7 @@ class MissingFunctions:
         if self._learned is not None:
             self._learned = {**self._learned, "rule": None}
 
-    def relabel(self, steps: Steps) -> None:
+    def relabel(self, batch: Batch, steps: Steps, count: int) -> None:
         """Say what is missing.
 
         Raises:

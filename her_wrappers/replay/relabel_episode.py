@@ -14,7 +14,7 @@ import numpy as np
 from her_wrappers.arguments import require_count, require_function
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.rewards import read_only, require_rewards
-from her_wrappers.replay.shares import find_strategy
+from her_wrappers.replay.shares import ORIGINAL, find_strategy
 from her_wrappers.replay.termination import require_ends
 from her_wrappers.trees import map_tree
 
@@ -89,7 +89,7 @@ def relabel_episode(
         last & episode.truncated,
         np.ones_like(last),
         t,
-        Provenance(np.zeros_like(t), sources - 1, np.zeros_like(t), (part.name,)),
+        Provenance(np.zeros_like(t), sources - 1, np.zeros_like(t), (part.name, ORIGINAL)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -38,8 +38,12 @@ class RewardRule(Protocol):
     @property
     def name(self) -> str: ...  # noqa: D102 - an attribute, that need not be writable
 
-    def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
-        """Return (B,) float32 rewards, or raise ValueError where the function answers wrongly."""
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> np.ndarray:
+        """Return float32 rewards of a batch's first steps, which had these (C,) outcomes.
+
+        Raises:
+            ValueError: The function answers wrongly.
+        """
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,11 @@ class GoalRewards:
     function: GoalFunction
     name: ClassVar[str] = "compute_reward"
 
-    def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> np.ndarray:
         """Ask with the goals and infos."""
         goals = outcomes.achieved_goal, outcomes.desired_goal
         rewards = ask(self.name, self.function, *goals, outcomes.info)
-        return require_rewards(self.name, rewards, len(steps.records))
+        return require_rewards(self.name, rewards, len(outcomes.terminated))
 
 
 @dataclass(frozen=True)
@@ -61,16 +65,13 @@ class BatchRewards:
     """Rewards that need the state or the action too."""
 
     function: BatchFunction
-    layout: StepLayout
     name: ClassVar[str] = "reward_fn"
 
-    def __call__(self, steps: Steps, outcomes: Outcomes) -> np.ndarray:
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> np.ndarray:
         """Ask with whole transitions."""
-        count = len(steps.records)
-        relabeled = np.ones(count, np.bool_)
-        parts = (*self.layout.parts(steps), relabeled, steps.numbers)
-        batch = Batch(*map(read_only, parts))
-        return require_rewards(self.name, ask(self.name, self.function, batch), count)
+        count = len(outcomes.terminated)
+        first = replace(batch.map(lambda array: read_only(array, count)), provenance=None)
+        return require_rewards(self.name, ask(self.name, self.function, first), count)
 
 
 class Relabeling:
@@ -118,16 +119,21 @@ class Relabeling:
         self._termination.recall(learned["values"])
         return True
 
-    def relabel(self, steps: Steps) -> None:
-        """Give steps the rewards and terminations that go with their desired goals.
+    def relabel(self, batch: Batch, steps: Steps, count: int) -> None:
+        """Give the first steps of a batch the rewards and terminations that go with their desired goals.
+
+        Args:
+            batch: The steps, with new goals already.
+            steps: They, as records.
+            count: How many of them.
 
         Raises:
             ValueError: A function answers wrongly.
         """
-        outcomes = self._outcomes(steps)
-        rewards = self._rewards(steps, outcomes)
-        steps.records["reward"] = rewards
-        steps.records["terminated"] = self._termination.ends(outcomes, rewards)
+        outcomes = self._outcomes(batch, steps, count)
+        rewards = self._rewards(batch, outcomes)
+        batch.rewards[:count] = rewards
+        batch.terminations[:count] = self._termination.ends(outcomes, rewards)
 
     def learn(self, episodes: EncodedEpisodes) -> None:
         """Find out why new episodes ended, and compare the first ones with the reward function.
@@ -138,11 +144,10 @@ class Relabeling:
         rows = self._studied(episodes)
         if len(rows):
             steps = episodes.take(rows)
-            outcomes = self._outcomes(steps)
             other_reason = self._termination.learn(
-                outcomes,
-                earned=lambda: self._rewards(steps, outcomes),
-                if_reached=lambda: self._rewards_if_reached(steps),
+                self._outcomes(self._batch(steps), steps, len(rows)),
+                earned=lambda: self._earned(steps),
+                if_reached=lambda: self._earned(steps._replace(desired=_achieved(steps))),
             )
             episodes.other_reason[rows] = other_reason
         if self._episodes_to_check:
@@ -159,24 +164,31 @@ class Relabeling:
     def _compare(self, episodes: EncodedEpisodes) -> None:
         checked = min(self._episodes_to_check, len(episodes.last_steps))
         steps = episodes.take(np.arange(episodes.last_steps[checked - 1] + 1))
-        outcomes = self._outcomes(steps)
-        recorded, computed = steps.records["reward"], self._rewards(steps, outcomes)
+        recorded, computed = steps.records[0]["reward"], self._earned(steps)
         agrees = rewards_agree(recorded, computed)
         # Before the warning, which may be turned into an error: it is to come once.
         self._episodes_to_check = self._episodes_to_check - checked if agrees else 0
         if not agrees:
             warn_of_other_rewards(self._rewards.name, recorded, computed, episodes.t[: len(recorded)])
 
-    def _outcomes(self, steps: Steps) -> Outcomes:
+    def _batch(self, steps: Steps) -> Batch:
+        return Batch(*self._layout.parts(steps), np.ones(len(steps.numbers), np.bool_), steps.numbers)
+
+    def _earned(self, steps: Steps) -> np.ndarray:
+        batch = self._batch(steps)
+        return self._rewards(batch, self._outcomes(batch, steps, len(batch)))
+
+    def _outcomes(self, batch: Batch, steps: Steps, count: int) -> Outcomes:
+        reached = batch.next_observations
         return Outcomes(
-            achieved_goal=read_only(self._layout.goals(steps.next_records["goal"])),
-            desired_goal=read_only(self._layout.goals(steps.desired[1])),
-            info=self._infos.rows(steps.infos, len(steps.records)),
-            terminated=steps.records["terminated"],
-            other_reason=steps.records["other_reason"],
+            achieved_goal=read_only(reached["achieved_goal"], count),
+            desired_goal=read_only(reached["desired_goal"], count),
+            info=self._infos.rows(steps.infos, count),
+            terminated=batch.terminations[:count],
+            other_reason=steps.records[0, :count]["other_reason"],
         )
 
-    def _rewards_if_reached(self, steps: Steps) -> np.ndarray:
-        achieved = steps.next_records["goal"]
-        reached = steps._replace(desired=np.stack([achieved, achieved]))
-        return self._rewards(reached, self._outcomes(reached))
+
+def _achieved(steps: Steps) -> np.ndarray:
+    """Return the goals that steps achieved, as their desired goals, before and after."""
+    return np.broadcast_to(steps.records[1], steps.records.shape)

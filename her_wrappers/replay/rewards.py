@@ -48,15 +48,11 @@ def require_rewards(name: str, rewards: Any, count: int) -> np.ndarray:
     return numbers
 
 
-def read_only(goals: Any) -> Any:
-    """Return views of a tree of arrays that cannot be written to."""
-    if isinstance(goals, np.ndarray):
-        return _protected(goals)
-    return map_tree(_protected, goals)
-
-
-def _protected(array: np.ndarray) -> np.ndarray:
-    view = array.view()
+def read_only(tree: Any, count: int | None = None) -> Any:
+    """Return views of a tree of arrays, or of their first ``count`` rows, that cannot be written to."""
+    if not isinstance(tree, np.ndarray):
+        return map_tree(lambda leaf: read_only(leaf, count), tree)
+    view = tree[:count]
     view.setflags(write=False)
     return view
 

@@ -111,10 +111,11 @@ class Shares:
         Returns:
             (batches, batch_size) number of the part that each row is in; rows of no part come last.
         """
-        ends = np.floor(batch_size * self._ends + rng.random((batches, 1)))
+        ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
+        rows = np.arange(batch_size)
         part = np.zeros((batches, batch_size), np.min_scalar_type(len(self.parts)))
         for end in ends.T:
-            part += np.arange(batch_size) >= end[:, None]
+            part += rows >= end[:, None]
         return part
 
 

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from her_wrappers.replay.encoded_episodes import EncodedEpisodes
 from her_wrappers.replay.layout import SpaceLayout
-from her_wrappers.replay.steps import Steps, as_words
+from her_wrappers.replay.steps import as_words
 from her_wrappers.trees import leaf_at
 
 if TYPE_CHECKING:
@@ -23,9 +23,15 @@ if TYPE_CHECKING:
 
     from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.infos import InfoLayout
+    from her_wrappers.replay.steps import Steps
     from her_wrappers.trees import Path, Tree
 
 GOALS = ("achieved_goal", "desired_goal")
+
+QUICK_SIZES = 1, 2, 4, 8, 16
+"""Bytes that NumPy gathers in half the time of other sizes, where all begin at whole words."""
+
+WORD = 8
 
 
 class StepLayout:
@@ -38,7 +44,9 @@ class StepLayout:
 
     Attributes:
         record: Dtype of a state.
+        goal: Dtype of a goal.
         segment: Dtype of a segment.
+        desired: Dtype of its desired goals.
         shared: Leaves of what is seen that are the achieved goal, and are stored as that alone.
     """
 
@@ -47,37 +55,32 @@ class StepLayout:
     ) -> None:
         seen = {key: part for key, part in observation_space.items() if key not in GOALS}
         self._keys = list(observation_space)
-        self._in_order = self._keys == [*GOALS, *seen]
         self._seen = SpaceLayout("seen", spaces.Dict(seen))
         self._action = SpaceLayout("action", action_space)
         self._goal = SpaceLayout("goal", observation_space["achieved_goal"])
-        self._goal_dtype = np.dtype(self._goal.fields(), align=True)
         self._sharable = _leaves_like_goal(self._seen, self._goal)
         self._infos = infos
-        self.segment = np.dtype(
-            [
-                ("desired", self._goal_dtype, 2),  # before a step, and after it
-                ("episode", np.int64),
-                ("first_index", np.int64),
-                ("length", np.int32),
-            ],
-            align=True,
-        )
+        self.goal = _padded(np.dtype(self._goal.fields(), align=True))
+        numbers = np.dtype([(name, np.int64) for name in ("episode", "first_index", "length")])
+        self.segment = _with_size(numbers, 32)  # rows of so many bytes are taken quicker than smaller ones
+        self.desired = np.dtype([("goals", self.goal, 2)])  # before a step, and after it
         self.share(set())
 
     def share(self, leaves: set[Path]) -> None:
         """Store these leaves as the achieved goal alone."""
         self.shared = leaves
-        self.record = np.dtype(
+        record = np.dtype(
             [
+                *self._goal.fields(),  # first: so that records begin with goals, padding and all
                 *self._seen.fields(without=leaves),
-                ("goal", self._goal_dtype),
                 *self._action.fields(),
                 ("reward", np.float32),
                 *((flag, np.bool_) for flag in ("terminated", "truncated", "other_reason")),
             ],
             align=True,
         )
+        self.record = _with_size(record, -(-record.itemsize // WORD) * WORD)
+        self._flat = self._flat_fields()
 
     def sharable_in(self, episodes: Episodes) -> set[Path]:
         """Return the leaves that are the achieved goal throughout some episodes, to the last bit."""
@@ -92,7 +95,7 @@ class StepLayout:
         wider = np.zeros(len(records), self.record)
         for name in records.dtype.names or ():
             wider[name] = records[name]
-        self._seen.write(wider, dict.fromkeys(no_more, self._goal.read(records["goal"])))
+        self._seen.write(wider, dict.fromkeys(no_more, self._goal.read(records)))
         return wider
 
     def encode(self, episodes: Episodes) -> EncodedEpisodes:
@@ -110,59 +113,60 @@ class StepLayout:
 
         state_of_step = np.arange(steps) + np.repeat(np.arange(count), episodes.lengths)
         last_steps = episodes.ends[1:] - 1
-        segments, segment_of_step = self._encode_segments(episodes, desired, state_of_step)
+        segments, goals, segment_of_step = self._encode_segments(episodes, desired, state_of_step)
         terminated, truncated, other_reason = np.zeros((3, steps), np.bool_)
         terminated[last_steps] = episodes.terminated
         truncated[last_steps] = episodes.truncated
         return EncodedEpisodes(
             layout=self,
-            of_states=[
-                *self._seen.columns(seen),
-                *((("goal", *field), values) for field, values in self._goal.columns(achieved)),
-            ],
+            of_states=[*self._seen.columns(seen), *self._goal.columns(achieved)],
             of_steps=[
                 *self._action.columns(actions),
-                (("reward",), rewards),
-                (("terminated",), terminated),
-                (("truncated",), truncated),
-                (("other_reason",), other_reason),
+                ("reward", rewards),
+                ("terminated", terminated),
+                ("truncated", truncated),
+                ("other_reason", other_reason),
             ],
             terminated=terminated,
             other_reason=other_reason,
             segments=segments,
+            desired=goals,
             segment_of_step=segment_of_step,
             state_of_step=state_of_step,
             last_steps=last_steps,
             infos=infos,
         )
 
-    def goals(self, goals: np.ndarray) -> Tree:
-        """Return goals, which are parts of records, as a tree of views."""
-        return self._goal.read(goals)
-
     def parts(self, steps: Steps) -> tuple[dict[str, Tree], Tree, Any, dict[str, Tree], Any, Any]:
         """Return steps as the first parts of a batch, in views; what is shared is copied."""
-        records = steps.records
-        before, after = steps.desired
+        (before, after), (desired, desired_after) = steps.records, steps.desired
         return (
-            self._observations(records, before),
-            self._action.read(records),
-            records["reward"],
-            self._observations(steps.next_records, after),
-            records["terminated"],
-            records["truncated"],
+            self._observations(before, desired),
+            self._action.read(before),
+            before["reward"],
+            self._observations(after, desired_after),
+            before["terminated"],
+            before["truncated"],
         )
 
     def _observations(self, records: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
-        goal, seen = self._goal, self._seen
-        achieved = goal.read(records["goal"])
-        shared = {path: achieved.copy() for path in self.shared} if self.shared else None
+        if self._flat is not None:
+            return {key: (desired if asked else records)[field] for key, field, asked in self._flat}
+        achieved = self._goal.read(records)
         observations = {
             "achieved_goal": achieved,
-            "desired_goal": goal.read(desired),
-            **seen.read(records, shared),
+            "desired_goal": self._goal.read(desired),
+            **self._seen.read(records, {path: achieved.copy() for path in self.shared}),
         }
-        return observations if self._in_order else {key: observations[key] for key in self._keys}
+        return {key: observations[key] for key in self._keys}
+
+    def _flat_fields(self) -> list[tuple[str, str, bool]] | None:
+        """Return keys, fields, and which are desired, of observations that are dicts of fields of records."""
+        goal, seen = self._goal.alone, self._seen.top_level
+        if goal is None or seen is None or self.shared:
+            return None
+        fields = dict(seen) | dict.fromkeys(GOALS, goal)
+        return [(key, fields[key], key == "desired_goal") for key in self._keys]
 
     def _check_goals(self, episodes: Episodes, key: str) -> dict[Path, np.ndarray]:
         goals = leaf_at(episodes.observations, (key,), "observations", "in the episode")
@@ -170,8 +174,8 @@ class StepLayout:
 
     def _encode_segments(
         self, episodes: Episodes, desired: Mapping[Path, np.ndarray], state_of_step: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the segments, and which of them each step belongs to."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the segments, their desired goals, and which of them each step belongs to."""
         first_steps = episodes.ends[:-1]
         other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
         for leaf in desired.values():
@@ -187,12 +191,25 @@ class StepLayout:
         segments = np.zeros(len(firsts), self.segment)
         states = state_of_step[firsts]
         both = np.add.outer(states, (0, 1))
-        self._goal.write(segments["desired"], {path: leaf[both] for path, leaf in desired.items()})
+        goals = np.zeros(len(firsts), self.desired)
+        self._goal.write(goals["goals"], {path: leaf[both] for path, leaf in desired.items()})
         episode = states - firsts  # every episode has one state more than steps
         segments["episode"] = episode
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
-        return segments, segment_of_step
+        return segments, goals, segment_of_step
+
+
+def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype of a quick size, where there is one."""
+    sizes = [size for size in QUICK_SIZES if size >= dtype.itemsize]
+    return _with_size(dtype, min(sizes, default=dtype.itemsize))
+
+
+def _with_size(dtype: np.dtype[Any], size: int) -> np.dtype[Any]:
+    fields: Mapping[str, Any] = dtype.fields or {}
+    formats, offsets = zip(*((field[0], field[1]) for field in fields.values()), strict=True)
+    return np.dtype({"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": size})
 
 
 def _as_rewards(episodes: Episodes) -> np.ndarray:

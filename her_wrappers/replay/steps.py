@@ -13,48 +13,20 @@ class Steps(NamedTuple):
 
     Attributes:
         numbers: (B,) their numbers.
-        records: (B,) their states, what was done there, and what it brought.
-        next_records: (B,) the states after.
-        desired: (2, B) their desired goals, before and after.
+        records: (2, B) their states, what was done there, and what it brought; and the states after.
+        desired: (2, B) their desired goals, before and after, as records.
         infos: (B,) infos that came with them, where any are kept.
     """
 
     numbers: np.ndarray
     records: np.ndarray
-    next_records: np.ndarray
     desired: np.ndarray
     infos: np.ndarray | None
 
-    def first(self, count: int) -> Steps:
-        """Return views of the first of them."""
-        infos = None if self.infos is None else self.infos[:count]
-        return Steps(
-            self.numbers[:count],
-            self.records[:count],
-            self.next_records[:count],
-            self.desired[:, :count],
-            infos,
-        )
 
-
-def desired_goals(segments: np.ndarray, new: np.ndarray | None = None) -> np.ndarray:
-    """Return the desired goals of steps that have these segments.
-
-    Args:
-        segments: (B,) segments.
-        new: (M,) goals that the first steps get instead of theirs.
-
-    Returns:
-        (2, B) goals before and after the steps, in memory of their own.
-    """
-    stored, count = segments["desired"], 0 if new is None else len(new)
-    desired = np.empty((2, len(segments)), stored.dtype)
-    for name in stored.dtype.names or ():
-        goals = desired[name]
-        goals[:, count:] = stored[name][count:].swapaxes(0, 1)
-        if new is not None:
-            goals[:, :count] = new[name]
-    return desired
+def before_and_after(states: np.ndarray) -> np.ndarray:
+    """Return where the states stand in which (..., B) steps begin and end, (..., 2, B)."""
+    return np.stack([states, states + 1], axis=-2)
 
 
 def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
-from her_wrappers.replay.steps import Steps
+from her_wrappers.replay.steps import Steps, same_goals
 
 if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
@@ -63,7 +63,7 @@ class EpisodeStorage:
         self._layout.share(set())
         self._allocate_states(first_index + self._first_episode)
         self._steps = Ring(self._buffer_size, first_index, segment=self._place)
-        self._segments = Ring(FIRST_SEGMENTS, segment=self._layout.segment)
+        self._segments = Ring(FIRST_SEGMENTS, segment=self._layout.segment, desired=self._layout.desired)
 
     @property
     def first_index(self) -> int:
@@ -94,9 +94,9 @@ class EpisodeStorage:
     def lengths(self) -> np.ndarray:
         """Return the steps of each episode, oldest first."""
         rows = self._segments.positions(np.arange(self._segments.first, self._segments.end))
-        episodes = self._segments.take_field("segment", "episode", rows)
-        first_segments = rows[np.diff(episodes, prepend=-1) != 0]
-        return self._segments.take_field("segment", "length", first_segments).astype(np.int64)
+        segments = self._segments.take("segment", rows)
+        lengths: np.ndarray = segments["length"][np.diff(segments["episode"], prepend=-1) != 0]
+        return lengths
 
     def encode(self, episodes: Episodes) -> list[EncodedEpisodes]:
         """Bring episodes into the form in which they are stored, in parts of at most ``buffer_size`` steps.
@@ -129,34 +129,59 @@ class EpisodeStorage:
         if episodes.infos is not None:
             columns["info"] = episodes.infos
         self._steps.append(**columns)
-        self._segments.append(segment=episodes.segments)
+        self._segments.append(segment=episodes.segments, desired=episodes.desired)
         for there, here in self._states.reserve(episodes.num_states):
             episodes.write(self._states.column("record"), there.start, here)
         self._episode_end += len(episodes.last_steps)
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draw numbers of steps uniformly, with replacement."""
-        return self._steps.first + draw_below(self.num_steps, count, rng)
+        numbers = draw_below(self.num_steps, count, rng)
+        numbers += self._steps.first
+        return numbers
 
-    def locate(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the segments of steps, and the positions of the states in which they begin."""
-        segments = self._segments_of(index)
-        return segments, self._states.positions(index + segments["episode"])
+    def locate(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the places of the segments of steps, the segments, and the positions of their states."""
+        # `take` wants int64 and would make them of others each time.
+        places = self._steps.take("segment", self._steps.positions(index)).astype(np.int64)
+        segments = self._segments.take("segment", places)
+        return places, segments, self._states.positions(index + segments["episode"])
 
     def take(self, numbers: np.ndarray, states: np.ndarray, desired: np.ndarray) -> Steps:
-        """Copy located steps out, with these desired goals."""
+        """Copy steps out that lie between states at these (2, B) positions, with these desired goals."""
         records = self._states.take("record", states)
-        next_records = self._states.take("record", states + 1)
         infos = self._steps.take("info", self._steps.positions(numbers)) if self._infos.keys else None
-        return Steps(numbers, records, next_records, desired, infos)
+        return Steps(numbers, records, desired, infos)
 
     def states_after(self, index: np.ndarray) -> np.ndarray:
         """Return the positions of the states that steps led to."""
         return self._states.positions(index + 1 + self._segments_of(index)["episode"])
 
     def achieved_goals(self, states: np.ndarray) -> np.ndarray:
-        """Return the goals achieved in the states at these positions."""
-        return self._states.take_field("record", "goal", states)
+        """Return the goals achieved in the states at these positions, as plain bytes."""
+        return self._states.take_starts("record", self._layout.goal.itemsize, states)
+
+    def same_goals(self, states: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Whether the goals achieved in the states at these positions are those at others, row by row."""
+        goals = (self.achieved_goals(rows) for rows in (states, others))
+        return same_goals(*(np.ndarray(len(rows), self._layout.goal, rows) for rows in goals))
+
+    def desired_goals(self, sources: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Return the desired goals of steps, in memory of their own.
+
+        Args:
+            sources: (C,) positions of the states that supply the goals of the first steps.
+            places: (B - C,) places of the segments of the others, which keep theirs.
+
+        Returns:
+            (2, B) goals before and after the steps.
+        """
+        achieved, recorded = self.achieved_goals(sources), self._segments.take_bytes("desired", places)
+        count = len(sources)
+        desired = np.empty((2, count + len(places)), achieved.dtype)
+        desired[:, :count] = achieved
+        desired[:, count:] = np.ndarray((len(places), 2), achieved.dtype, recorded).T
+        return np.ndarray(desired.shape, self._layout.goal, desired)
 
     def verify(self) -> None:
         """Check that the rings agree with each other.
@@ -189,7 +214,7 @@ class EpisodeStorage:
                 raise RuntimeError(f"the buffer is corrupted: {what} of its episodes do not agree")
 
     def _segments_of(self, index: np.ndarray) -> np.ndarray:
-        return self._segments.take("segment", self._steps.take("segment", self._steps.positions(index)))
+        return self.locate(index)[1]
 
     def _share(self, sharable: set[Path]) -> None:
         """Store the leaves that are the achieved goal in all episodes, the new ones too, no second time.
@@ -254,7 +279,7 @@ class EpisodeStorage:
             self._states.grow(min(room, 2 * self._buffer_size))
         needed = self._segments.end - oldest.segment + num_segments
         if needed > self._segments.capacity:
-            self._grow_segments(max(needed, 2 * self._segments.capacity))
+            self._grow_segments(max(needed, self._segments.capacity * 5 // 4))
 
     def _grow_segments(self, capacity: int) -> None:
         table, steps = self._steps.column("segment"), np.arange(self._steps.first, self._steps.end)

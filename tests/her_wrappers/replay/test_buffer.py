@@ -255,11 +255,58 @@ def test_goals_keep_their_dtype_to_the_last_bit():
     np.testing.assert_array_equal(batch.rewards == 0, own)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 15, 16, 17, 33])
+def test_goals_of_every_size_reach_the_rows_that_they_belong_to(size):
+    """A few sizes are quick to copy, and memory is laid out for them; all must be right."""
+    goal, tiny = spaces.Box(0, 255, (size,), np.uint8), spaces.Box(0, 255, (1,), np.uint8)
+    space = spaces.Dict({"observation": tiny, "achieved_goal": goal, "desired_goal": goal})
+    buffer = HindsightReplayBuffer(
+        space, tiny, buffer_size=20, compute_reward=lambda achieved, desired, info: np.full(len(desired), -1)
+    )
+    rng = np.random.default_rng(0)
+    achieved, desired = rng.integers(256, size=(2, 30, 11, size), dtype=np.uint8)
+    for number in range(30):
+        observations = {"achieved_goal": achieved[number], "desired_goal": desired[number]}
+        observations["observation"] = np.arange(11, dtype=np.uint8)[:, None]
+        actions = np.zeros((10, 1), np.uint8)
+        buffer.add_episode(counting_episode(0, 10, observations=observations, actions=actions))
+    batch = buffer.sample(1000)
+    episode, t = np.divmod(batch.index, 10)
+    goals = np.where(
+        batch.relabeled[:, None],
+        achieved[batch.goal_index // 10, batch.goal_index % 10 + 1],
+        desired[episode, t],
+    )
+    next_goals = np.where(batch.relabeled[:, None], goals, desired[episode, t + 1])
+    np.testing.assert_array_equal(batch.observations["desired_goal"], goals)
+    np.testing.assert_array_equal(batch.next_observations["desired_goal"], next_goals)
+    np.testing.assert_array_equal(batch.next_observations["achieved_goal"], achieved[episode, t + 1])
+    np.testing.assert_array_equal(batch.observations["observation"], t[:, None])
+
+
 def test_a_function_is_a_strategy_of_the_users_own():
     next_state = counting_buffer(goal_selection_strategy=lambda t, length, rng: t + 1)
     next_state.add_episode(counting_episode(0, 9))
     batch = next_state.sample(100)
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
+
+
+def test_a_strategy_that_fails_leaves_the_buffer_usable():
+    answers = [lambda t: t - t, lambda t: t + 1]  # the state before every step is none that it reached
+    buffer = filled(goal_selection_strategy=lambda t, length, rng: answers[0](t))
+    with pytest.raises(ValueError, match=r"must return states in 1\.\.length, got 0"):
+        buffer.sample(32)
+    del answers[0]
+    batch = buffer.sample(32)
+    np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
+
+
+def test_a_strategy_may_return_integers_of_any_kind():
+    for kind in (np.uint8, np.int32, np.uint64):
+        buffer = filled(goal_selection_strategy=lambda t, length, rng, kind=kind: (t + 1).astype(kind))
+        batch = buffer.sample(32)
+        np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
+        np.testing.assert_array_equal(batch.goal_index[batch.relabeled], batch.index[batch.relabeled])
 
 
 def test_a_plain_replay_buffer_needs_no_functions():

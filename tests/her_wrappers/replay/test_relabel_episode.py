@@ -32,6 +32,7 @@ def test_every_copy_is_a_step_with_a_goal_of_its_set(strategy, length, copies, s
     assert batch.index.tolist() == [t for t in range(length) for _ in range(copies)]
     assert batch.relabeled.all()
     assert set(batch.strategy) == {strategy}
+    assert not batch.episode.any()
     for i, t in enumerate(batch.index):
         state = batch.goal_index[i] + 1
         assert state in SETS[strategy](t, length)
