@@ -67,7 +67,7 @@ def to_minari(
         )
     except BaseException:
         if begun:  # else it is somebody else's dataset of that name
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(OSError):
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
                 minari.delete_dataset(dataset_id)
         raise
 

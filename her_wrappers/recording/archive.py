@@ -99,8 +99,10 @@ class EpisodeArchive:
         Raises:
             InUseError: Another archive writes to the folder.
             OSError: A shard cannot be written. What is in none is kept, and tried again with the next.
-            TypeError: One is no `Episode`, or holds what is neither numbers nor bools nor strings.
-            ValueError: They have other parts, shapes or dtypes than those in the archive. None is added.
+            TypeError: One is no `Episode`, or has a key that is no string, or arrays of other things than
+                numbers, bools and strings. None is added.
+            ValueError: They have other parts, shapes or dtypes than those in the archive, or keys or arrays
+                that no file holds. None is added.
         """
         block = episodes if isinstance(episodes, Episodes) else list(episodes)
         if block:

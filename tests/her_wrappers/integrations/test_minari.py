@@ -191,7 +191,7 @@ def test_the_first_error_is_the_one_that_is_told(monkeypatch):
     """Also where the clean-up has none of the files that it should remove."""
 
     def refuse(_):
-        raise FileNotFoundError("nothing there")
+        raise LookupError("nothing there")
 
     monkeypatch.setattr(minari, "delete_dataset", refuse)
     with pytest.raises(TypeError, match="expected an Episode, got dict"):
