@@ -35,6 +35,7 @@ class SpaceLayout:
     def __init__(self, name: str, space: spaces.Space[Any]) -> None:
         self._space = space
         self.leaves = leaf_spaces(space)
+        self._looks = {path: (leaf.shape or (), np.dtype(leaf.dtype)) for path, leaf in self.leaves.items()}
         # Numbered: keys may hold anything, slashes too.
         self._fields = {path: f"{name} {i}" for i, path in enumerate(self.leaves)}
         # Most spaces are one leaf or a dict of leaves; reading them is the inner loop of sampling.
@@ -47,8 +48,8 @@ class SpaceLayout:
     def fields(self, *, without: Container[Path] = ()) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
         """Return name, dtype and shape of each field, as `numpy.dtype` takes them."""
         return [
-            (self._fields[path], np.dtype(leaf.dtype), leaf.shape or ())
-            for path, leaf in self.leaves.items()
+            (self._fields[path], dtype, shape)
+            for path, (shape, dtype) in self._looks.items()
             if path not in without
         ]
 
@@ -64,16 +65,15 @@ class SpaceLayout:
         Raises:
             ValueError: A leaf is missing, or has another shape or dtype than the space.
         """
-        return {
-            path: as_leaf(
-                f"{path_name((label, *path))} of the episode",
-                leaf_at(tree, path, label, "in the episode"),
-                (rows, *(leaf.shape or ())),
-                np.dtype(leaf.dtype),
-                rounding=rounding,
-            )
-            for path, leaf in self.leaves.items()
-        }
+        checked = {}
+        for path, (row_shape, dtype) in self._looks.items():
+            value = leaf_at(tree, path, label, "in the episode")
+            shape = (rows, *row_shape)
+            if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
+                name = f"{path_name((label, *path))} of the episode"  # only now: writing it takes the longest
+                value = as_leaf(name, value, shape, dtype, rounding=rounding)
+            checked[path] = value
+        return checked
 
     def columns(self, leaves: Mapping[Path, np.ndarray]) -> list[tuple[str, np.ndarray]]:
         """Return the names of fields with the leaves that they hold."""

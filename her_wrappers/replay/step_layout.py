@@ -180,7 +180,9 @@ class StepLayout:
         other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
         for leaf in desired.values():
             rows = as_words(leaf)
-            other_goal[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
+            differ = rows[1:] != rows[:-1]
+            if differ.any():
+                other_goal[1:] |= differ.any(axis=1)
         other_goal[state_of_step[first_steps]] = False
         if other_goal.any():
             begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
