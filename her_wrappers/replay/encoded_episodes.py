@@ -77,7 +77,7 @@ class EncodedEpisodes(NamedTuple):
         for field, values in self._stored_of_states():
             records[field] = values[states]
         begin, end = self.state_of_step.searchsorted((states.start, states.stop))
-        places = self.state_of_step[begin:end] - states.start
+        places = _as_slice(self.state_of_step[begin:end] - states.start)
         for field, values in self.of_steps:
             records[field][places] = values[begin:end]
 
@@ -96,3 +96,10 @@ class EncodedEpisodes(NamedTuple):
     def _stored_of_states(self) -> Columns:
         names = self.layout.record.names or ()
         return [(field, values) for field, values in self.of_states if field in names]
+
+
+def _as_slice(places: np.ndarray) -> np.ndarray | slice:
+    """Return ascending places as a slice, if they are one, as a single episode's are: it costs half."""
+    if len(places) and places[-1] - places[0] == len(places) - 1:
+        return slice(places[0], places[-1] + 1)
+    return places

@@ -176,20 +176,16 @@ class StepLayout:
         self, episodes: Episodes, desired: Mapping[Path, np.ndarray], state_of_step: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the segments, their desired goals, and which of them each step belongs to."""
-        first_steps = episodes.ends[:-1]
-        other_goal = np.zeros(len(state_of_step) + len(episodes), np.bool_)  # than in the state before
-        for leaf in desired.values():
-            rows = as_words(leaf)
-            differ = rows[1:] != rows[:-1]
-            if differ.any():
-                other_goal[1:] |= differ.any(axis=1)
-        other_goal[state_of_step[first_steps]] = False
-        if other_goal.any():
+        firsts = episodes.ends[:-1]
+        segment_of_step = state_of_step - np.arange(
+            len(state_of_step)
+        )  # so many as episodes, if no goal changes
+        other_goal = _changes(desired)
+        if other_goal is not None:
+            other_goal[state_of_step[firsts]] = False
             begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
-            begins[first_steps] = True
+            begins[firsts] = True
             firsts, segment_of_step = np.flatnonzero(begins), np.cumsum(begins) - 1
-        else:
-            firsts, segment_of_step = first_steps, np.repeat(np.arange(len(episodes)), episodes.lengths)
         segments = np.zeros(len(firsts), self.segment)
         states = state_of_step[firsts]
         both = np.add.outer(states, (0, 1))
@@ -200,6 +196,18 @@ class StepLayout:
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
         return segments, goals, segment_of_step
+
+
+def _changes(leaves: Mapping[Path, np.ndarray]) -> np.ndarray | None:
+    """Return which states have another goal than the state before, (T + n,) bool; None if none has."""
+    other = None
+    for leaf in leaves.values():
+        rows = as_words(leaf)
+        differ = rows[1:] != rows[:-1]
+        if differ.any():
+            changes = np.append(False, differ.any(axis=1))
+            other = changes if other is None else other | changes
+    return other
 
 
 def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:
