@@ -250,7 +250,7 @@ def test_every_row_is_explained_whatever_is_done(world, program):
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(WORLDS, PROGRAMS)
 def test_every_row_is_explained_whatever_is_done_in_thousands_of_ways(world, program):
     run(world, program)
