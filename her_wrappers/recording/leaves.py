@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -109,6 +109,31 @@ class Leaves:
                 f"the {self.name} space changed from {self._space} to {space}; "
                 "a recorder keeps to one space: make a new one for the new space"
             )
+
+
+class TransitionLeaves(NamedTuple):
+    """The leaves of one environment's observations and of its actions."""
+
+    observations: Leaves
+    actions: Leaves
+
+    @classmethod
+    def of(cls, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> TransitionLeaves:
+        """Return those of two spaces.
+
+        Raises:
+            TypeError: A space has elements that are not arrays of one shape.
+        """
+        return cls(Leaves("observation", observation_space), Leaves("action", action_space))
+
+    def require_same(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        """Refuse other spaces than those of this.
+
+        Raises:
+            ValueError: They differ in structure, shapes or dtypes.
+        """
+        self.observations.require_same(observation_space)
+        self.actions.require_same(action_space)
 
 
 def _look(leaf: Leaf) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.leaves import Leaves
+from her_wrappers.recording.leaves import TransitionLeaves
 from her_wrappers.recording.values import as_info, as_reward, kind_of
 from her_wrappers.trees import map_tree
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gymnasium import spaces
 
-    from her_wrappers.recording.leaves import Leaf
+    from her_wrappers.recording.leaves import Leaf, Leaves
     from her_wrappers.trees import Tree
 
 
@@ -45,6 +45,7 @@ class OpenEpisode:
 
     Attributes:
         length: Steps so far; -1 where no episode is open.
+        leaves: Of both spaces.
     """
 
     def __init__(
@@ -54,28 +55,12 @@ class OpenEpisode:
         info_keys: Iterable[str] = (),
     ) -> None:
         self.length = -1
-        self._observations = _Rows(Leaves("observation", observation_space))
-        self._actions = _Rows(Leaves("action", action_space))
+        self.leaves = TransitionLeaves.of(observation_space, action_space)
+        self._observations, self._actions = (_Rows(leaves) for leaves in self.leaves)
         self._acted = False
         self._rewards = array("d")
         self._infos: dict[str, list[np.ndarray]] = {key: [] for key in info_keys}
         self._reset_info: dict[str, np.ndarray] = {}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether an episode is under way."""
-        return self.length >= 0
-
-    def require_same_spaces(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-    ) -> None:
-        """Refuse other spaces than those of this.
-
-        Raises:
-            ValueError: They differ in structure, shapes or dtypes.
-        """
-        self._observations.leaves.require_same(observation_space)
-        self._actions.leaves.require_same(action_space)
 
     def begin(self, observation: Tree, info: Mapping[str, Any]) -> None:
         """Open an episode with its first state; one that was open is forgotten.

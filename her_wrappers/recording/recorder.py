@@ -90,7 +90,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         """
         self._interrupt()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._episode.require_same_spaces(self.env.observation_space, self.env.action_space)
+        self._episode.leaves.require_same(self.env.observation_space, self.env.action_space)
         self._episode.begin(observation, info)
         return observation, info
 

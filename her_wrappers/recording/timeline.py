@@ -15,7 +15,7 @@ from her_wrappers.recording.batch_columns import BatchColumns, moved, take_rows
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.info_columns import InfoColumns
 from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
-from her_wrappers.recording.leaves import Leaves
+from her_wrappers.recording.leaves import TransitionLeaves
 from her_wrappers.trees import NUMBERS
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Timeline:
 
     Attributes:
         is_open: (N,) bool, which environments have an episode under way.
+        leaves: Of both spaces.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class Timeline:
     ) -> None:
         self._num_envs = num_envs
         self._capacity = FIRST_CAPACITY
-        self._observations = BatchColumns(Leaves("observation", observation_space), num_envs, FIRST_CAPACITY)
-        self._actions = BatchColumns(Leaves("action", action_space), num_envs, FIRST_CAPACITY)
+        self.leaves = TransitionLeaves.of(observation_space, action_space)
+        self._observations, self._actions = (
+            BatchColumns(leaves, num_envs, FIRST_CAPACITY) for leaves in self.leaves
+        )
         self._rewards = np.empty((FIRST_CAPACITY, num_envs))
         self._infos = InfoColumns(info_keys, num_envs, FIRST_CAPACITY)
         self._now = 0  # a moment's slot is its number modulo the capacity
@@ -73,17 +76,6 @@ class Timeline:
         """(N,) steps so far of the open episodes; -1 where none is open."""
         lengths: np.ndarray = np.where(self.is_open, self._now - self._begun, -1)
         return lengths
-
-    def require_same_spaces(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-    ) -> None:
-        """Refuse other spaces than those of this.
-
-        Raises:
-            ValueError: They differ in structure, shapes or dtypes.
-        """
-        self._observations.leaves.require_same(observation_space)
-        self._actions.leaves.require_same(action_space)
 
     def begin(self, rows: np.ndarray, observations: Tree, infos: Any) -> None:
         """Open episodes with their first states; those that were open there are forgotten.

@@ -97,7 +97,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         rows = self._rows_to_reset(options)
         self._interrupt(rows)
         observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type] # lists too
-        self._timeline.require_same_spaces(self.env.single_observation_space, self.env.single_action_space)
+        self._timeline.leaves.require_same(self.env.single_observation_space, self.env.single_action_space)
         self._timeline.begin(rows, observations, infos)
         self._in_doubt[rows] = self._ended[rows] & _forgets_resets(self.env.unwrapped)
         self._ended[rows] = False

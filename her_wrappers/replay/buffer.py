@@ -232,12 +232,13 @@ class HindsightReplayBuffer:
         """
         with self._lock:
             length = max(0, self._open_episode.length)
-            _require_finite(as_reward(reward, length), length)
+            number = as_reward(reward, length)
+            _require_finite(number, length)
             _require_flag("terminated", terminated)
             _require_flag("truncated", truncated)
             self._begin_or_continue(obs, length)
             self._open_episode.act(action)
-            self._open_episode.observe(reward, next_obs, info or {})
+            self._open_episode.observe(number, next_obs, info or {})
             if terminated or truncated:
                 episode = self._open_episode.finish(terminated=bool(terminated), truncated=bool(truncated))
                 self.add_episode(episode)

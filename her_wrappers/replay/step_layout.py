@@ -177,9 +177,8 @@ class StepLayout:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the segments, their desired goals, and which of them each step belongs to."""
         firsts = episodes.ends[:-1]
-        segment_of_step = state_of_step - np.arange(
-            len(state_of_step)
-        )  # so many as episodes, if no goal changes
+        # Every episode has one state more than steps. If no goal changes, segments are episodes.
+        segment_of_step = state_of_step - np.arange(len(state_of_step))
         other_goal = _changes(desired)
         if other_goal is not None:
             other_goal[state_of_step[firsts]] = False
@@ -191,7 +190,7 @@ class StepLayout:
         both = np.add.outer(states, (0, 1))
         goals = np.zeros(len(firsts), self.desired)
         self._goal.write(goals["goals"], {path: leaf[both] for path, leaf in desired.items()})
-        episode = states - firsts  # every episode has one state more than steps
+        episode = states - firsts
         segments["episode"] = episode
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]

@@ -78,15 +78,20 @@ def test_an_episode_above_its_maximum_is_refused():
         buffer.add(obs=[3], act=[0], next_obs=[4])
 
 
-def test_windows_of_n_steps_reach_into_the_next_copy_of_a_truncated_episode():
-    buffer = cpprb.HindsightReplayBuffer(
-        1000,
+def with_windows(size):
+    """A buffer that sums rewards over windows of three steps."""
+    return cpprb.HindsightReplayBuffer(
+        size,
         {"obs": {"shape": 1}, "act": {"shape": 1}, "next_obs": {"shape": 1}, "done": {}},
         max_episode_len=20,
         reward_func=reward,
         prioritized=False,
         Nstep={"size": 3, "gamma": 1.0, "rew": "rew", "next": "next_obs"},
     )
+
+
+def test_windows_of_n_steps_reach_into_the_next_copy_of_a_truncated_episode():
+    buffer = with_windows(1000)
     states = np.arange(11)[:, None]
     buffer.add(obs=states[:-1], act=np.zeros((10, 1)), next_obs=states[1:], done=np.zeros(10))
     buffer.on_episode_end(np.array([-1]))
@@ -95,14 +100,7 @@ def test_windows_of_n_steps_reach_into_the_next_copy_of_a_truncated_episode():
 
 
 def test_windows_of_n_steps_add_up_rewards_under_different_goals():
-    buffer = cpprb.HindsightReplayBuffer(
-        10_000,
-        {"obs": {"shape": 1}, "act": {"shape": 1}, "next_obs": {"shape": 1}, "done": {}},
-        max_episode_len=20,
-        reward_func=reward,
-        prioritized=False,
-        Nstep={"size": 3, "gamma": 1.0, "rew": "rew", "next": "next_obs"},
-    )
+    buffer = with_windows(10_000)
     states = np.arange(11)[:, None]
     for _ in range(20):
         buffer.add(obs=states[:-1], act=np.zeros((10, 1)), next_obs=states[1:], done=np.arange(10) == 9)
