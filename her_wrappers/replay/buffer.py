@@ -472,7 +472,11 @@ class HindsightReplayBuffer:
                 self._open_episode.resume(state.open_episode)
 
     def clear(self) -> None:
-        """Drop everything stored and learned, the open episode of `add` included; indices go on."""
+        """Drop everything stored and learned, the open episode of `add` included; indices go on.
+
+        Raises:
+            MemoryError: There is not so much memory as beginning anew takes; all stays as it was.
+        """
         with self._lock:
             self._storage.clear()
             self._draws.forget()

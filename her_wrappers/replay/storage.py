@@ -54,16 +54,26 @@ class EpisodeStorage:
         self._begin(0)
 
     def clear(self) -> None:
-        """Drop all episodes and allocate anew; indices go on."""
-        self._infos.dtype = None
+        """Drop all episodes and allocate anew; indices go on.
+
+        Raises:
+            MemoryError: There is not so much memory; all stays as it was.
+        """
         self._begin(self._steps.end)
+        self._infos.dtype = None
 
     def _begin(self, first_index: int) -> None:
+        layout, before = self._layout, self._layout.shared
+        try:
+            layout.share(set())
+            states = self._new_states(first_index + self._episode_end)
+            steps = Ring(self._buffer_size, first_index, segment=self._place)
+            segments = Ring(FIRST_SEGMENTS, segment=layout.segment, desired=layout.desired)
+        except MemoryError:
+            layout.share(before)
+            raise
+        self._states, self._steps, self._segments = states, steps, segments
         self._first_episode = self._episode_end
-        self._layout.share(set())
-        self._allocate_states(first_index + self._first_episode)
-        self._steps = Ring(self._buffer_size, first_index, segment=self._place)
-        self._segments = Ring(FIRST_SEGMENTS, segment=self._layout.segment, desired=self._layout.desired)
 
     @property
     def first_index(self) -> int:
@@ -227,7 +237,7 @@ class EpisodeStorage:
             if not self.num_steps:
                 if sharable != before:
                     layout.share(sharable)
-                    self._allocate_states(self._states.first)
+                    self._states = self._new_states(self._states.first)
             elif not before <= sharable:
                 layout.share(before & sharable)
                 records = layout.widened(self._states.column("record"), before - sharable)
@@ -236,15 +246,15 @@ class EpisodeStorage:
             layout.share(before)
             raise
 
-    def _allocate_states(self, first: int) -> None:
-        """Allocate records for ``buffer_size`` steps of episodes of 32 steps or more.
+    def _new_states(self, first: int) -> Ring:
+        """Return room for the records of ``buffer_size`` steps of episodes of 32 steps or more.
 
         Raises:
             MemoryError: There is not so much memory.
         """
         room = self._buffer_size + self._buffer_size // 32 + 1
         try:
-            self._states = Ring(room, first, record=self._layout.record)
+            return Ring(room, first, record=self._layout.record)
         except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
             gigabytes = room * self._layout.record.itemsize / 2**30
             raise MemoryError(

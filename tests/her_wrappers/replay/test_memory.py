@@ -104,3 +104,27 @@ def test_a_batch_that_no_memory_holds_leaves_the_buffer_usable():
         buffer.sample(10**13)
     assert len(buffer.sample(10)) == 10
     np.testing.assert_array_equal(np.unique(buffer.sample(1000).index), np.arange(5))
+
+
+@pytest.mark.parametrize("column", ["record", "segment", "desired"])
+def test_the_buffer_is_as_it_was_when_it_cannot_be_cleared(column):
+    buffer = counting_buffer(buffer_size=1000)
+    for number in range(3):
+        buffer.add_episode(counting_episode(number, 7))
+    twin, set_column = copy.deepcopy(buffer), Ring.set_column
+
+    def refuse_column(ring, name, values):
+        if name == column:
+            raise MemoryError
+        set_column(ring, name, values)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ring, "set_column", refuse_column)
+        with pytest.raises(MemoryError):
+            buffer.clear()
+    buffer.verify()
+    assert_same_episodes(buffer.episodes(), twin.episodes())
+    assert_same_batches(buffer, twin)
+    buffer.clear()
+    buffer.verify()
+    assert (len(buffer), buffer.num_episodes) == (0, 0)
