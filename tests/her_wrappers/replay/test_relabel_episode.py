@@ -75,11 +75,13 @@ def test_copies_are_what_the_buffer_samples(termination, end):
         episode.observations["desired_goal"][-1 if end == "moved goal" else 0 :] = [7, 5]
         episode.rewards[-1] = 0
     rule = TERMINATIONS[termination]
-    buffer = counting_buffer(her_ratio=1.0, termination=rule, compute_terminated=None)
+    buffer = counting_buffer(
+        her_ratio=1.0, goal_selection_strategy="episode", termination=rule, compute_terminated=None
+    )
     buffer.add_episode(episode)
     expected = facts(buffer.sample(1000))
-    assert facts(relabeled(episode, "future", 50, termination=rule)) == expected
-    assert len(expected) == 5 + 4 + 3 + 2 + 1
+    assert facts(relabeled(episode, "episode", 60, termination=rule)) == expected
+    assert len(expected) == 5 * 5
 
 
 def facts(batch):
