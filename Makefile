@@ -22,8 +22,8 @@ real-envs: $(VENV)-real/installed  ## The checker on other people's environments
 bench-replay: $(VENV)-peers/installed  ## The replay buffer against other libraries', in an environment of its own.
 	$(VENV)-peers/bin/python -m benchmarks.replay $(ARGS)
 
-peer-facts: $(VENV)-peers/installed  ## What docs/comparison.md says of other libraries' buffers.
-	$(VENV)-peers/bin/python -m pytest tests/peers $(ARGS)
+peer-facts: $(VENV)-peers/installed  ## What the pages say of other libraries' buffers, and the example for one.
+	$(VENV)-peers/bin/python -m pytest tests/peers tests/examples/test_relabel_for_cpprb.py $(ARGS)
 
 lint: $(VENV)/installed-test
 	$(bin)/ruff format --check .
