@@ -49,8 +49,8 @@ def relabel_episode(
         rng: Source of all randomness.
         termination: Terminations of the copies, as `HindsightReplayBuffer` has them: a function of a batch of
             goals, such as ``GoalInterface.of(env).compute_terminated``, or ``"success"``; a last step that
-            terminated for another reason than its goal then does so in every copy. Or ``"keep"``, which is
-            the default, or ``"never"``.
+            terminated for another reason than its goal then does so in every copy. Or ``"never"``, or
+            ``"keep"``, which is the default, with a warning where the episode terminated at its goal.
 
     Returns:
         T k transitions, the copies of step 0 first; ``index`` is the step that each is a copy of, and
