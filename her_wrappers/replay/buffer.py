@@ -87,7 +87,8 @@ class HindsightReplayBuffer:
         n_steps: Most steps whose rewards are added up, all under one goal, `Batch` tells how. They end with
             the episode, with the first that terminates (of relabeled rows: under the new goal), and of
             original rows before a step over which the goal changes. The functions are asked about all steps
-            in one call: of each relabeled row ``n_steps``, where an episode ends earlier the last one again.
+            in one call: as many of each relabeled row as the longest window may have; where an episode ends
+            earlier, its last one again.
         gamma: Discount factor of these sums, and of ``discounts``.
         skip_trivial: Whether to draw a new goal once more where it was achieved before the step already, and
             asks for nothing; `statistics` tells how often that is so.

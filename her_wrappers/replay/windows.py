@@ -1,9 +1,9 @@
 """Windows: returns of up to n steps, all of them under one goal.
 
-A window begins at a row of a batch. It ends at the latest where its episode ends or, if the row keeps its
-goal, where that is replaced by another; and it ends at the first step that terminates, which of a relabeled
-row only its rewards can tell. So all steps of all windows are looked at, and then those are added up that
-count.
+A window begins with the step that a row of a batch is of. It ends at the latest where its episode does or, if
+the row keeps its goal, before that is replaced by another; and it ends with the first step that terminates,
+which has to be computed for a new goal. So all steps that windows may have are looked at, and then those are
+added up that count.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def until_first(ends: Any, within: Any) -> Any:
         ends: (W, B) bool, which steps terminate.
         within: (W, B) bool, which may count.
     """
-    counted = within & True
-    counted[1:] &= ends.cumsum(0)[:-1] == 0
-    return counted
+    return within & (ends.cumsum(0) <= ends)  # of those that end, only the first
 
 
 def discounted_sum(rewards: Any, counted: Any, powers: Any) -> Any:

@@ -297,6 +297,22 @@ def test_a_loaded_buffer_may_have_other_windows(tmp_path):
         reloaded(saved, tmp_path / "buffer", n_steps=0)
 
 
+@pytest.mark.parametrize("function", ["compute_reward", "compute_terminated"])
+def test_a_wrong_answer_for_the_steps_of_windows_is_refused(function):
+    answers = {"wrong": False}
+
+    def once_wrong(achieved, desired, info):
+        answer = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}[function]
+        return answer(achieved, desired, info)[: -1 if answers["wrong"] else None]
+
+    buffer = filled(n_steps=3, her_ratio=1.0, **{function: once_wrong})
+    answers["wrong"] = True
+    with pytest.raises(ValueError, match=rf"{function} must return .*\(30,\)"):
+        buffer.sample(10)
+    answers["wrong"] = False
+    assert len(buffer.sample(10)) == 10
+
+
 def test_batches_have_discounts_without_windows_too():
     batch = filled(terminated=True).sample(100)
     assert batch.discounts.dtype == np.float32
