@@ -78,7 +78,12 @@ def record_play(folder: Path, episodes: int, seed: int) -> EpisodeArchive:
 def fill(archive: EpisodeArchive, seed: int, **options: Any) -> HindsightReplayBuffer:
     """Make a buffer of all that is in an archive."""
     buffer = HindsightReplayBuffer.for_env(
-        gym.make(ENV_ID), buffer_size=archive.num_steps, termination="success", seed=seed, **options
+        gym.make(ENV_ID),
+        buffer_size=archive.num_steps,
+        termination="success",
+        gamma=GAMMA,
+        seed=seed,
+        **options,
     )
     buffer.extend(archive)
     return buffer
@@ -96,7 +101,7 @@ def train(archive: EpisodeArchive, updates: int, seed: int, *, relabel: bool) ->
     her_ratio = float(relabel)
     for_values = fill(archive, seed, her_ratio=her_ratio, goal_selection_strategy=VALUE_GOALS)
     for_policy = fill(archive, seed + 1, her_ratio=her_ratio, goal_selection_strategy=POLICY_GOALS)
-    agent = IQL(for_values.observation_space, for_values.action_space, gamma=GAMMA, seed=seed)
+    agent = IQL(for_values.observation_space, for_values.action_space, seed=seed)
     name = "goals relabeled  " if relabel else "goals as they are"
     for _ in track(range(updates), name, console=console):
         agent.update(for_values.sample(BATCH_SIZE), for_policy.sample(BATCH_SIZE))

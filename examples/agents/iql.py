@@ -27,7 +27,6 @@ class IQL:
         action_space: Box.
         hidden: Units of a hidden layer.
         learning_rate: Of Adam.
-        gamma: Discount of a step.
         expectile: Of the action values, in (0.5, 1): the nearer to 1, the more a state is worth what the best
             recorded action there is.
         temperature: How much more the policy imitates the better actions.
@@ -45,7 +44,6 @@ class IQL:
         *,
         hidden: int = 64,
         learning_rate: float = 1e-3,
-        gamma: float = 0.99,
         expectile: float = 0.9,
         temperature: float = 10.0,
         tau: float = 0.01,
@@ -65,7 +63,7 @@ class IQL:
         self._target = copy.deepcopy(self._q).requires_grad_(False)
         learned = nn.ModuleList([self._q, self._value, self._policy])
         self._optimizer = torch.optim.Adam(learned.parameters(), learning_rate)
-        self._gamma, self._expectile, self._temperature, self._tau = gamma, expectile, temperature, tau
+        self._expectile, self._temperature, self._tau = expectile, temperature, tau
 
     @torch.no_grad()
     def act(self, observation: dict[str, np.ndarray]) -> np.ndarray:
@@ -93,7 +91,7 @@ class IQL:
         seen = self._inputs(batch.observations)
         with torch.no_grad():
             after = self._value(self._inputs(batch.next_observations)).squeeze(1)
-            target = batch.rewards + self._gamma * after * ~batch.terminations
+            target = batch.rewards + batch.discounts * after
         each = action_values(self._q, seen, batch.actions)
         error = self._worth(seen, batch.actions) - self._value(seen).squeeze(1)
         share = torch.where(error > 0, self._expectile, 1 - self._expectile)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_function
+from her_wrappers.arguments import require_count, require_function, require_gamma
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.relabeling import GoalRewards
@@ -36,6 +36,7 @@ def relabel_episode(
     rng: np.random.Generator,
     *,
     termination: TerminationMode | GoalFunction | None = None,
+    gamma: float = 0.99,
 ) -> Batch:
     """Return ``n_sampled_goal`` relabeled copies of every step of an episode.
 
@@ -51,6 +52,7 @@ def relabel_episode(
             goals, such as ``GoalInterface.of(env).compute_terminated``, or ``"success"``; a last step that
             terminated for another reason than its goal then does so in every copy. Or ``"never"``, or
             ``"keep"``, which is the default, with a warning where the episode terminated at its goal.
+        gamma: Discount factor, for ``discounts``.
 
     Returns:
         T k transitions, the copies of step 0 first; ``index`` is the step that each is a copy of, and
@@ -59,7 +61,7 @@ def relabel_episode(
     Raises:
         TypeError: The episode is none, a function is none, or ``rng`` is no generator.
         ValueError: The episode has no goals, there is no such strategy within an episode or no such rule for
-            terminations, or a function answers wrongly.
+            terminations, ``gamma`` is not in (0, 1], or a function answers wrongly.
 
     Example:
         >>> from her_wrappers import Episode
@@ -74,7 +76,7 @@ def relabel_episode(
     copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
     shares = Shares(strategy, copies, None)
     require_function("compute_reward", compute_reward)
-    rewards = GoalRewards(compute_reward)
+    gamma, rewards = require_gamma(gamma), GoalRewards(compute_reward)
     rule = Recompute(termination) if callable(termination) else named_termination(termination)
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}; use np.random.default_rng(seed)")
@@ -83,13 +85,15 @@ def relabel_episode(
     goals = _rows(observations["achieved_goal"], states)
     outcomes = _outcomes(episode, t, goals, _other_reasons(episode, rule, rewards)[t])
     paid = rewards.of(outcomes)
+    terminations = rule.ends(outcomes, paid)
     return Batch(
         _rows(observations, t) | {"desired_goal": goals},
         _rows(episode.actions, t),
         paid,
         _rows(observations, t + 1) | {"desired_goal": _rows(goals, slice(None))},
-        rule.ends(outcomes, paid),
+        terminations,
         _at_end(episode, t) & episode.truncated,
+        np.float32(gamma) * ~terminations,
         np.ones(len(t), np.bool_),
         t,
         Provenance(np.zeros_like(t), states - 1, parts, shares.names),

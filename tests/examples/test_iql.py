@@ -27,7 +27,9 @@ def use_one_thread():
 
 def rows(*, action, reward, terminated):
     """The same step many times, or two kinds of steps where two actions and rewards are given."""
-    buffer = HindsightReplayBuffer(TASK.observation_space, TASK.action_space, n_sampled_goal=0, seed=0)
+    buffer = HindsightReplayBuffer(
+        TASK.observation_space, TASK.action_space, n_sampled_goal=0, gamma=0.5, seed=0
+    )
     here = {key: np.float32([0.5, 0.5]) for key in TASK.observation_space}
     for each, paid in zip(action, reward, strict=True):
         buffer.add(here, np.float32(each), paid, here, terminated, not terminated)
@@ -40,7 +42,7 @@ def value(agent, batch):
 
 @pytest.mark.parametrize(("terminated", "expected"), [(True, -1.0), (False, -2.0)])
 def test_values_go_where_the_bellman_equation_says(terminated, expected):
-    agent = IQL(TASK.observation_space, TASK.action_space, gamma=0.5, **QUICK)
+    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
     batch = rows(action=[[1, 0]], reward=[-1.0], terminated=terminated)
     for _ in range(120):
         agent.update(batch, batch)
