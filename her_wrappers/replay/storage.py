@@ -132,8 +132,9 @@ class EpisodeStorage:
         oldest = self._oldest_after(self._steps.end + episodes.num_steps - self._buffer_size)
         self._make_room(oldest, episodes.num_states, len(episodes.segments))
         self._evict_before(oldest)
-        episodes.segments["episode"] += self._episode_end
-        episodes.segments["first_index"] += self._steps.end
+        episode, first_index = episodes.segments["episode"], episodes.segments["first_index"]
+        episode += self._episode_end
+        first_index += self._steps.end
         segments = self._segments.places(self._segments.end + episodes.segment_of_step)
         columns = {"segment": segments.astype(self._place)}
         if episodes.infos is not None:
@@ -233,11 +234,12 @@ class EpisodeStorage:
             MemoryError: There is not so much memory; all stays as it was.
         """
         layout, before = self._layout, self._layout.shared
+        if sharable == before:
+            return
         try:
             if not self.num_steps:
-                if sharable != before:
-                    layout.share(sharable)
-                    self._states = self._new_states(self._states.first)
+                layout.share(sharable)
+                self._states = self._new_states(self._states.first)
             elif not before <= sharable:
                 layout.share(before & sharable)
                 records = layout.widened(self._states.column("record"), before - sharable)
@@ -267,11 +269,12 @@ class EpisodeStorage:
         if index <= self._steps.first:
             return Oldest(self._steps.first, self._first_episode, self._segments.first)
         last = self._segments.column("segment")[self._steps.row("segment", index - 1)]
-        end = int(last["first_index"]) + int(last["length"])
+        episode, first_index, length = last.item()
+        end = first_index + length
         first_segment = self._segments.end
         if end < self._steps.end:
             first_segment = int(self._segments.numbers(self._steps.row("segment", end)))
-        return Oldest(end, int(last["episode"]) + 1, first_segment)
+        return Oldest(end, episode + 1, first_segment)
 
     def _evict_before(self, oldest: Oldest) -> None:
         """Drop the episodes before the one that is to be the oldest."""

@@ -52,6 +52,17 @@ def test_a_ring_is_a_queue_whose_rows_keep_their_numbers(capacity, first, steps)
             np.testing.assert_array_equal(starts.view(np.int64), 10 * numbers[::-1])
 
 
+@pytest.mark.parametrize("capacity", [1, 2, 5])
+def test_rows_that_go_around_the_end_come_back_from_every_place(capacity):
+    for start in range(capacity):
+        for count in range(1, capacity + 1):
+            ring = Ring(capacity, start, number=np.int64, row=ROW)
+            numbers = np.arange(start, start + count)
+            ring.append(number=numbers, row=rows_of(numbers))
+            np.testing.assert_array_equal(ring.take_range("row", start, start + count), rows_of(numbers))
+            np.testing.assert_array_equal(ring.column("number")[numbers % capacity], numbers)
+
+
 def test_rebuilding_a_column_keeps_its_rows_in_place():
     ring = Ring(4, number=np.int64)
     for count in (3, 3):
