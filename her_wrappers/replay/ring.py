@@ -106,9 +106,9 @@ class Ring:
         return numbers % self.capacity
 
     def numbers(self, places: np.ndarray) -> np.ndarray:
-        """Return which rows stand at these places."""
+        """Return which rows stand at these places, which may be of a dtype too short for the numbers."""
         newest = self.end - 1
-        numbers: np.ndarray = newest - (newest - places) % self.capacity
+        numbers: np.ndarray = newest - (newest - places.astype(np.int64)) % self.capacity
         return numbers
 
     def take(self, column: str, positions: np.ndarray) -> np.ndarray:

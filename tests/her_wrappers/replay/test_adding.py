@@ -62,6 +62,15 @@ def test_episodes_come_back_wherever_the_memory_ends_among_them(lengths, togethe
         buffer.verify()
 
 
+def test_steps_find_their_segments_after_more_segments_than_32_bits_count():
+    buffer = plain_buffer(100)
+    buffer._storage._segments.restart(2**31 - 70)
+    for number in range(200):
+        buffer.add_episode(counting_episode(number, 1 + number % 3))
+        buffer.verify()
+    assert [episode.observations["observation"][0, 0] for episode in buffer.episodes()][-1] == 199
+
+
 # --- whatever the goals do ------------------------------------------------------------------------
 
 

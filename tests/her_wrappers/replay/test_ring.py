@@ -46,6 +46,7 @@ def test_a_ring_is_a_queue_whose_rows_keep_their_numbers(capacity, first, steps)
         np.testing.assert_array_equal(ring.take("row", ring.positions(numbers)), rows_of(numbers))
         np.testing.assert_array_equal(ring.take("row", ring.places(numbers)), rows_of(numbers))
         np.testing.assert_array_equal(ring.numbers(ring.places(numbers)), numbers)
+        np.testing.assert_array_equal(ring.numbers(ring.places(numbers).astype(np.int8)), numbers)
         if len(numbers):
             in_a_row = ring.positions(numbers[:1]) + np.arange(len(numbers))
             starts = ring.take_starts("row", 8, in_a_row[::-1])
