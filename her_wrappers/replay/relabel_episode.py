@@ -87,6 +87,7 @@ def relabel_episode(
         _rows(observations, t + 1) | {"desired_goal": _rows(goals, slice(None))},
         _terminations(episode, compute_terminated, (achieved, goals, infos), last),
         last & episode.truncated,
+        np.ones(len(t), np.float32),
         np.ones_like(last),
         t,
         Provenance(np.zeros_like(t), sources - 1, np.zeros_like(t), (part.name, ORIGINAL)),

@@ -172,7 +172,8 @@ class Relabeling:
             warn_of_other_rewards(self._rewards.name, recorded, computed, episodes.t[: len(recorded)])
 
     def _batch(self, steps: Steps) -> Batch:
-        return Batch(*self._layout.parts(steps), np.ones(len(steps.numbers), np.bool_), steps.numbers)
+        ones = np.ones(len(steps.numbers), np.float32)
+        return Batch(*self._layout.parts(steps), ones, ones.astype(np.bool_), steps.numbers)
 
     def _earned(self, steps: Steps) -> np.ndarray:
         batch = self._batch(steps)

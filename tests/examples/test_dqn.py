@@ -42,6 +42,7 @@ def one_transition(*, terminated):
         next_observations=observations([1, 1]),
         terminations=np.full(rows, terminated),
         truncations=np.zeros(rows, bool),
+        weights=np.ones(rows, np.float32),
         relabeled=np.zeros(rows, bool),
         index=np.arange(rows),
     )
