@@ -163,8 +163,7 @@ class Priorities:
         return len(stored) - len(index)
 
     def forget(self) -> None:
-        """Forget the largest priority; the steps go with the storage's."""
-        self._follow()
+        """Forget the largest priority; the steps are found gone with the storage's."""
         self._largest = FIRST_PRIORITY
 
     def verify(self) -> None:
