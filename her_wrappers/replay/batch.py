@@ -47,7 +47,7 @@ class Batch:
         next_observations: Like ``observations``, one step later.
         terminations: (B,) bool, whether the task ended at the step: do not bootstrap there.
         truncations: (B,) bool, whether the episode was merely cut short there: do bootstrap.
-        weights: (B,) float32 in (0, 1], importance of each row in the loss; ones without priorities.
+        weights: (B,) float32 in [0, 1], by which each row counts in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, a number that each stored transition keeps and no other ever gets.
         provenance: What `episode`, `goal_index` and `strategy` are worked out from.

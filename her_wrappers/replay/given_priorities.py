@@ -35,8 +35,9 @@ def as_priorities(priorities: Any) -> np.ndarray:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"priorities must be real numbers, got {array.dtype} of shape {array.shape}")
     array = array.astype(np.float64)
-    require_rows("priorities", array.ravel(), ~(array.ravel() < 0), ">= 0, as np.abs(td_errors) is")
-    require_rows("priorities", array.ravel(), array.ravel() <= LARGEST, "finite as float32")
+    rows = array.reshape(-1)
+    require_rows("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
+    require_rows("priorities", rows, rows <= LARGEST, "finite as float32")
     return array
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.contents import Contents
     from her_wrappers.replay.encoded_episodes import EncodedEpisodes
+    from her_wrappers.replay.priority import Priority
     from her_wrappers.replay.step_layout import StepLayout
     from her_wrappers.replay.storage import EpisodeStorage
     from her_wrappers.trees import Path
@@ -247,15 +248,16 @@ class Snapshot:
 
     def _read_state(self, header: dict[str, Json]) -> State:
         batch_size, batches, used = map(int, header["ahead"])
+        options = options_from_json(header["options"])
         state = State(
             observation_space=space_from_json(header["observation_space"]),
             action_space=space_from_json(header["action_space"]),
-            options=options_from_json(header["options"]),
+            options=options,
             shared={tuple(leaf) for leaf in header["shared"]},
             first_index=require_count("first_index", header["first_index"], at_least=0),
             learned=None if header["learned"] is None else {key: header["learned"][key] for key in LEARNED},
             generator=header["generator"],
-            priorities=self._read_priorities(header["largest_priority"]),
+            priorities=self._read_priorities(options["prioritized"], header["largest_priority"]),
             ahead=Ahead(batch_size, batches, used, *(self._file.read(f"ahead/{name}") for name in AHEAD)),
             open_episode=None,
         )
@@ -266,8 +268,8 @@ class Snapshot:
         [episode] = _columns(state).read(self._file, "open/").episodes
         return replace(state, open_episode=episode)
 
-    def _read_priorities(self, largest: Json) -> SavedPriorities | None:
-        return None if largest is None else SavedPriorities(float(largest), self._file.read("priorities"))
+    def _read_priorities(self, priority: Priority | None, largest: Json) -> SavedPriorities | None:
+        return None if priority is None else SavedPriorities(float(largest), self._file.read("priorities"))
 
 
 def _require_like_goal(state: State) -> None:

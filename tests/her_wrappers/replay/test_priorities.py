@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from her_wrappers import HindsightReplayBuffer, Mixture, Priority
+from her_wrappers.replay.sum_tree import SumTree
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 from tests.her_wrappers.replay.test_snapshot import assert_same_batches
 
@@ -115,7 +116,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=60, deadline=None)  # files are written
 @given(
     st.builds(
         Priority,
@@ -162,6 +163,50 @@ def test_transitions_are_drawn_in_proportion_to_their_priorities_to_the_power_of
     buffer.update_priorities(numbers, priorities)
     odds = dict(zip(numbers.tolist(), (priorities + 1e-3) ** alpha, strict=True))
     assert_drawn_in_proportion(drawn(buffer), odds)
+
+
+def test_a_buffer_of_many_laps_and_a_deep_tree_draws_by_its_priorities():
+    """70,000 transitions are three levels of sums; an array indexed by number says what is in them."""
+    buffer, rng = (
+        prioritized_buffer(buffer_size=70_000, priority=Priority(alpha=0.5, eps=1e-3)),
+        np.random.default_rng(0),
+    )
+    expected, largest = np.zeros(0), 1.0
+    for lap in range(12):
+        lengths = rng.integers(1, 900, 60)
+        buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
+        expected = np.append(expected, np.full(lengths.sum(), largest))
+        for _ in range(10):
+            index = rng.integers(0, len(expected), 2000)
+            index, priorities = np.unique(index), rng.exponential(size=len(np.unique(index))) * (1 + lap)
+            oldest = len(expected) - len(buffer)
+            assert buffer.update_priorities(index, priorities) == (index < oldest).sum()
+            expected[index] = priorities
+            largest = max(largest, priorities[index >= oldest].max(initial=0))
+        buffer.verify()
+        odds = (expected[oldest:] + 1e-3) ** 0.5
+        np.testing.assert_allclose(buffer._priorities.saved().scaled, odds, rtol=1e-14)
+    tenths = np.argsort(np.argsort(odds)) * 10 // len(odds)
+    found = Counter(tenths[buffer.sample(60_000).index - oldest].tolist())
+    assert_drawn_in_proportion(found, {tenth: odds[tenths == tenth].sum() for tenth in range(10)})
+
+
+def test_memory_that_is_missing_while_priorities_follow_is_an_error_once():
+    buffer = prioritized_buffer([30, 60])
+    twin = copy.deepcopy(buffer)
+
+    def refuse(*_):
+        raise MemoryError
+
+    for each in (buffer, twin):
+        each.add_episode(counting_episode(2, 50))
+    for name in ("set_range", "find"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SumTree, name, refuse)
+            with pytest.raises(MemoryError):
+                buffer.sample(8)
+    buffer.verify()
+    assert set(buffer.sample(1000).index) == set(twin.sample(1000).index)
 
 
 def test_draws_of_a_batch_do_not_depend_on_each_other():

@@ -159,6 +159,7 @@ LIES = {
     "a largest priority that is infinite": ({"largest_priority": "inf"}, {}),
     "a largest priority that is NaN": ({"largest_priority": "nan"}, {}),
     "a largest priority below the first": ({"largest_priority": 0.5}, {}),
+    "no largest priority": ({"largest_priority": None}, {}),
     "a largest priority of words": ({"largest_priority": "large"}, {}),
     "a largest priority in a list": ({"largest_priority": [1]}, {}),
     "no open episode": ({}, {"open/rewards": None}),
