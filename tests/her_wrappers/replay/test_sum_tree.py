@@ -64,13 +64,15 @@ def test_of_several_numbers_for_one_place_the_largest_stays_in_any_order():
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_fraction_leads_to_its_place(capacity):
-    """Whole numbers have exact sums: each unit of the whole is found at the place that it came from."""
+    """Whole numbers have exact sums: a unit is found at its place, from its begin to before its end."""
     rng = np.random.default_rng(0)
-    numbers = rng.integers(0, 4, capacity).astype(float)
-    numbers[rng.integers(capacity)] = 5
-    expected = np.repeat(np.arange(capacity), numbers.astype(int))
-    fractions = (np.arange(len(expected)) + 0.5) / len(expected)
-    np.testing.assert_array_equal(filled(numbers).find(fractions), expected)
+    numbers = rng.integers(0, 4, capacity)
+    numbers[rng.integers(capacity)] += 2**18 - numbers.sum()
+    expected = np.repeat(np.arange(capacity), numbers)
+    begins = np.arange(2**18) / 2**18
+    tree = filled(numbers.astype(float))
+    for shift in (0, 2.0**-19, 2.0**-18 - 2.0**-50):
+        np.testing.assert_array_equal(tree.find(begins + shift), expected)
 
 
 @settings(deadline=None)  # numbers by the ten thousand
