@@ -579,3 +579,28 @@ def test_another_beta_keeps_priorities_and_another_alpha_begins_anew(tmp_path):
     again = HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, prioritized=Priority())
     again.verify()
     assert set(again.sample(500).index) == set(range(39))
+
+
+def test_what_stays_in_a_smaller_buffer_keeps_its_priorities(tmp_path):
+    buffer = prioritized_buffer([30, 30, 30], priority=Priority(alpha=1, eps=1e-30))
+    buffer.update_priorities(np.arange(90), np.arange(90.0))
+    buffer.save(tmp_path / "buffer")
+    for buffer_size, first in ((89, 30), (60, 30), (59, 60), (1000, 0)):
+        twin = HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, buffer_size=buffer_size)
+        twin.verify()
+        np.testing.assert_allclose(twin._priorities.saved().scaled, np.arange(first, 90), rtol=0, atol=1e-29)
+        assert twin.update_priorities([0, 89], [1, 1]) == (first > 0)
+        assert_drawn_in_proportion(
+            drawn(twin), dict(enumerate([*range(first, 89), 1], start=first)) | ({0: 1} if first == 0 else {})
+        )
+
+
+@pytest.mark.parametrize("eps", [1e-6, 0.01, 0.3])
+def test_the_smallest_and_the_largest_priority_come_back_with_any_alpha(tmp_path, eps):
+    """Powers of one number and of many differ in their last bits; no file is refused for that."""
+    for alpha in np.linspace(0, 1, 21):
+        buffer = prioritized_buffer([30], buffer_size=30, priority=Priority(alpha=alpha, eps=eps))
+        buffer.update_priorities(np.arange(30), np.repeat([0.0, 7.3, 1e12], 10))
+        buffer.save(tmp_path / "buffer")
+        twin = HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS)
+        assert_same_batches(buffer, twin, [16] * 3)
