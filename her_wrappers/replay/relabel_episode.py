@@ -94,6 +94,7 @@ def relabel_episode(
         terminations,
         _at_end(episode, t) & episode.truncated,
         np.float32(gamma) * ~terminations,
+        np.ones(len(t), np.float32),
         np.ones(len(t), np.bool_),
         t,
         Provenance(np.zeros_like(t), states - 1, parts, shares.names),

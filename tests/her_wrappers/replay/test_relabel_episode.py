@@ -124,6 +124,12 @@ def test_goals_are_drawn_by_their_odds():
     assert chisquare(np.bincount(ahead), [4000, 2000, 1000]).pvalue > 1e-4
 
 
+def test_each_copy_weighs_as_much_as_any_other():
+    weights = relabeled(counting_episode(0, 3)).weights
+    assert weights.dtype == np.float32
+    assert weights.tolist() == [1.0] * 12
+
+
 def test_equal_generators_give_equal_goals():
     first, second, third = (relabeled(counting_episode(0, 9), seed=seed).goal_index for seed in (1, 1, 2))
     assert (first == second).all()
