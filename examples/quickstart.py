@@ -18,12 +18,12 @@ import torch
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import her_envs
 from examples.agents.dqn import DQN
 from examples.evaluate import Evaluation, Policy, evaluate
+from examples.training.display import progress_display
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
     """
     env = gym.make(ENV_ID, n_bits=bits)
     buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, seed=seed)
-    agent = DQN(buffer.observation_space, buffer.action_space, seed=seed)
+    agent = DQN(buffer.observation_space, buffer.action_space, epsilon=EPSILON, seed=seed)
     run = Run("with HER" if her else "without HER", agent)
     test_env = gym.make(ENV_ID, n_bits=bits)
     env = EpisodeRecorder(env, buffer.add_episode)
@@ -95,7 +95,7 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
             run.measure(test_env)
         if run.env_steps == steps:
             break
-        observation, _, terminated, truncated, _ = env.step(agent.act(observation, EPSILON))
+        observation, _, terminated, truncated, _ = env.step(agent.act(observation, explore=True))
         run.env_steps += 1
         if not (terminated or truncated):
             continue
@@ -108,24 +108,10 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
     return run
 
 
-def progress_display() -> Progress:
-    """Return a bar with success rate and speeds."""
-    return Progress(
-        TextColumn("{task.description:<12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("success {task.fields[success]:.2f}"),
-        TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),
-        TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
-        TimeRemainingColumn(),
-        console=console,
-    )
-
-
 def train_with_and_without(bits: int, steps: int, seed: int) -> list[Run]:
     """Train twice and show how it goes."""
     runs = []
-    with progress_display() as progress:
+    with progress_display(console) as progress:
         for her in (True, False):
             name = "with HER" if her else "without HER"
             task = progress.add_task(name, total=steps, success=0.0, steps_per_s=0.0, updates_per_s=0.0)
