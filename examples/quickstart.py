@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 ENV_ID = "her_envs/BitFlipping-v0"
 EPSILON = 0.3  # exploration while collecting, as in Plappert et al. 2018 (arXiv 1802.09464)
-EPISODES_PER_CYCLE = 16  # this and the next as in the HER paper, appendix A
+GAMMA = 0.98  # this and the next two as in the HER paper, appendix A
+EPISODES_PER_CYCLE = 16
 UPDATES_PER_CYCLE = 40
 BATCH_SIZE = 256
 EVALUATIONS = 25  # over the whole training
@@ -84,8 +85,9 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
         show: Called now and then with the state of the training.
     """
     env = gym.make(ENV_ID, n_bits=bits)
-    buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, seed=seed)
-    agent = DQN(buffer.observation_space, buffer.action_space, epsilon=EPSILON, seed=seed)
+    buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, gamma=GAMMA, seed=seed)
+    spaces = buffer.observation_space, buffer.action_space
+    agent = DQN(*spaces, gamma=GAMMA, epsilon=EPSILON, seed=seed)
     run = Run("with HER" if her else "without HER", agent)
     test_env = gym.make(ENV_ID, n_bits=bits)
     env = EpisodeRecorder(env, buffer.add_episode)

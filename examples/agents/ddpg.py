@@ -40,7 +40,7 @@ class DDPG(Agent):
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
         learning_rate: Of both Adams.
-        gamma: Discount of a step.
+        gamma: Discount of a step, that of the replay buffer; it bounds clipped targets.
         tau: Share by which the target networks move towards the others at each update.
         action_l2: Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss.
         epsilon: How often a uniformly random action is explored.
@@ -83,7 +83,7 @@ class DDPG(Agent):
             "actor_optimizer": self._actor_optimizer,
             "critic_optimizer": self._critic_optimizer,
         }
-        self._gamma, self._tau, self._action_l2 = gamma, tau, action_l2
+        self._tau, self._action_l2 = tau, action_l2
         self._epsilon, self._noise = epsilon, noise
         self._bounds = target_bounds(gamma, clip_targets)
 
@@ -125,5 +125,5 @@ class DDPG(Agent):
         """Return (B,) what the values should be."""
         after = self._inputs(batch.next_observations)
         value = self._targets["critic"](after, self._targets["actor"](after)).squeeze(1)
-        target: torch.Tensor = batch.rewards + self._gamma * value * ~batch.terminations
+        target: torch.Tensor = batch.rewards + batch.discounts * value
         return target.clamp(*self._bounds)

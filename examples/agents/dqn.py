@@ -38,7 +38,7 @@ class DQN(Agent):
         action_space: Discrete.
         hidden: Units of each hidden layer.
         learning_rate: Of Adam.
-        gamma: Discount of a step.
+        gamma: Discount of a step, that of the replay buffer; it bounds clipped targets.
         tau: Share by which the target network moves towards the other at each update.
         epsilon: How often a random action is explored.
         clip_targets: Whether to clip targets to the returns of rewards from -1 to 0.
@@ -72,7 +72,7 @@ class DQN(Agent):
         self._optimizer = torch.optim.Adam(self._network.parameters(), learning_rate)
         self._parts |= {"network": self._network, "target": self._target, "optimizer": self._optimizer}
         self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
-        self._gamma, self._tau, self._epsilon = gamma, tau, epsilon
+        self._tau, self._epsilon = tau, epsilon
         self._bounds = target_bounds(gamma, clip_targets)
 
     def _choose(self, seen: Seen, explore: bool) -> np.ndarray:
@@ -109,5 +109,5 @@ class DQN(Agent):
         after = self._inputs(batch.next_observations)
         best = self._network(after).argmax(dim=1, keepdim=True)
         value = self._target(after).gather(1, best).squeeze(1)
-        target: torch.Tensor = batch.rewards + self._gamma * value * ~batch.terminations
+        target: torch.Tensor = batch.rewards + batch.discounts * value
         return target.clamp(*self._bounds)

@@ -44,7 +44,7 @@ class SAC(Agent):
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
         learning_rate: Of all Adams.
-        gamma: Discount of a step.
+        gamma: Discount of a step, that of the replay buffer; it bounds clipped targets.
         tau: Share by which the target critics move towards the others at each update.
         temperature: Weight of the entropy at first.
         target_entropy: What the temperature holds the entropy at; by default minus the numbers of an action.
@@ -84,7 +84,7 @@ class SAC(Agent):
         }
         self._parts |= learned | {"targets": self._targets}
         self._parts |= {f"{name}_optimizer": optimizer for name, optimizer in self._optimizers.items()}
-        self._gamma, self._tau = gamma, tau
+        self._tau = tau
         self._lowest = target_bounds(gamma, clip_targets)[0]
 
     def _choose(self, seen: Seen, explore: bool) -> np.ndarray:
@@ -132,7 +132,7 @@ class SAC(Agent):
         after = self._inputs(batch.next_observations)
         actions, entropy = self._sample(after)
         value = self._targets(after, actions).amin(dim=0) + temperature * entropy
-        target: torch.Tensor = batch.rewards + self._gamma * value * ~batch.terminations
+        target: torch.Tensor = batch.rewards + batch.discounts * value
         return target.clamp(min=self._lowest)
 
     def _sample(self, seen: Seen) -> tuple[torch.Tensor, torch.Tensor]:

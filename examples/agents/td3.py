@@ -41,7 +41,7 @@ class TD3(Agent):
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
         learning_rate: Of both Adams.
-        gamma: Discount of a step.
+        gamma: Discount of a step, that of the replay buffer; it bounds clipped targets.
         tau: Share by which the target networks move towards the others at each update of the actor.
         action_l2: Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss.
         epsilon: How often a uniformly random action is explored.
@@ -90,7 +90,7 @@ class TD3(Agent):
             "actor_optimizer": self._actor_optimizer,
             "critic_optimizer": self._critic_optimizer,
         }
-        self._gamma, self._tau, self._action_l2 = gamma, tau, action_l2
+        self._tau, self._action_l2 = tau, action_l2
         self._epsilon, self._noise = epsilon, noise
         self._target_noise, self._target_noise_clip = target_noise, target_noise_clip
         self._policy_delay, self._updates = policy_delay, 0
@@ -138,7 +138,7 @@ class TD3(Agent):
         noise = self._target_noise * torch.randn(actions.shape, generator=self._generator)
         actions = actions + noise.clamp(-self._target_noise_clip, self._target_noise_clip)
         value = self._targets["critics"](after, actions.clamp(-1, 1)).amin(dim=0)
-        target: torch.Tensor = batch.rewards + self._gamma * value * ~batch.terminations
+        target: torch.Tensor = batch.rewards + batch.discounts * value
         return target.clamp(*self._bounds)
 
     def state_dict(self) -> dict[str, Any]:

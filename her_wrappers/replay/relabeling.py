@@ -11,6 +11,7 @@ import numpy as np
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.rewards import ask, read_only, require_rewards, rewards_agree, warn_of_other_rewards
 from her_wrappers.replay.termination import Outcomes
+from her_wrappers.replay.windows import undiminished
 
 if TYPE_CHECKING:
     from her_wrappers.files.layout import Json
@@ -82,15 +83,22 @@ class Relabeling:
         infos: Of the infos that the functions get.
         rewards: The rule for rewards.
         termination: The rule for terminations.
+        gamma: Discount factor of the batches that the rule for rewards is asked with.
     """
 
     def __init__(
-        self, layout: StepLayout, infos: InfoLayout, rewards: RewardRule, termination: Termination
+        self,
+        layout: StepLayout,
+        infos: InfoLayout,
+        rewards: RewardRule,
+        termination: Termination,
+        gamma: float,
     ) -> None:
         self._layout = layout
         self._infos = infos
         self._rewards = rewards
         self._termination = termination
+        self._gamma = gamma
         self.forget()
 
     def forget(self) -> None:
@@ -172,7 +180,9 @@ class Relabeling:
             warn_of_other_rewards(self._rewards.name, recorded, computed, episodes.t[: len(recorded)])
 
     def _batch(self, steps: Steps) -> Batch:
-        return Batch(*self._layout.parts(steps), np.ones(len(steps.numbers), np.bool_), steps.numbers)
+        count = len(steps.numbers)
+        discounts = undiminished(count, self._gamma)
+        return Batch(*self._layout.parts(steps), discounts, np.ones(count, np.bool_), steps.numbers)
 
     def _earned(self, steps: Steps) -> np.ndarray:
         batch = self._batch(steps)

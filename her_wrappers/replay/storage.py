@@ -134,6 +134,7 @@ class EpisodeStorage:
         self._evict_before(oldest)
         episodes.segments["episode"] += self._episode_end
         episodes.segments["first_index"] += self._steps.end
+        episodes.segments["end"] += self._steps.end
         segments = self._segments.places(self._segments.end + episodes.segment_of_step)
         columns = {"segment": segments.astype(self._place)}
         if episodes.infos is not None:
@@ -162,6 +163,21 @@ class EpisodeStorage:
         records = self._states.take("record", states)
         infos = self._steps.take("info", self._steps.positions(numbers)) if self._infos.keys else None
         return Steps(numbers, records, desired, infos)
+
+    def steps_left(self, index: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+        """Return how many steps there are from each on, itself included.
+
+        Args:
+            index: (B,) numbers of steps.
+            places: (B,) places of their segments.
+            count: So many of the first are counted to the end of their episode, the others to that of their
+                segment, where the goal changes.
+        """
+        segments = self._segments.take("segment", places)
+        left: np.ndarray = segments["end"] - index
+        episodes = segments[:count]
+        left[:count] = episodes["first_index"] + episodes["length"] - index[:count]
+        return left
 
     def states_after(self, index: np.ndarray) -> np.ndarray:
         """Return the positions of the states that steps led to."""
@@ -213,6 +229,9 @@ class EpisodeStorage:
             "the numbers": np.array_equal(segments["episode"], self._first_episode + episodes),
             "the segments": np.array_equal(
                 np.unique(numbers), np.arange(self._segments.first, self._segments.end)
+            ),
+            "the ends of the segments": np.array_equal(
+                segments["end"], self._steps.first + np.searchsorted(numbers, numbers, side="right")
             ),
             "the order of the segments": (np.diff(numbers) >= 0).all(),
             "the count": len(lengths) == self.num_episodes and len(index) <= self._buffer_size,

@@ -71,21 +71,21 @@ def test_double_dqn_values_the_action_that_the_online_network_prefers(clip_targe
 def test_ddpg_targets_are_those_of_the_bellman_equation(gamma, value, clip_targets, expected):
     agent = make(DDPG, gamma=gamma, clip_targets=clip_targets)
     always(agent._targets["critic"], value)
-    assert target(agent, point_transition()) == pytest.approx(expected)
+    assert target(agent, point_transition(gamma=gamma)) == pytest.approx(expected)
     assert target(agent, point_transition(terminated=True)) == -1
 
 
 def test_td3_trusts_the_lower_critic():
     agent = make(TD3, gamma=0.9)
     set_target_values(agent, -3.0, -4.0)
-    assert target(agent, point_transition()) == pytest.approx(-1 + 0.9 * -4)
+    assert target(agent, point_transition(gamma=0.9)) == pytest.approx(-1 + 0.9 * -4)
 
 
 def test_sac_adds_the_next_entropy_to_the_lower_value():
     agent = make(SAC, gamma=0.9)
     set_target_values(agent, -4.0, -3.0)
     always(agent._actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh hardly bends it
-    batch, temperature = point_transition().to_torch(), torch.tensor(0.5)
+    batch, temperature = point_transition(gamma=0.9).to_torch(), torch.tensor(0.5)
     entropy = 2 * (-3 + 0.5 * math.log(2 * math.pi * math.e))
     values = torch.cat([agent._target_values(batch, temperature) for _ in range(50)])
     assert values.mean().item() == pytest.approx(-1 + 0.9 * (-4 + 0.5 * entropy), abs=0.03)
@@ -99,7 +99,7 @@ def test_td3_smooths_the_targets_actions_within_bounds():
         always(critic, 0.0)
         with torch.no_grad():
             critic.layers[-1].weight[0, -2] = 1.0
-    batch = point_transition().to_torch()
+    batch = point_transition(gamma=0.9).to_torch()
     values = torch.cat([agent._target_values(batch) for _ in range(100)])
     noise = (values + 1) / 0.9 - math.tanh(0.2)
     assert noise.abs().max().item() == pytest.approx(0.5, abs=1e-5)

@@ -11,7 +11,7 @@ BITS = BitFlipping(n_bits=2)
 POINT = PointReach()
 
 
-def repeated(before, after, goal, action, reward, *, terminated, rows=64):
+def repeated(before, after, goal, action, reward, *, terminated, gamma=0.5, rows=64):
     """One transition, ``rows`` times; each row is an array."""
 
     def observations(seen):
@@ -25,6 +25,7 @@ def repeated(before, after, goal, action, reward, *, terminated, rows=64):
         next_observations=observations(after),
         terminations=np.full(rows, terminated),
         truncations=np.zeros(rows, bool),
+        discounts=np.full(rows, 0.0 if terminated else gamma, np.float32),
         relabeled=np.zeros(rows, bool),
         index=np.arange(rows),
     )
@@ -36,7 +37,7 @@ def bit_transition(*, terminated):
     return repeated(np.int8([1, 0]), np.int8([1, 1]), np.int8([1, 1]), 1, reward, terminated=terminated)
 
 
-def point_transition(*, terminated=False, reward=-1.0):
+def point_transition(*, terminated=False, reward=-1.0, gamma=0.5):
     """A step to the right."""
     before, after, goal, action = np.float32([[0.2, 0.5], [0.25, 0.5], [0.6, 0.5], [1.0, 0.0]])
-    return repeated(before, after, goal, action, reward, terminated=terminated)
+    return repeated(before, after, goal, action, reward, terminated=terminated, gamma=gamma)
