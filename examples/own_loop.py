@@ -17,7 +17,7 @@ gym.register_envs(her_envs)
 def train(episodes: int, seed: int = 0) -> float:
     """Learn to flip 4 bits; return the share of the last 100 episodes that reached their goals."""
     env = gym.make("her_envs/BitFlipping-v0", n_bits=4, observation="integer")
-    buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4, seed=seed)
+    buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4, gamma=0.9, seed=seed)
     rng = np.random.default_rng(seed)
     values = np.zeros((16, 16, 4))  # of each state, goal and action
     successes = []
@@ -37,7 +37,7 @@ def train(episodes: int, seed: int = 0) -> float:
         batch = buffer.sample(256)
         state, goal = batch.observations["observation"], batch.observations["desired_goal"]
         after = values[batch.next_observations["observation"], goal].max(axis=1)
-        values[state, goal, batch.actions] = batch.rewards + 0.9 * after * ~batch.terminations
+        values[state, goal, batch.actions] = batch.rewards + batch.discounts * after
     return float(np.mean(successes[-100:]))
 
 
