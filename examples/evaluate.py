@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+
+SUCCESS_KEYS = ("is_success", "success")
+"""Entries of infos that tell success: Gymnasium-Robotics' robots have the first, its mazes the second."""
 
 Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``."""
@@ -18,7 +21,7 @@ class Outcome:
     """How an episode went, or goes.
 
     Attributes:
-        success: ``is_success`` at its last step.
+        success: Whether its last step so far is a success.
         total: Sum of rewards.
         length: Steps.
     """
@@ -33,7 +36,7 @@ class Evaluation:
     """Means over episodes.
 
     Attributes:
-        success_rate: Share of episodes with ``is_success`` at their last step.
+        success_rate: Share of episodes whose last step is a success.
         mean_return: Sum of rewards.
         mean_length: Steps.
     """
@@ -41,6 +44,18 @@ class Evaluation:
     success_rate: float
     mean_return: float
     mean_length: float
+
+
+def success_key(info: Mapping[str, Any]) -> str:
+    """Return the entry of a step's info that tells success.
+
+    Raises:
+        ValueError: There is none.
+    """
+    for key in SUCCESS_KEYS:
+        if key in info:
+            return key
+    raise ValueError(f"info must tell success as {' or '.join(map(repr, SUCCESS_KEYS))}, got {sorted(info)}")
 
 
 def play_episode(
@@ -52,25 +67,22 @@ def play_episode(
     """Play one whole episode.
 
     Args:
-        env: An environment that tells ``is_success`` in its infos, and whose episodes end.
+        env: An environment that tells success in its infos, and whose episodes end.
         policy: What acts.
         seed: Of the reset.
         watch: Called after the reset and after each step.
 
     Raises:
-        ValueError: The episode ends without ``is_success``.
+        ValueError: A step does not tell.
     """
     observation, info = env.reset(seed=seed)
-    outcome, done = Outcome(bool(info.get("is_success", False))), False
+    outcome, done = Outcome(), False
     watch(outcome)
     while not done:
         observation, reward, terminated, truncated, info = env.step(policy(observation))
         done = terminated or truncated
-        if done and "is_success" not in info:
-            raise ValueError(f"info has no 'is_success' at the end of an episode, only {sorted(info)}")
-        outcome = Outcome(
-            bool(info.get("is_success", False)), outcome.total + float(reward), outcome.length + 1
-        )
+        success = bool(info[success_key(info)])
+        outcome = Outcome(success, outcome.total + float(reward), outcome.length + 1)
         watch(outcome)
     return outcome
 
@@ -81,13 +93,13 @@ def evaluate(
     """Play whole episodes and average them.
 
     Args:
-        env: An environment that tells ``is_success`` in its infos, and whose episodes end.
+        env: An environment that tells success in its infos, and whose episodes end.
         policy: What acts.
         episodes: How many.
         seed: Seeds the first reset: equal seeds give equal starts and goals.
 
     Raises:
-        ValueError: ``episodes`` is below 1, or an episode ends without ``is_success``.
+        ValueError: ``episodes`` is below 1, or a step does not tell whether it is a success.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be >= 1, got {episodes}")

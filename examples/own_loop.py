@@ -20,7 +20,7 @@ def train(episodes: int, seed: int = 0) -> float:
     buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4, gamma=0.9, seed=seed)
     rng = np.random.default_rng(seed)
     values = np.zeros((16, 16, 4))  # of each state, goal and action
-    successes = []
+    successes: list[bool] = []
 
     observation, info = env.reset(seed=seed)
     while len(successes) < episodes:

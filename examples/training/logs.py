@@ -36,9 +36,14 @@ Row = dict[str, float]
 
 
 class Meter:
-    """Means of what was measured since the last look, by name."""
+    """Means of what was measured since the last look, by name.
 
-    def __init__(self) -> None:
+    Args:
+        success_key: Entry of the infos of episodes that tells success.
+    """
+
+    def __init__(self, success_key: str) -> None:
+        self._success_key = success_key
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._counts: defaultdict[str, int] = defaultdict(int)
 
@@ -50,7 +55,7 @@ class Meter:
 
     def add_episodes(self, episodes: Episodes) -> None:
         """Take the successes of episodes into account; makes this a sink of a recorder."""
-        successes = episodes.infos["is_success"][episodes.ends[1:] - 1]
+        successes = episodes.infos[self._success_key][episodes.ends[1:] - 1]
         self.add({"collected_success": float(successes.sum())}, len(episodes))
 
     def add_batch(self, batch: Batch) -> None:
@@ -65,7 +70,8 @@ class Meter:
     def read(self) -> Row:
         """Return the means, and begin anew."""
         means = {name: total / self._counts[name] for name, total in self._sums.items()}
-        self.__init__()  # type: ignore[misc] # all that it has is what it begins with
+        self._sums.clear()
+        self._counts.clear()
         return means
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from examples.evaluate import evaluate
+from examples.evaluate import evaluate, success_key
 from examples.training.checkpoints import require_spaces, spaces_of
 from examples.training.logs import Meter, Row
 from examples.training.parts import make_agent, make_buffer, make_env, make_vector_env
@@ -60,7 +60,8 @@ class Training:
 
     Raises:
         TypeError: Algorithm and environment do not fit each other.
-        ValueError: The environment cannot be made or is no goal environment, or the file is none of its.
+        ValueError: The environment cannot be made, is no goal environment, or does not tell success; or the
+            file is none of its.
     """
 
     def __init__(self, config: Config, buffer_file: Path | None = None) -> None:
@@ -69,10 +70,11 @@ class Training:
         self._spaces = envs.single_observation_space, envs.single_action_space
         self.buffer = make_buffer(config, envs) if buffer_file is None else _load(buffer_file, config, envs)
         self.agent = make_agent(config, *self._spaces)
-        self._meter = Meter()
-        keys = {"is_success", *config.info_keys}
-        self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=sorted(keys))
         self._test_env = make_env(config)
+        told = _success_key(self._test_env)
+        self._meter = Meter(told)
+        keys = sorted({told, *config.info_keys})
+        self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=keys)
         self._waits = envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
         self._ended = np.zeros(config.num_envs, bool)
         self._observations: Any = None
@@ -182,6 +184,17 @@ class Training:
 def _load(path: Path, config: Config, envs: Any) -> HindsightReplayBuffer:
     size = min(config.buffer_size, config.steps)
     return HindsightReplayBuffer.load(path, envs, buffer_size=size)
+
+
+def _success_key(env: Any) -> str:
+    """Look at a step for the entry that tells success.
+
+    Raises:
+        ValueError: There is none.
+    """
+    env.reset(seed=TEST_SEED)
+    env.action_space.seed(TEST_SEED)
+    return success_key(env.step(env.action_space.sample())[-1])
 
 
 def _require_clippable(batch: Batch, n_steps: int) -> None:

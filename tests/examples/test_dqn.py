@@ -79,7 +79,7 @@ def test_evaluate_averages_whole_episodes():
     assert evaluate(env, flip_what_differs, episodes=50, seed=0) == perfect
     with pytest.raises(ValueError, match="episodes must be >= 1, got 0"):
         evaluate(env, flip_what_differs, episodes=0)
-    with pytest.raises(ValueError, match="info has no 'is_success' at the end of an episode"):
+    with pytest.raises(ValueError, match="info must tell success as 'is_success' or 'success', got"):
         evaluate(gym.make("CartPole-v1"), lambda observation: 0, episodes=1)
 
 

@@ -22,6 +22,7 @@ from examples.training.ctrl_c import ctrl_c
 from examples.training.logs import COLUMNS
 from examples.training.loop import train
 from examples.training.parts import ALGORITHMS
+from her_envs import BitFlipping, TaskEnv
 
 TINY = {
     "num_envs": 4,
@@ -89,6 +90,34 @@ def test_environments_that_are_not_vectorised_train_too():
     finally:
         del gym.registry["her-test/Plain-v0"]
     assert [row["epoch"] for row in result.history] == [1, 2]
+
+
+class Renamed(gym.Wrapper):
+    """Tells success under another name."""
+
+    def __init__(self, env, name):
+        super().__init__(env)
+        self.name = name
+
+    def step(self, action):
+        *result, info = self.env.step(action)
+        return *result, {self.name: info["is_success"]}
+
+
+@pytest.mark.parametrize("name", ["success", "won"])
+def test_success_may_have_either_of_its_usual_names(name):
+    gym.register("her-test/Renamed-v0", lambda: Renamed(TaskEnv(BitFlipping(n_bits=4)), name))
+    config = tiny(env="her-test/Renamed-v0", env_kwargs={}, steps=200)
+    try:
+        if name == "success":
+            assert train(config).history[-1]["collected_success"] > 0
+        else:
+            with pytest.raises(
+                ValueError, match=r"info must tell success as 'is_success' or 'success', got \['won'"
+            ):
+                train(config)
+    finally:
+        del gym.registry["her-test/Renamed-v0"]
 
 
 def test_the_log_has_a_row_for_each_epoch(finished):
