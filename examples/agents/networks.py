@@ -269,10 +269,13 @@ def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
     """
     if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
         shape = tuple(space.shape)
-        if len(shape) == 1 or (len(shape) == 3 and min(_channels_first(shape)[1:]) >= SMALLEST_IMAGE):
+        if len(shape) == 1:
+            return shape
+        is_image = len(shape) == 3 and space.dtype == np.uint8
+        if is_image and min(_channels_first(shape)[1:]) >= SMALLEST_IMAGE:
             return shape
     raise TypeError(
-        f"{key} must be a vector (Box, MultiBinary, MultiDiscrete) or an image of at least "
+        f"{key} must be a vector (Box, MultiBinary, MultiDiscrete) or a uint8 image of at least "
         f"{SMALLEST_IMAGE} x {SMALLEST_IMAGE} pixels, got {space}; a wrapper can make it one"
     )
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from her_wrappers import SinkError
+
 
 def progress_display(console: Console) -> Progress:
     """Return a bar with the success rate, and the speeds of environments and learning.
@@ -37,6 +39,6 @@ def one_sentence() -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, SinkError, TypeError, ValueError) as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         raise typer.Exit(2) from error

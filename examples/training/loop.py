@@ -8,7 +8,7 @@ to be saved, and a training resumed at the end of an epoch computes what an unin
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,16 +67,17 @@ def train(
             missing.
     """
     files = None if folder is None else RunFolder(folder)
-    with closing(_begin(config, files, resume=resume)) as training, ctrl_c() as stop:
+    with ExitStack() as stack:
+        training = stack.enter_context(closing(_begin(config, files, resume=resume)))
+        stop = stack.enter_context(ctrl_c())
         if files is not None:
             files.open(training, tensorboard=tensorboard)
+            stack.callback(files.close)
         training.begin_episodes()
         while training.counts.env_steps < config.steps and not stop.is_set():
             training.run_epoch(stop.is_set, show)
             if files is not None:
                 files.write(training, ended=stop.is_set() or training.counts.env_steps >= config.steps)
-        if files is not None:
-            files.close()
         return Result(training.agent, training.history, stop.is_set())
 
 

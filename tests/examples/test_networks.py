@@ -101,7 +101,7 @@ def test_a_vector_goal_stands_beside_an_image():
 NO_INPUTS = [
     (
         BitFlipping(observation="integer").observation_space,
-        "observation must be a vector .* or an image of at least",
+        "observation must be a vector .* or a uint8 image of at least",
     ),
     (
         spaces.Dict(
@@ -110,6 +110,14 @@ NO_INPUTS = [
             desired_goal=spaces.Box(0, 1, (2,)),
         ),
         "observation must be a vector .* at least 20 x 20 pixels, got Box",
+    ),
+    (
+        spaces.Dict(
+            observation=spaces.Box(0, 1, (24, 24, 3)),
+            achieved_goal=spaces.Box(0, 1, (2,)),
+            desired_goal=spaces.Box(0, 1, (2,)),
+        ),
+        "observation must be a vector .* or a uint8 image",
     ),
     (
         spaces.Dict(
