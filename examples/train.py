@@ -15,6 +15,7 @@ from rich.console import Console
 from examples.training.checkpoints import load_checkpoint
 from examples.training.config import Config, make_config, read_options
 from examples.training.display import one_sentence, progress_display
+from examples.training.folder import RunFolder
 from examples.training.loop import Result, train
 from examples.training.parts import check
 from examples.training.session import Training
@@ -84,6 +85,7 @@ def main(
             given[name] = _parse_object(name, given[name])
         chosen, folder = _choose(given, config, resume, out)
         if resume is None:
+            RunFolder(folder).require_new()
             _require_sound(chosen, force=force)
         result = _train(chosen, folder, resume=resume is not None, tensorboard=tensorboard)
     _tell(result, folder)

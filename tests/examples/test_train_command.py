@@ -143,6 +143,13 @@ def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
+def test_a_training_is_not_written_over(trained, options):
+    out, _ = trained
+    again = run(command.app, "--config", options, "--out", out)
+    assert again.exit_code == 2
+    assert f"there is a training in {out} already; go on with it by --resume {out}" in again.output
+
+
 def test_only_steps_may_change_and_only_latest_has_a_buffer(trained):
     out, _ = trained
     other = run(command.app, "--resume", out, "--env", "her_envs/PointPush-v0")
