@@ -107,7 +107,9 @@ class DDPG(Agent):
         seen = self._inputs(batch.observations)
         target = self._target_values(batch)
         value = self._critic(seen, self._actions.from_env(batch.actions)).squeeze(1)
-        critic_loss = nn.functional.mse_loss(value, target)
+        errors = value - target
+        self.td_errors = errors.detach().abs().numpy()
+        critic_loss = (batch.weights * errors.square()).mean()
         descend(self._critic_optimizer, critic_loss)
 
         actions = self._actor(seen)

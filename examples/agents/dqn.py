@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import nn
 
 from examples.agents.networks import (
     Agent,
@@ -98,7 +97,9 @@ class DQN(Agent):
         target = self._target_values(batch)
         taken = (batch.actions - self._first_action).unsqueeze(1)
         value = self._network(self._inputs(batch.observations)).gather(1, taken).squeeze(1)
-        loss = nn.functional.mse_loss(value, target)
+        errors = value - target
+        self.td_errors = errors.detach().abs().numpy()
+        loss = (batch.weights * errors.square()).mean()
         descend(self._optimizer, loss)
         follow(self._target, self._network, self._tau)
         return {"loss": loss.item(), "q_mean": value.mean().item()}

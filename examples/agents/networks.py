@@ -180,9 +180,13 @@ class Agent:
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         seed: Seeds the exploration.
+
+    Attributes:
+        td_errors: (B,) sizes of the latest update's, for ``buffer.update_priorities(batch.index, td_errors)``.
     """
 
     def __init__(self, observation_space: spaces.Dict, seed: int) -> None:
+        self.td_errors = np.zeros(0, np.float32)
         self._inputs = GoalInputs(observation_space)
         self._generator = torch.Generator().manual_seed(seed)
         self._parts: dict[str, Any] = {"inputs": self._inputs}

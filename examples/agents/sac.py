@@ -109,7 +109,9 @@ class SAC(Agent):
         temperature = self._temperature["log"].exp().detach()
         target = self._target_values(batch, temperature)
         values = self._critics(seen, self._actions.from_env(batch.actions))
-        critic_loss = nn.functional.mse_loss(values, target.expand_as(values))
+        errors = values - target
+        self.td_errors = errors.detach().abs().mean(dim=0).numpy()
+        critic_loss = (batch.weights * errors.square()).mean()
         descend(self._optimizers["critics"], critic_loss)
 
         actions, entropy = self._sample(seen)

@@ -117,7 +117,9 @@ class TD3(Agent):
         seen = self._inputs(batch.observations)
         target = self._target_values(batch)
         values = self._critics(seen, self._actions.from_env(batch.actions))
-        critic_loss = nn.functional.mse_loss(values, target.expand_as(values))
+        errors = values - target
+        self.td_errors = errors.detach().abs().mean(dim=0).numpy()
+        critic_loss = (batch.weights * errors.square()).mean()
         descend(self._critic_optimizer, critic_loss)
         outcome = {"critic_loss": critic_loss.item(), "q_mean": values.mean().item()}
         self._updates += 1

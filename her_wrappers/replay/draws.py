@@ -1,7 +1,8 @@
 """Draws: which steps make up the next batches, and which states supply their goals.
 
-NumPy takes hardly longer for thousands of rows than for hundreds. So as long as nothing is added, the rows of
-several batches are drawn at once, twice as many as the last time; each is as random as if drawn alone.
+NumPy takes hardly longer for thousands of rows than for hundreds. So as long as nothing is added, and no
+priority changes, the rows of several batches are drawn at once, twice as many as the last time; each is as
+random as if drawn alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from her_wrappers.replay.steps import before_and_after
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
+    from her_wrappers.replay.priorities import NoPriorities, Priorities
     from her_wrappers.replay.shares import Shares
     from her_wrappers.replay.storage import EpisodeStorage
 
@@ -98,25 +100,35 @@ class Draws:
         shares: How the parts of a batch get their goals.
         rng: Source of all randomness.
         skip_trivial: Whether to choose once more where a goal was achieved before the step already.
+        priorities: By which steps are drawn.
     """
 
     def __init__(
-        self, storage: EpisodeStorage, shares: Shares, rng: np.random.Generator, *, skip_trivial: bool
+        self,
+        storage: EpisodeStorage,
+        shares: Shares,
+        rng: np.random.Generator,
+        *,
+        skip_trivial: bool,
+        priorities: Priorities | NoPriorities,
     ) -> None:
         self._storage = storage
         self._shares = shares
         self._rng = rng
         self._skip_trivial = skip_trivial
+        self._priorities = priorities
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was drawn ahead, since what is stored changes."""
+        """Forget what was drawn ahead, since what is stored changes, or how likely it is."""
         self._batch_size = self._batches = self._used = 0
 
     def fork(self) -> Draws:
         """Return draws with a copy of the generator, which leave this one as it is."""
         rng = copy.deepcopy(self._rng)
-        return Draws(self._storage, self._shares, rng, skip_trivial=self._skip_trivial)
+        return Draws(
+            self._storage, self._shares, rng, skip_trivial=self._skip_trivial, priorities=self._priorities
+        )
 
     def ahead(self) -> Ahead:
         """Return what was drawn ahead."""
@@ -182,7 +194,7 @@ class Draws:
                 "cannot sample before an episode is complete; add until can_sample "
                 "(only terminated or truncated episodes count)"
             )
-        numbers = self._storage.draw(batches * batch_size, self._rng)
+        numbers = self._priorities.draw(batches * batch_size, self._rng)
         steps = Located(numbers, *self._storage.locate(numbers))
         part = self._shares.draw(batches, batch_size, self._rng)
         sources, goal_index = self._choose_all(steps, part.ravel())

@@ -181,8 +181,8 @@ class Relabeling:
 
     def _batch(self, steps: Steps) -> Batch:
         count = len(steps.numbers)
-        discounts = undiminished(count, self._gamma)
-        return Batch(*self._layout.parts(steps), discounts, np.ones(count, np.bool_), steps.numbers)
+        discounts, weights = undiminished(count, self._gamma), np.ones(count, np.float32)
+        return Batch(*self._layout.parts(steps), discounts, weights, np.ones(count, np.bool_), steps.numbers)
 
     def _earned(self, steps: Steps) -> np.ndarray:
         batch = self._batch(steps)

@@ -288,7 +288,7 @@ class EpisodeStorage:
         if index <= self._steps.first:
             return Oldest(self._steps.first, self._first_episode, self._segments.first)
         last = self._segments.column("segment")[self._steps.row("segment", index - 1)]
-        episode, first_index, length = last.item()
+        episode, first_index, length, _ = last.item()
         end = first_index + length
         first_segment = self._segments.end
         if end < self._steps.end:

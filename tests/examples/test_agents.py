@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 
@@ -14,7 +15,8 @@ from examples.agents.ddpg import DDPG
 from examples.agents.dqn import DQN
 from examples.agents.sac import SAC
 from examples.agents.td3 import TD3
-from her_envs import BitFlipping
+from her_envs import BitFlipping, TaskEnv
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
 from tests.examples.transitions import BITS, POINT, bit_transition, point_transition
 
 CONTINUOUS = [DDPG, TD3, SAC]
@@ -171,6 +173,35 @@ def test_a_saved_agent_goes_on_as_if_it_had_never_been_away(algorithm):
         assert outcomes[0] == outcomes[1]
         actions = [agent.act(batch_for(algorithm).observations, explore=True) for agent in agents]
         np.testing.assert_array_equal(*actions)
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+def test_weights_count_in_the_loss_and_errors_are_told(algorithm):
+    name = "loss" if algorithm is DQN else "critic_loss"
+    batch = batch_for(algorithm)
+    agents = [make(algorithm) for _ in range(2)]
+    full = agents[0].update(batch)[name]
+    half = agents[1].update(dataclasses.replace(batch, weights=np.full(64, 0.5, np.float32)))[name]
+    assert half == pytest.approx(full / 2)
+    np.testing.assert_allclose(*(agent.td_errors for agent in agents))
+    assert agents[0].td_errors.shape == (64,)
+    if algorithm in {DQN, DDPG}:
+        assert np.square(agents[0].td_errors).mean() == pytest.approx(full, rel=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+def test_a_prioritized_buffer_learns_of_the_errors(algorithm):
+    env = TaskEnv(BITS if algorithm is DQN else POINT)
+    buffer = HindsightReplayBuffer.for_env(env, prioritized=Priority(), seed=0)
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    agent = make(algorithm)
+    observation, _ = recorder.reset(seed=0)
+    while not buffer.can_sample:
+        observation, *_ = recorder.step(agent.act(observation, explore=True))
+    batch = buffer.sample(32)
+    agent.update(batch)
+    buffer.update_priorities(batch.index, agent.td_errors)
+    assert buffer.sample(32).weights.min() < 1
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])

@@ -26,6 +26,7 @@ def repeated(before, after, goal, action, reward, *, terminated, gamma=0.5, rows
         terminations=np.full(rows, terminated),
         truncations=np.zeros(rows, bool),
         discounts=np.full(rows, 0.0 if terminated else gamma, np.float32),
+        weights=np.ones(rows, np.float32),
         relabeled=np.zeros(rows, bool),
         index=np.arange(rows),
     )
