@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -16,7 +15,7 @@ from rich.table import Table
 from examples.evaluate import Outcome, Policy, play_episode
 from examples.training.checkpoints import config_of, load_checkpoint, require_spaces
 from examples.training.display import one_sentence
-from examples.training.parts import make_agent, make_env
+from examples.training.parts import make_agent, make_env, use_threads
 from her_wrappers.commands.screen import Film, Quit, Screen
 
 console = Console()
@@ -44,7 +43,7 @@ def main(
     - `python -m examples.play runs/PointReach-v0-sac-0/best.pt --record reach.gif --episodes 3`
     - `python -m examples.play runs/PointReach-v0-sac-0/best.pt --no-show --episodes 1000`
     """
-    torch.set_num_threads(1)
+    use_threads(1)
     with one_sentence():
         shown = show or record is not None
         world, policy = _load(checkpoint, env, {"render_mode": "rgb_array"} if shown else {})

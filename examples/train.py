@@ -8,7 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 from rich.console import Console
 
@@ -17,7 +16,7 @@ from examples.training.config import Config, make_config, read_options
 from examples.training.display import one_sentence, progress_display
 from examples.training.folder import RunFolder
 from examples.training.loop import Result, train
-from examples.training.parts import check
+from examples.training.parts import check, use_threads
 from examples.training.session import Training
 from her_wrappers.checker.display import print_report
 
@@ -79,7 +78,7 @@ def main(
     - `python -m examples.train --resume runs/PointReach-v0-sac-0 --steps 24000`
     """
     given = {name: value for name, value in locals().items() if name in OPTIONS and value is not None}
-    torch.set_num_threads(threads)  # the networks are so small that more threads wait for each other
+    use_threads(threads)
     with one_sentence():
         for name in {"env_kwargs", "agent"} & given.keys():
             given[name] = _parse_object(name, given[name])

@@ -182,7 +182,7 @@ class Agent:
         seed: Seeds the exploration.
 
     Attributes:
-        td_errors: (B,) sizes of the latest update's, for ``buffer.update_priorities(batch.index, td_errors)``.
+        td_errors: (B,) sizes, of the latest update; ``buffer.update_priorities`` takes them.
     """
 
     def __init__(self, observation_space: spaces.Dict, seed: int) -> None:

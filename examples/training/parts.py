@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import torch
 
 import her_envs
 from examples.agents.ddpg import DDPG
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
 
 gym.register_envs(her_envs)
+
+
+def use_threads(count: int) -> None:
+    """Set torch's threads; on networks so small more than one only wait for each other."""
+    torch.set_num_threads(count)
 
 
 def make_env(config: Config, **options: Any) -> gym.Env[Any, Any]:

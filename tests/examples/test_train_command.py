@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -277,6 +278,15 @@ def test_play_without_pygame_names_it(trained, monkeypatch):
     assert "pygame" in result.output
     assert "pip install" in result.output
     assert run(play.app, trained[0] / "best.pt", "--no-show").exit_code == 0
+
+
+@pytest.mark.parametrize("module", ["train", "play"])
+def test_without_torch_they_end_with_a_sentence(module):
+    without = "import sys, runpy; sys.modules['torch'] = None"
+    code = f"{without}; runpy.run_module('examples.{module}', run_name='__main__')"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr == 'training needs torch; run: pip install "her-toolkit[examples]"\n'
 
 
 def test_play_takes_another_environment_of_the_same_spaces(trained):
