@@ -8,7 +8,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import torch
 from typer.main import get_command
 
 from examples import play, train
@@ -19,16 +18,6 @@ from examples.training.parts import ALGORITHMS
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
 
 
-@pytest.fixture(name="one_thread")
-def use_one_thread():
-    """More threads only wait for each other on networks so small."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("one_thread")
 def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
