@@ -114,7 +114,8 @@ def run(plan: Plan, console: Console) -> Results:
     torch.set_num_threads(1)
     peers, missing = installed_peers()
     kinds: list[type[Contender]] = [Ours, OursAsTensors, *peers]
-    facts = _facts(plan, kinds)
+    packages = ["numpy", "torch", "gymnasium", *dict.fromkeys(kind.package for kind in kinds)]
+    facts = machine(packages, plan.turns, plan.seconds)
     for name in missing:
         console.print(f"left out: {name} is not installed (benchmarks/requirements-replay.txt)")
     buffers: dict[str, str] = {}
@@ -162,14 +163,14 @@ def _learning(buffer: Contender) -> dict[Key, Work]:
     }
 
 
-def _facts(plan: Plan, kinds: list[type[Contender]]) -> dict[str, str]:
-    packages = ["numpy", "torch", "gymnasium", *dict.fromkeys(kind.package for kind in kinds)]
+def machine(packages: Sequence[str], turns: int, seconds: float) -> dict[str, str]:
+    """Return where, with which versions of which packages, and how long a benchmark runs, in words."""
     load = f"load {os.getloadavg()[0]:.1f} at the start"
     versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
     return {
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, {load}",
         "versions": ", ".join(versions),
-        "run": f"medians of {plan.turns} turns of about {plan.seconds:g} s each",
+        "run": f"medians of {turns} turns of about {seconds:g} s each",
     }
 
 

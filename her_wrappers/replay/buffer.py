@@ -14,6 +14,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episode import OpenEpisode
 from her_wrappers.recording.values import as_reward
+from her_wrappers.replay.backends import choose_backend
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.contents import Contents
 from her_wrappers.replay.draws import Draws
@@ -26,13 +27,13 @@ from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.step_layout import StepLayout
-from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import torch
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
@@ -85,9 +86,15 @@ class HindsightReplayBuffer:
             recorded, under the old goal. Without any, the functions get an empty dict for each row.
         info_format: ``"list"``: they get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
         seed: Seeds the private generator.
+        device: Where batches are wanted: None for NumPy arrays, or a torch device such as ``"cuda"`` for
+            tensors there. The same seed gives the same rows and goals everywhere. If the functions take
+            tensors as well as arrays, which is tried out on two rows, transitions are kept, gathered and
+            relabeled there; else on the host, and each batch is copied to the device.
 
     Raises:
-        TypeError: A space has elements that are not arrays of one shape.
+        ImportError: There is no torch for the ``device``.
+        MemoryError: There is not so much memory.
+        TypeError: A space has elements that are not arrays of one shape, or of a dtype that torch has not.
         ValueError: An argument has a value that it cannot have, or a function is missing.
 
     Example:
@@ -121,6 +128,7 @@ class HindsightReplayBuffer:
         info_keys: Sequence[str] = (),
         info_format: InfoFormat = "list",
         seed: int | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
         goal_space = self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
@@ -151,7 +159,16 @@ class HindsightReplayBuffer:
             self._relabeling = MissingFunctions()
         elif rewards is not None and shares.relabels:
             self._relabeling = Relabeling(self._layout, self._infos, rewards, rule)
-        self._storage = EpisodeStorage(self._layout, self.buffer_size, self._infos)
+        self._backend = choose_backend(
+            device,
+            goal_space,
+            action_space,
+            buffer_size=self.buffer_size,
+            layout=self._layout,
+            infos=self._infos,
+            relabeling=self._relabeling,
+        )
+        self._storage = self._backend.storage
         self._open_episode = OpenEpisode(goal_space, action_space, self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._draws = Draws(self._storage, shares, self._rng, skip_trivial=skip_trivial)
@@ -197,6 +214,16 @@ class HindsightReplayBuffer:
     def can_sample(self) -> bool:
         """Whether there is a complete episode to sample from."""
         return len(self) > 0
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where batches of tensors are handed out; None for NumPy arrays."""
+        return self._backend.device
+
+    @property
+    def on_device(self) -> bool:
+        """Whether transitions are kept, gathered and relabeled on the device, as tensors."""
+        return self._backend.on_device
 
     @property
     def nbytes(self) -> int:
@@ -333,7 +360,9 @@ class HindsightReplayBuffer:
                 ``compute_terminated`` returns a wrong shape.
         """
         with self._lock:
-            return self._sample(batch_size, self._draws)
+            batch = self._sample(batch_size, self._draws)
+        backend = self._backend
+        return batch if backend.device is None or backend.on_device else batch.to_torch(backend.device)
 
     def _sample(self, batch_size: int, draws: Draws) -> Batch:
         draw, count = draws.next(batch_size)
@@ -358,7 +387,7 @@ class HindsightReplayBuffer:
             ValueError: As `sample`.
         """
         with self._lock:
-            batch = self._sample(batch_size, self._draws.fork())
+            batch = self._sample(batch_size, self._draws.fork()).to_numpy()
             return describe(
                 batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
             )

@@ -7,7 +7,7 @@ several batches are drawn at once, twice as many as the last time; each is as ra
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ MOST_BATCHES = 16
 class Draw(NamedTuple):
     """The B rows of a batch, relabeled ones first; or of several batches, on a leading axis.
 
+    Arrays, but where records are on a device: `EpisodeStorage.send` brings all there that is typed Any.
+
     Attributes:
         numbers: (B,) numbers of the steps.
         states: (2, B) positions of the states before and after them.
@@ -40,14 +42,14 @@ class Draw(NamedTuple):
         relabeled: (B,) bool, whether that is one which gets new goals.
     """
 
-    numbers: np.ndarray
-    states: np.ndarray
-    places: np.ndarray
+    numbers: Any
+    states: Any
+    places: Any
     first_index: np.ndarray
-    sources: np.ndarray
+    sources: Any
     goal_index: np.ndarray
     part: np.ndarray
-    relabeled: np.ndarray
+    relabeled: Any
 
 
 class Located(NamedTuple):
@@ -124,7 +126,7 @@ class Draws:
         rows = [none, none, none]
         if self._used < self._batches:
             rows = [
-                column.ravel() for column in (self._ahead.numbers, self._ahead.part, self._ahead.goal_index)
+                column.ravel() for column in (self._drawn.numbers, self._drawn.part, self._drawn.goal_index)
             ]
         return Ahead(self._batch_size, self._batches, self._used, *rows)
 
@@ -150,7 +152,7 @@ class Draws:
             sources = np.zeros_like(numbers)
             sources[relabeled] = self._storage.states_after(goal_index[relabeled])
             steps = Located(numbers, *self._storage.locate(numbers))
-            self._ahead, self._counts = self._in_batches(steps, part, sources, goal_index)
+            self._hold(*self._in_batches(steps, part, sources, goal_index))
         self._batch_size, self._batches, self._used = batch_size, batches, used
 
     def next(self, batch_size: int) -> tuple[Draw, int]:
@@ -164,12 +166,17 @@ class Draws:
         if self._used == self._batches:
             require_count("batch_size", batch_size, at_least=1)
             batches = max(1, min(2 * self._batches, MOST_BATCHES, MOST_ROWS // batch_size))
-            self._ahead, self._counts = self._draw(batches, batch_size)
+            self._hold(*self._draw(batches, batch_size))
             # Only now: after an error there is nothing ahead.
             self._batch_size, self._batches, self._used = batch_size, batches, 0
         number = self._used
         self._used += 1
         return Draw(*[column[number] for column in self._ahead]), self._counts[number]
+
+    def _hold(self, draw: Draw, counts: list[int]) -> None:
+        """Keep what was drawn; batches of it are gathered where the storage has its records."""
+        self._drawn, self._counts = draw, counts
+        self._ahead = self._storage.send(draw)
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
         """Draw batches, and return how many rows are relabeled in each.

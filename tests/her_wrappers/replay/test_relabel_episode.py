@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from her_wrappers import Episode, Geometric, relabel_episode
 from tests.counting import compute_reward, compute_terminated, counting_episode
 
+pytestmark = pytest.mark.arrays_only("no buffer is in it")
+
 SETS = {
     "future": lambda t, length: range(t + 1, length + 1),
     "final": lambda t, length: [length],
