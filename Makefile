@@ -11,10 +11,10 @@ demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; 
 	$(bin)/python -m examples.quickstart $(ARGS)
 
 test: $(VENV)/installed-test  ## The default tests: a few minutes.
-	$(bin)/python -m pytest $(ARGS)
+	$(bin)/python -m pytest --numprocesses auto $(ARGS)
 
 slow: $(VENV)/installed-test  ## The tests marked slow.
-	$(bin)/python -m pytest -m slow $(ARGS)
+	$(bin)/python -m pytest --numprocesses auto -m slow $(ARGS)
 
 real-envs: $(VENV)-real/installed  ## The checker on other people's environments, in an environment of its own.
 	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)

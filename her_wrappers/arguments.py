@@ -18,6 +18,18 @@ def require_count(name: str, value: object, *, at_least: int) -> int:
     return int(value)
 
 
+def require_gamma(gamma: object) -> float:
+    """Return a discount factor as a float.
+
+    Raises:
+        ValueError: It is no number in (0, 1].
+    """
+    is_bool = isinstance(gamma, bool)
+    if not is_bool and isinstance(gamma, int | float | np.integer | np.floating) and 0 < gamma <= 1:
+        return float(gamma)
+    raise ValueError(f"gamma must lie in (0, 1], got {gamma!r}")
+
+
 def require_keys(name: str, keys: object) -> tuple[str, ...]:
     """Return ``keys`` as a tuple of strings.
 

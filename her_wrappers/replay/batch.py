@@ -43,10 +43,11 @@ class Batch:
     Attributes:
         observations: Dict of (B, ...) arrays: ``observation``, ``achieved_goal``, ``desired_goal``.
         actions: Tree of (B, ...) arrays.
-        rewards: (B,) float32.
-        next_observations: Like ``observations``, one step later.
-        terminations: (B,) bool, whether the task ended at the step: do not bootstrap there.
+        rewards: (B,) float32; with ``n_steps``, discounted sums of those of m steps, 1 <= m <= ``n_steps``.
+        next_observations: Like ``observations``, m steps later.
+        terminations: (B,) bool, whether the task ended at the last step: do not bootstrap there.
         truncations: (B,) bool, whether the episode was merely cut short there: do bootstrap.
+        discounts: (B,) float32, what the value of ``next_observations`` counts: gamma^m, 0 where terminated.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, a number that each stored transition keeps and no other ever gets.
         provenance: What `episode`, `goal_index` and `strategy` are worked out from; NumPy arrays always.
@@ -58,6 +59,7 @@ class Batch:
     next_observations: dict[str, Tree]
     terminations: Any
     truncations: Any
+    discounts: Any
     relabeled: Any
     index: Any
     provenance: Provenance | None = field(default=None, repr=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_function, require_keys
+from her_wrappers.arguments import require_count, require_function, require_gamma, require_keys
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
@@ -28,6 +28,7 @@ from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.step_layout import StepLayout
 from her_wrappers.replay.termination import make_termination
+from her_wrappers.replay.windows import undiminished
 
 if TYPE_CHECKING:
     import os
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
+    from her_wrappers.replay.draws import Draw
     from her_wrappers.replay.relabeling import BatchFunction, RewardRule
     from her_wrappers.replay.shares import Choice
+    from her_wrappers.replay.steps import Records, Steps
     from her_wrappers.replay.termination import TerminationMode
     from her_wrappers.trees import Tree
 
@@ -65,7 +68,8 @@ class HindsightReplayBuffer:
         compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
         reward_fn: Instead of ``compute_reward``, rewards of a `Batch` of transitions, which have their new
             goals already, for rewards that need the state or the action. Its arrays are read-only; infos
-            are not in it.
+            are not in it; rewards and terminations are as recorded, and discounts are ``gamma``. With
+            ``n_steps`` it has all steps one by one.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Relabeled transitions for every original one; 4 unless the share is given otherwise. 0
             makes it a plain replay buffer.
@@ -80,6 +84,12 @@ class HindsightReplayBuffer:
             reward is that of a reached goal, and other reasons; for rewards of two values. ``"keep"``: as
             recorded. ``"never"``. Or a function used like ``compute_terminated``. The default is
             ``"recompute"`` where there is a ``compute_terminated``, else ``"keep"``.
+        n_steps: Most steps whose rewards are added up, all under one goal, `Batch` tells how. They end with
+            the episode, with the first that terminates (of relabeled rows: under the new goal), and of
+            original rows before a step over which the goal changes. The functions are asked about all steps
+            in one call: as many of each relabeled row as the longest window may have; where an episode ends
+            earlier, its last one again.
+        gamma: Discount factor of these sums, and of ``discounts``.
         skip_trivial: Whether to draw a new goal once more where it was achieved before the step already, and
             asks for nothing; `statistics` tells how often that is so.
         info_keys: Entries of the infos that ``compute_reward`` or ``compute_terminated`` need. They are as
@@ -124,6 +134,8 @@ class HindsightReplayBuffer:
         her_ratio: float | None = None,
         goal_selection_strategy: Choice = "future",
         termination: TerminationMode | GoalFunction | None = None,
+        n_steps: int = 1,
+        gamma: float = 0.99,
         skip_trivial: bool = False,
         info_keys: Sequence[str] = (),
         info_format: InfoFormat = "list",
@@ -133,12 +145,16 @@ class HindsightReplayBuffer:
         goal_space = self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
         self.buffer_size = require_count("buffer_size", buffer_size, at_least=1)
+        self._n_steps = require_count("n_steps", n_steps, at_least=1)
+        self._gamma = require_gamma(gamma)
         self._options = {
             "buffer_size": self.buffer_size,
             "n_sampled_goal": n_sampled_goal,
             "her_ratio": her_ratio,
             "goal_selection_strategy": goal_selection_strategy,
             "termination": termination,
+            "n_steps": self._n_steps,
+            "gamma": self._gamma,
             "skip_trivial": bool(skip_trivial),
             "info_keys": tuple(info_keys),
             "info_format": info_format,
@@ -158,7 +174,7 @@ class HindsightReplayBuffer:
         if reward_fn is missing_reward:
             self._relabeling = MissingFunctions()
         elif rewards is not None and shares.relabels:
-            self._relabeling = Relabeling(self._layout, self._infos, rewards, rule)
+            self._relabeling = Relabeling(self._layout, self._infos, rewards, rule, self._gamma)
         self._backend = choose_backend(
             device,
             goal_space,
@@ -171,7 +187,9 @@ class HindsightReplayBuffer:
         self._storage = self._backend.storage
         self._open_episode = OpenEpisode(goal_space, action_space, self._infos.keys)
         self._rng = np.random.default_rng(seed)
-        self._draws = Draws(self._storage, shares, self._rng, skip_trivial=skip_trivial)
+        self._draws = Draws(
+            self._storage, shares, self._rng, skip_trivial=skip_trivial, windowed=self._n_steps > 1
+        )
         self._lock = threading.RLock()
 
     @classmethod
@@ -366,14 +384,45 @@ class HindsightReplayBuffer:
 
     def _sample(self, batch_size: int, draws: Draws) -> Batch:
         draw, count = draws.next(batch_size)
-        storage, relabeling = self._storage, self._relabeling
-        desired = storage.desired_goals(draw.sources[:count], draw.places[count:])
-        steps = storage.take(draw.numbers, draw.states, desired)
-        provenance = Provenance(draw.first_index, draw.goal_index, draw.part, self._names)
-        batch = Batch(*self._layout.parts(steps), draw.relabeled, draw.numbers, provenance)
-        if relabeling is not None and count:
-            relabeling.relabel(batch, steps, count)
+        desired = self._storage.desired_goals(draw.sources[:count], draw.places[count:])
+        if self._n_steps == 1:
+            steps = self._storage.take(draw.numbers, draw.states, desired)
+            batch = self._relabel(steps, draw.relabeled, count)
+        else:
+            batch = self._add_up(draw, desired, count)
+        batch.provenance = Provenance(draw.first_index, draw.goal_index, draw.part, self._names)
         return batch
+
+    def _relabel(self, steps: Steps, relabeled: Any, count: int) -> Batch:
+        """Return single steps, of which the first ``count`` are relabeled."""
+        discounts = undiminished(relabeled, self._gamma)
+        batch = Batch(*self._layout.parts(steps), discounts, relabeled, steps.numbers)
+        if self._relabeling is not None and count:
+            self._relabeling.relabel(batch, steps, count)
+        discounts *= ~batch.terminations
+        return batch
+
+    def _add_up(self, draw: Draw, desired: Records, count: int) -> Batch:
+        """Return windows of steps, of which the first ``count`` are relabeled."""
+        storage, first = self._storage, draw.states[0]
+        windows = storage.windows(draw.left, self._n_steps)
+        numbers, begins = windows.steps(draw.numbers), windows.steps(first)
+        steps = storage.take(numbers, storage.between(begins, begins + 1), windows.spread(desired))
+        singles = self._relabel(steps, windows.spread(draw.relabeled), count * windows.width)
+        returns = windows.returns(singles, self._gamma)
+        ends = storage.take(draw.numbers, storage.between(first, first + returns.lengths), desired)
+        observations, actions, _, next_observations, *_ = self._layout.parts(ends)
+        return Batch(
+            observations,
+            actions,
+            returns.rewards,
+            next_observations,
+            returns.terminations,
+            returns.truncations,
+            returns.discounts,
+            draw.relabeled,
+            draw.numbers,
+        )
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Describe what is stored, and a batch of what is sampled.

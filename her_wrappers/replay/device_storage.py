@@ -10,21 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from her_wrappers.replay.devices import empty_bytes, send
 from her_wrappers.replay.ring import Ring
 from her_wrappers.replay.steps import Records, Steps, before_and_after
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.tensor_records import Field, TensorRecords, torch_dtype
+from her_wrappers.replay.tensor_windows import TensorWindows
 
 if TYPE_CHECKING:
-    import torch
     from numpy.typing import DTypeLike
 
     from her_wrappers.replay.draws import Draw
     from her_wrappers.replay.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.infos import InfoLayout
     from her_wrappers.replay.step_layout import StepLayout
+    from her_wrappers.replay.windows import Windows
 
 ON_DEVICE = {"record", "desired", "info"}
 """Columns that batches are made of."""
@@ -137,6 +139,14 @@ class DeviceStorage(EpisodeStorage):
             places=rows[:, 3],
             relabeled=send(draw.relabeled, self._device),
         )
+
+    def between(self, before: Any, after: Any) -> Any:
+        """Return the (2, B) places of states before and after steps, see `EpisodeStorage.between`."""
+        return torch.stack((before, after)) % self._states.capacity
+
+    def windows(self, left: np.ndarray, n_steps: int) -> Windows:
+        """Return windows of steps on the device, see `EpisodeStorage.windows`."""
+        return TensorWindows(left, n_steps, self._device)
 
     def take(self, numbers: Any, states: Any, desired: Records) -> Steps:
         """Copy steps out, see `EpisodeStorage.take`, by tensors of numbers and places."""

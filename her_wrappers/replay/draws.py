@@ -40,6 +40,8 @@ class Draw(NamedTuple):
         goal_index: (B,) numbers of the steps that led there; anything where there are none.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
+        left: (B,) how many steps there are from each on, itself included, that may have its goal: to the end
+            of the episode for a new one, else until the episode changes its goal. Anything without windows.
     """
 
     numbers: Any
@@ -50,6 +52,7 @@ class Draw(NamedTuple):
     goal_index: np.ndarray
     part: np.ndarray
     relabeled: Any
+    left: np.ndarray
 
 
 class Located(NamedTuple):
@@ -100,15 +103,23 @@ class Draws:
         shares: How the parts of a batch get their goals.
         rng: Source of all randomness.
         skip_trivial: Whether to choose once more where a goal was achieved before the step already.
+        windowed: Whether batches are of windows.
     """
 
     def __init__(
-        self, storage: EpisodeStorage, shares: Shares, rng: np.random.Generator, *, skip_trivial: bool
+        self,
+        storage: EpisodeStorage,
+        shares: Shares,
+        rng: np.random.Generator,
+        *,
+        skip_trivial: bool,
+        windowed: bool,
     ) -> None:
         self._storage = storage
         self._shares = shares
         self._rng = rng
         self._skip_trivial = skip_trivial
+        self._windowed = windowed
         self.forget()
 
     def forget(self) -> None:
@@ -118,7 +129,9 @@ class Draws:
     def fork(self) -> Draws:
         """Return draws with a copy of the generator, which leave this one as it is."""
         rng = copy.deepcopy(self._rng)
-        return Draws(self._storage, self._shares, rng, skip_trivial=self._skip_trivial)
+        return Draws(
+            self._storage, self._shares, rng, skip_trivial=self._skip_trivial, windowed=self._windowed
+        )
 
     def ahead(self) -> Ahead:
         """Return what was drawn ahead."""
@@ -211,6 +224,7 @@ class Draws:
             goal_index=goal_index.reshape(part.shape),
             part=part,
             relabeled=relabeled,
+            left=_steps_left(steps, relabeled) if self._windowed else part,
         )
         return draw, relabeled.sum(axis=1).tolist()
 
@@ -247,6 +261,15 @@ class Draws:
         t = steps.numbers - first_index
         chosen = select(t, steps.segments["length"], self._rng)
         return steps.states - t + chosen, first_index + chosen - 1
+
+
+def _steps_left(steps: Located, relabeled: np.ndarray) -> np.ndarray:
+    """Return how many steps may have the goal of each, in the shape of ``relabeled``."""
+    segments = steps.segments.reshape(relabeled.shape)
+    episode_end = segments["first_index"] + segments["length"]
+    left: np.ndarray = np.where(relabeled, episode_end, segments["end"])
+    left -= steps.numbers.reshape(relabeled.shape)
+    return left
 
 
 def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> None:

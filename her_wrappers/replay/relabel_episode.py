@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count, require_function
+from her_wrappers.arguments import require_count, require_function, require_gamma
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.rewards import read_only, require_rewards
 from her_wrappers.replay.shares import ORIGINAL, find_strategy
@@ -33,6 +33,7 @@ def relabel_episode(
     rng: np.random.Generator,
     *,
     compute_terminated: GoalFunction | None = None,
+    gamma: float = 0.99,
 ) -> Batch:
     """Return ``n_sampled_goal`` relabeled copies of every step of an episode.
 
@@ -47,6 +48,7 @@ def relabel_episode(
             ``GoalInterface.of(env).compute_terminated``. A last step that terminated though it says no
             for the recorded goal did so for another reason, and its copies do too. Without the function,
             copies terminate where the episode did.
+        gamma: Discount factor, for ``discounts``.
 
     Returns:
         T k transitions, the copies of step 0 first; ``index`` is the step that each is a copy of, and
@@ -54,8 +56,8 @@ def relabel_episode(
 
     Raises:
         TypeError: A function is none.
-        ValueError: The episode has no goals, there is no such strategy within an episode, or a function
-            answers wrongly.
+        ValueError: The episode has no goals, there is no such strategy within an episode, ``gamma`` is not in
+            (0, 1], or a function answers wrongly.
 
     Example:
         >>> from her_wrappers import Episode
@@ -71,6 +73,7 @@ def relabel_episode(
         raise ValueError("strategy must choose within the episode, got 'random', which needs others")
     require_function("compute_reward", compute_reward)
     copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
+    gamma = require_gamma(gamma)
     observations = _require_goals(episode)
     length = len(episode)
     t = np.repeat(np.arange(length), copies)
@@ -80,13 +83,15 @@ def relabel_episode(
     infos = [{key: values[i] for key, values in episode.infos.items()} for i in t]
     rewards = compute_reward(read_only(achieved), read_only(goals), infos)
     last = t == length - 1
+    terminations = _terminations(episode, compute_terminated, (achieved, goals, infos), last)
     return Batch(
         _rows(observations, t) | {"desired_goal": goals},
         _rows(episode.actions, t),
         require_rewards("compute_reward", rewards, len(t)),
         _rows(observations, t + 1) | {"desired_goal": _rows(goals, slice(None))},
-        _terminations(episode, compute_terminated, (achieved, goals, infos), last),
+        terminations,
         last & episode.truncated,
+        np.float32(gamma) * ~terminations,
         np.ones_like(last),
         t,
         Provenance(np.zeros_like(t), sources - 1, np.zeros_like(t), (part.name, ORIGINAL)),

@@ -19,6 +19,7 @@ from her_wrappers.replay.rewards import (
     warn_of_other_rewards,
 )
 from her_wrappers.replay.termination import Outcomes, Recompute
+from her_wrappers.replay.windows import undiminished
 
 if TYPE_CHECKING:
     from her_wrappers.files.layout import Json
@@ -101,15 +102,22 @@ class Relabeling:
         infos: Of the infos that the functions get.
         rewards: The rule for rewards.
         termination: The rule for terminations.
+        gamma: Discount factor of the batches that the rule for rewards is asked with.
     """
 
     def __init__(
-        self, layout: StepLayout, infos: InfoLayout, rewards: RewardRule, termination: Termination
+        self,
+        layout: StepLayout,
+        infos: InfoLayout,
+        rewards: RewardRule,
+        termination: Termination,
+        gamma: float,
     ) -> None:
         self._layout = layout
         self._infos = infos
         self._rewards = rewards
         self._termination = termination
+        self._gamma = gamma
         self.forget()
 
     def forget(self) -> None:
@@ -204,8 +212,9 @@ class Relabeling:
             warn_of_other_rewards(self._rewards.name, recorded, computed, episodes.t[: len(recorded)])
 
     def _batch(self, steps: Steps) -> Batch:
-        parts = self._layout.parts(steps)
-        return Batch(*parts, steps.records[0]["terminated"] | True, steps.numbers)  # all are relabeled
+        parts, terminated = self._layout.parts(steps), steps.records[0]["terminated"]
+        discounts, relabeled = undiminished(terminated, self._gamma), terminated | True
+        return Batch(*parts, discounts, relabeled, steps.numbers)
 
     def _earned(self, steps: Steps) -> Any:
         batch = self._batch(steps)

@@ -48,7 +48,7 @@ def options_from_json(saved: Json) -> dict[str, Any]:
     Raises:
         ValueError: There are others, or a strategy is none.
     """
-    keys = {"buffer_size", *DRAWING, "termination", "info_keys", "info_format"}
+    keys = {"buffer_size", *DRAWING, "termination", "n_steps", "gamma", "info_keys", "info_format"}
     if saved.keys() != keys:
         raise ValueError(f"expected the options {', '.join(sorted(keys))}, got {', '.join(saved)}")
     return {key: _from_json(value) for key, value in saved.items()}

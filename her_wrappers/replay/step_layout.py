@@ -61,7 +61,7 @@ class StepLayout:
         self._sharable = _leaves_like_goal(self._seen, self._goal)
         self._infos = infos
         self.goal = _padded(np.dtype(self._goal.fields(), align=True))
-        numbers = np.dtype([(name, np.int64) for name in ("episode", "first_index", "length")])
+        numbers = np.dtype([(name, np.int64) for name in ("episode", "first_index", "length", "end")])
         self.segment = _with_size(numbers, 32)  # rows of so many bytes are taken quicker than smaller ones
         self.desired = np.dtype([("goals", self.goal, 2)])  # before a step, and after it
         self.share(set())
@@ -198,6 +198,7 @@ class StepLayout:
         segments["episode"] = episode
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
+        segments["end"] = np.append(firsts[1:], episodes.num_steps)
         return segments, goals, segment_of_step
 
 

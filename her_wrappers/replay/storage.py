@@ -13,6 +13,7 @@ import numpy as np
 from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
 from her_wrappers.replay.steps import Records, Steps, before_and_after, same_goals
+from her_wrappers.replay.windows import Windows
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -141,6 +142,7 @@ class EpisodeStorage:
         self._evict_before(oldest)
         episodes.segments["episode"] += self._episode_end
         episodes.segments["first_index"] += self._steps.end
+        episodes.segments["end"] += self._steps.end
         segments = self._segments.places(self._segments.end + episodes.segment_of_step)
         columns = {"segment": segments.astype(self._place)}
         if episodes.infos is not None:
@@ -150,6 +152,14 @@ class EpisodeStorage:
         for there, here in self._states.reserve(episodes.num_states):
             self._write_states(episodes, there, here)
         self._episode_end += len(episodes.last_steps)
+
+    def between(self, before: Any, after: Any) -> Any:
+        """Return the (2, B) positions of states before and after steps."""
+        return np.stack([before, after])
+
+    def windows(self, left: np.ndarray, n_steps: int) -> Windows:
+        """Return windows of up to ``n_steps`` steps, of which there are so many (B,) left."""
+        return Windows(left, n_steps)
 
     def send(self, draw: Draw) -> Draw:
         """Bring what batches are gathered by, and what is handed out with them, to where the records are."""
@@ -230,6 +240,9 @@ class EpisodeStorage:
             "the numbers": np.array_equal(segments["episode"], self._first_episode + episodes),
             "the segments": np.array_equal(
                 np.unique(numbers), np.arange(self._segments.first, self._segments.end)
+            ),
+            "the ends of the segments": np.array_equal(
+                segments["end"], self._steps.first + np.searchsorted(numbers, numbers, side="right")
             ),
             "the order of the segments": (np.diff(numbers) >= 0).all(),
             "the count": len(lengths) == self.num_episodes and len(index) <= self._buffer_size,

@@ -102,6 +102,10 @@ class TensorRecords:
         """Return copies of the first ``size`` bytes of the records at (n,) positions, (n, size) uint8."""
         return _take(self.rows[:, :size], positions)
 
+    def spread(self, times: int) -> TensorRecords:
+        """Return each record on the last axis so many times in a row."""
+        return TensorRecords(self.rows.repeat_interleave(times, dim=-2), self.dtype, self._fields)
+
     def write(self, first: int, records: np.ndarray) -> None:
         """Copy structured records here, from this place on."""
         rows = self.rows[first : first + len(records)]

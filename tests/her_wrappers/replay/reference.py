@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from her_wrappers import Episode
 
@@ -46,10 +47,21 @@ class Reference:
         reward: From (achieved goal, desired goal, info) of one step to a number.
         terminated: The same, to a bool.
         termination: Mode of the terminations of relabeled rows; a function is ``terminated``.
+        n_steps: The most steps of a window.
+        gamma: Discount factor.
     """
 
-    def __init__(self, buffer_size: int, reward: Any, terminated: Any, termination: Any) -> None:
-        self.buffer_size = buffer_size
+    def __init__(
+        self,
+        buffer_size: int,
+        reward: Any,
+        terminated: Any,
+        termination: Any,
+        *,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+    ) -> None:
+        self.buffer_size, self.n_steps, self.gamma = buffer_size, n_steps, gamma
         self.reward, self.terminated, self.termination = reward, terminated, termination
         self.episodes: list[Stored] = []
         self.next_index = 0
@@ -124,6 +136,29 @@ class Reference:
         by_goal = self.reward(*reached) == 0 if self.termination == "success" else self.terminated(*reached)
         return by_goal or self.has_other_reason(episode, t)
 
+    def window(self, episode: Stored, t: int, new_goal: Any) -> tuple[list[float], bool]:
+        """What the steps from t on earn that count, and whether the last of them terminates.
+
+        Args:
+            episode: The episode.
+            t: The first step.
+            new_goal: The goal of a relabeled row, in a list; or None.
+        """
+        rewards, goal = [], episode.states[t]["desired_goal"]
+        while True:
+            s = t + len(rewards)
+            if new_goal:
+                achieved = episode.achieved(s + 1)
+                rewards.append(self.reward(achieved, new_goal[0], episode.infos[s]))
+                terminates = self.ends(episode, s, new_goal[0])
+                goes_on = True
+            else:
+                rewards.append(episode.rewards[s])
+                terminates = episode.terminated and s + 1 == len(episode)
+                goes_on = all(state["desired_goal"] == goal for state in episode.states[t : s + 3])
+            if terminates or not goes_on or s + 1 == len(episode) or len(rewards) == self.n_steps:
+                return rewards, terminates
+
     def explain(self, batch: Any) -> None:
         """Assert of every row that it is what it may be."""
         for i in range(len(batch)):
@@ -131,7 +166,12 @@ class Reference:
 
     def _explain_row(self, batch: Any, i: int) -> None:
         episode, t = self.find(int(batch.index[i]))
-        here, there = episode.states[t], episode.states[t + 1]
+        strategy, goal_index = str(batch.strategy[i]), int(batch.goal_index[i])
+        source, before = self.find(goal_index) if strategy != "original" else (episode, 0)
+        new_goal = [source.achieved(before + 1)] if strategy != "original" else None
+        rewards, terminates = self.window(episode, t, new_goal)
+        steps = len(rewards)
+        here, there = episode.states[t], episode.states[t + steps]
         seen, next_seen = row(batch.observations, i), row(batch.next_observations, i)
         goal = seen.pop("desired_goal")
         next_goal = next_seen.pop("desired_goal")
@@ -139,18 +179,15 @@ class Reference:
         assert next_seen == {key: value for key, value in there.items() if key != "desired_goal"}
         assert row(batch.actions, i) == episode.actions[t]
         assert batch.episode[i] == episode.first
-        last = t == len(episode) - 1
-        assert batch.truncations[i] == (last and episode.truncated)
-        strategy, goal_index = str(batch.strategy[i]), int(batch.goal_index[i])
+        returned = np.float32(sum(self.gamma**k * reward for k, reward in enumerate(rewards)))
+        assert batch.rewards[i] == (returned if steps == 1 else pytest.approx(returned, rel=1e-6, abs=1e-6))
+        assert batch.terminations[i] == terminates
+        assert batch.truncations[i] == (t + steps == len(episode) and episode.truncated)
+        assert batch.discounts[i] == (0 if terminates else np.float32(self.gamma**steps))
         assert batch.relabeled[i] == (strategy != "original")
         if strategy == "original":
             assert (goal, next_goal) == (here["desired_goal"], there["desired_goal"])
-            assert batch.rewards[i] == episode.rewards[t]
-            assert batch.terminations[i] == (last and episode.terminated)
             assert goal_index == -1
             return
-        source, before = self.find(goal_index)
         assert any(source is each and before + 1 == s for each, s in self.sources(strategy, episode, t))
-        assert goal == next_goal == source.achieved(before + 1)
-        assert batch.rewards[i] == self.reward(there["achieved_goal"], goal, episode.infos[t])
-        assert batch.terminations[i] == self.ends(episode, t, goal)
+        assert [goal] == [next_goal] == new_goal

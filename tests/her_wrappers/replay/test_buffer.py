@@ -378,7 +378,7 @@ def test_statistics_describe_and_change_nothing():
 
 
 def test_verify_finds_memory_that_was_overwritten():
-    for field, by in (("length", 1), ("length", -1), ("first_index", 2), ("episode", 1)):
+    for field, by in (("length", 1), ("length", -1), ("first_index", 2), ("episode", 1), ("end", 1)):
         buffer = filled()
         buffer.verify()
         buffer._storage._segments.column("segment")[field][1] += by
@@ -924,6 +924,12 @@ BAD_ARGUMENTS = [
         "or pass a function",
     ),
     ({"her_ratio": 1.5}, "her_ratio must lie in [0, 1], got 1.5"),
+    ({"n_steps": 0}, "n_steps must be a whole number >= 1, got 0"),
+    ({"n_steps": 2.5}, "n_steps must be a whole number >= 1, got 2.5"),
+    ({"gamma": 0}, "gamma must lie in (0, 1], got 0"),
+    ({"gamma": 1.01}, "gamma must lie in (0, 1], got 1.01"),
+    ({"gamma": float("nan")}, "gamma must lie in (0, 1], got nan"),
+    ({"gamma": "0.99"}, "gamma must lie in (0, 1], got '0.99'"),
     (
         {"her_ratio": 0.5, "n_sampled_goal": 4},
         "the relabeled share must be given once, got n_sampled_goal and her_ratio",

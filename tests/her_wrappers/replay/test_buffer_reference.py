@@ -89,20 +89,31 @@ class World:
         if termination == "function":
             termination = self.functions["compute_terminated"]
             self.again = {"termination": termination}
-        keys = {"info_keys": ["cost"], "info_format": "columns"} if self.with_infos else {}
+        self.form = str(self.rng.choice(["list", "columns"]))
+        keys = {"info_keys": ["cost"], "info_format": self.form} if self.with_infos else {}
         self.buffer = HindsightReplayBuffer(
             self.space, self.action_space, termination=termination, **self.functions, **options, **keys
         )
         mode = termination if isinstance(termination, str) else "recompute"
         reward = lambda achieved, desired, info: (achieved == desired) - 1.0 - cost_of(info)  # noqa: E731
         terminated = lambda achieved, desired, info: achieved == desired  # noqa: E731
-        self.reference = Reference(options["buffer_size"], reward, terminated, mode)
+        self.reference = Reference(
+            options["buffer_size"],
+            reward,
+            terminated,
+            mode,
+            n_steps=options["n_steps"],
+            gamma=options["gamma"],
+        )
         self.batch_size = int(self.rng.integers(1, 12))
         self.steps_to_add = []
         self.open_episode = None
 
     def batch_reward(self, achieved, desired, infos):
-        return -1.0 + batch_same(achieved, desired) - (1.0 * infos["cost"] if self.with_infos else 0)
+        return -1.0 + batch_same(achieved, desired) - (1.0 * self.costs(infos) if self.with_infos else 0)
+
+    def costs(self, infos):
+        return infos["cost"] if self.form == "columns" else np.array([info["cost"] for info in infos])
 
     def episode(self, length):
         """An episode in which goals change now and then, and whose rewards are those of no function."""
@@ -171,7 +182,15 @@ class World:
             twin = HindsightReplayBuffer.load(path, **self.functions, **self.again)
         if self.buffer.can_sample:
             before, after = (copy.deepcopy(each).sample(self.batch_size) for each in (self.buffer, twin))
-            for name in ("index", "goal_index", "relabeled", "rewards", "terminations", "strategy"):
+            for name in (
+                "index",
+                "goal_index",
+                "relabeled",
+                "rewards",
+                "terminations",
+                "discounts",
+                "strategy",
+            ):
                 np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
         self.buffer = twin
 
@@ -226,6 +245,8 @@ WORLDS = st.fixed_dictionaries({
         st.fixed_dictionaries({
             "buffer_size": st.integers(1, 40),
             "skip_trivial": st.booleans(),
+            "n_steps": st.sampled_from([1, 1, 2, 3, 5, 100]),
+            "gamma": st.sampled_from([0.9, 0.99, 1.0]),
             "seed": st.integers(0, 2**32),
         }),
     ),

@@ -42,6 +42,7 @@ PARTS = (
     "next_observations",
     "terminations",
     "truncations",
+    "discounts",
     "relabeled",
     "index",
     "episode",
@@ -57,7 +58,7 @@ def assert_equal(batch, other):
         leaves, others = (leaf_arrays(getattr(each.to_numpy(), name)) for each in (batch, other))
         for leaf, other_leaf in zip(leaves, others, strict=True):
             assert (leaf.dtype, leaf.shape) == (other_leaf.dtype, other_leaf.shape), name
-            if name == "rewards":
+            if name in {"rewards", "discounts"}:
                 np.testing.assert_allclose(leaf, other_leaf, rtol=1e-5, atol=1e-6)
             else:
                 np.testing.assert_array_equal(leaf, other_leaf, err_msg=name)
@@ -154,6 +155,8 @@ def test_a_device_gives_the_same_batches_as_none(data):
         "goal_selection_strategy": data.draw(st.sampled_from(STRATEGIES)),
         "termination": "keep" if paid is dense and termination == "success" else termination,
         "skip_trivial": data.draw(st.booleans()),
+        "n_steps": data.draw(st.sampled_from([1, 1, 2, 5])),
+        "gamma": data.draw(st.sampled_from([0.9, 0.99])),
         "seed": data.draw(st.integers(0, 99)),
     }
     buffers = [
@@ -468,8 +471,9 @@ WAITING = (
 
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 @pytest.mark.parametrize("strategy", ["future", "random", Mixture({"future": 0.5, "original": 0.5})])
-def test_to_sample_never_waits_for_the_device(termination, strategy, monkeypatch):
-    buffer = filled(termination=termination, goal_selection_strategy=strategy)
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_to_sample_never_waits_for_the_device(termination, strategy, n_steps, monkeypatch):
+    buffer = filled(termination=termination, goal_selection_strategy=strategy, n_steps=n_steps)
     buffer.sample(32)
 
     def refuse(*arguments):

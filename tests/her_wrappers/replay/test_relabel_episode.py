@@ -60,7 +60,10 @@ def test_copies_terminate_by_their_goals_or_by_another_reason(crashed):
     reached = batch.goal_index == batch.index
     np.testing.assert_array_equal(batch.terminations, reached | ((batch.index == 3) & crashed))
     np.testing.assert_array_equal(batch.truncations, (batch.index == 3) & (not crashed))
-    kept = relabeled(episode, n_sampled_goal=20)
+    np.testing.assert_array_equal(batch.discounts, np.where(batch.terminations, 0, np.float32(0.99)))
+    kept = relabeled(episode, n_sampled_goal=20, gamma=0.5)
+    np.testing.assert_array_equal(kept.discounts, np.where(kept.terminations, 0, np.float32(0.5)))
+    assert kept.discounts.dtype == batch.discounts.dtype == np.float32
     np.testing.assert_array_equal(kept.terminations, (kept.index == 3) & crashed)
 
 
@@ -93,6 +96,7 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
         ({"strategy": "random"}, "strategy must choose within the episode, got 'random', which needs others"),
         ({"strategy": "futur"}, "unknown goal_selection_strategy 'futur'; choose from"),
         ({"n_sampled_goal": 0}, "n_sampled_goal must be a whole number >= 1, got 0"),
+        ({"gamma": 1.5}, "gamma must lie in (0, 1], got 1.5"),
         (
             {"episode": PLAIN},
             "an episode to relabel must have the observations ['achieved_goal', 'desired_goal'",

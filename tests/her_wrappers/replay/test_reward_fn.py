@@ -24,10 +24,10 @@ def effort_buffer(reward_fn=effort_reward, **options):
     return counting_buffer(compute_reward=None, reward_fn=reward_fn, **options)
 
 
-def effort_episode(number, length):
+def effort_episode(number, length, **changes):
     """A counting episode that was paid what `effort_reward` says."""
     action = number + np.arange(length) / 1000
-    return counting_episode(number, length, rewards=-1 - action / 8 - np.arange(length) / 64)
+    return counting_episode(number, length, rewards=-1 - action / 8 - np.arange(length) / 64, **changes)
 
 
 def test_a_relabeled_row_is_paid_for_its_own_state_and_action_under_its_new_goal():

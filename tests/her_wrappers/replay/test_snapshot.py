@@ -64,7 +64,7 @@ def assert_same_batches(buffer, twin, sizes=(16,) * 40):
         batch, other = buffer.sample(size), twin.sample(size)
         for name in (
             "observations", "actions", "rewards", "next_observations", "terminations", "truncations",
-            "relabeled", "index", "episode", "goal_index", "strategy",
+            "discounts", "relabeled", "index", "episode", "goal_index", "strategy",
         ):  # fmt: skip
             assert_same_tree(getattr(batch, name), getattr(other, name))
 
@@ -109,7 +109,6 @@ def own_strategy(t, length, rng):
         {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, "final": 0.25, final: 0.25})},
         {"n_sampled_goal": 0},
     ],
-    ids=str,
 )
 def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, options):
     """Also when some were drawn ahead, of another size, and when more is added to both."""

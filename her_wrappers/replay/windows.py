@@ -1,0 +1,112 @@
+"""Windows: returns of up to n steps, all of them under one goal.
+
+A window begins with the step that a row of a batch is of. It ends at the latest where its episode does or, if
+the row keeps its goal, before that is replaced by another; and it ends with the first step that terminates,
+which has to be computed for a new goal. So all steps that windows may have are looked at, and then those are
+added up that count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from her_wrappers.replay.batch import Batch
+
+
+def undiminished(flags: Any, gamma: float) -> Any:
+    """Return the discounts of B single steps of which none terminates, float32, for any (B,) flags of them.
+
+    Takes NumPy arrays or torch tensors.
+    """
+    if not isinstance(flags, np.ndarray):
+        return flags.float().fill_(gamma)
+    discounts = np.empty(len(flags), np.float32)
+    discounts.fill(gamma)  # `numpy.full` takes three times as long
+    return discounts
+
+
+class Returns(NamedTuple):
+    """What B windows brought.
+
+    Attributes:
+        lengths: (B,) int64, how many steps each had, m.
+        rewards: (B,) float32, the sums of what they earned, discounted.
+        terminations: (B,) bool, whether the last step terminated.
+        truncations: (B,) bool, whether the episode was merely cut short there.
+        discounts: (B,) float32, gamma^m, or 0 where the last step terminated.
+    """
+
+    lengths: Any
+    rewards: Any
+    terminations: Any
+    truncations: Any
+    discounts: Any
+
+
+class Windows:
+    """The steps of B windows, window by window, with as many for each: short ones repeat their last.
+
+    Args:
+        left: (B,) steps that each may have at most, for what is stored.
+        n_steps: Steps that it may have at most, asked for.
+
+    Attributes:
+        width: Steps that each is looked at for, W; less than ``n_steps`` where no window has so many.
+    """
+
+    def __init__(self, left: np.ndarray, n_steps: int) -> None:
+        self.width = min(n_steps, int(left.max()))
+        order = np.arange(self.width)
+        self._ahead = np.minimum(order, left[:, None] - 1)
+        self._within = order[:, None] < left
+
+    def steps(self, first: np.ndarray) -> np.ndarray:
+        """Return the (B * W,) numbers of the steps, or positions of their states, from those of the first."""
+        steps: np.ndarray = (first[:, None] + self._ahead).ravel()
+        return steps
+
+    def spread(self, rows: np.ndarray) -> np.ndarray:
+        """Return what (..., B) windows have in common for each of their steps, (..., B * W)."""
+        return rows.repeat(self.width, axis=-1)
+
+    def returns(self, steps: Batch, gamma: float) -> Returns:
+        """Return what the windows brought, of a batch of all their steps."""
+        # With windows side by side, NumPy takes half the time.
+        rewards, terminations, truncations = (
+            np.ascontiguousarray(column.reshape(-1, self.width).T)
+            for column in (steps.rewards, steps.terminations, steps.truncations)
+        )
+        powers = gamma ** np.arange(self.width + 1)
+        counted = until_first(terminations, self._within)
+        lengths = counted.sum(0)
+        terminated = (terminations & counted).any(0)
+        return Returns(
+            lengths,
+            discounted_sum(rewards, counted, powers[:-1, None]).astype(np.float32),
+            terminated,
+            (truncations & counted).any(0),
+            (powers[lengths] * ~terminated).astype(np.float32),
+        )
+
+
+def until_first(ends: Any, within: Any) -> Any:
+    """Return which steps of windows count: those within them, up to the first that ends its window.
+
+    Takes NumPy arrays or torch tensors.
+
+    Args:
+        ends: (W, B) bool, which steps terminate.
+        within: (W, B) bool, which may count.
+    """
+    return within & (ends.cumsum(0) <= ends)  # of those that end, only the first
+
+
+def discounted_sum(rewards: Any, counted: Any, powers: Any) -> Any:
+    """Return the (B,) float64 sums of those (W, B) rewards that count, times the (W, 1) float64 powers.
+
+    Takes NumPy arrays or torch tensors.
+    """
+    return (rewards * counted * powers).sum(0)
