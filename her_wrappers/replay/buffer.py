@@ -28,7 +28,7 @@ from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.step_layout import StepLayout
 from her_wrappers.replay.termination import make_termination
-from her_wrappers.replay.windows import undiminished
+from her_wrappers.replay.windows import end_at, undiminished
 
 if TYPE_CHECKING:
     import os
@@ -399,7 +399,7 @@ class HindsightReplayBuffer:
         batch = Batch(*self._layout.parts(steps), discounts, relabeled, steps.numbers)
         if self._relabeling is not None and count:
             self._relabeling.relabel(batch, steps, count)
-        discounts *= ~batch.terminations
+        end_at(discounts, batch.terminations)
         return batch
 
     def _add_up(self, draw: Draw, desired: Records, count: int) -> Batch:

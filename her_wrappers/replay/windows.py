@@ -28,6 +28,17 @@ def undiminished(flags: Any, gamma: float) -> Any:
     return discounts
 
 
+def end_at(discounts: Any, terminations: Any) -> None:
+    """Set the (B,) discounts to 0 where steps terminate.
+
+    Takes NumPy arrays or torch tensors.
+    """
+    if isinstance(discounts, np.ndarray):
+        discounts[terminations] = 0  # a product takes twice as long
+    else:
+        discounts.masked_fill_(terminations, 0)
+
+
 class Returns(NamedTuple):
     """What B windows brought.
 
