@@ -54,5 +54,9 @@ def send(array: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor
 
 def staged(array: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return a tensor of an array's values, if on the host in memory from which the device can fetch them."""
-    tensor = torch.as_tensor(array)
-    return tensor.pin_memory() if device.type == "cuda" and tensor.device.type == "cpu" else tensor
+    tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
+    if device.type != "cuda" or tensor.device.type != "cpu":
+        return tensor
+    # In one piece, which `pin_memory` does not make: else it would be copied once more, and waited for.
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
+    return pinned.copy_(tensor)

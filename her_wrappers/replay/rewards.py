@@ -62,7 +62,7 @@ def require_reward_tensor(name: str, rewards: Any, like: Any) -> Any:
     Raises:
         ValueError: It is no tensor of numbers there, or of another shape.
     """
-    return require_tensor(name, rewards, like, "numbers").float()
+    return require_tensor(name, rewards, like, "numbers").detach().float()
 
 
 def require_tensor(name: str, answer: Any, like: Any, what: str) -> Any:
@@ -72,7 +72,8 @@ def require_tensor(name: str, answer: Any, like: Any, what: str) -> Any:
         ValueError: It is or has not.
     """
     if not isinstance(answer, type(like)):
-        raise ValueError(f"{name} must return a tensor for tensors, got {type(answer).__name__}")  # noqa: TRY004 - as for other wrong answers
+        got = type(answer).__name__
+        raise ValueError(f"{name} must return a tensor for tensors, got {got}")  # noqa: TRY004 - a wrong answer
     if answer.shape != like.shape or answer.dtype.is_complex or answer.device != like.device:
         raise ValueError(
             f"{name} must return {what} of shape {tuple(like.shape)} on {like.device}, got {answer.dtype} "

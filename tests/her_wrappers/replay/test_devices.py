@@ -133,7 +133,7 @@ def random_episode(space, action_space, length, rng, *, alone):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_device_gives_the_same_batches_as_none(data):
     """For every strategy, rule for terminations, dtype and shape of spaces, at any moment."""
@@ -207,6 +207,35 @@ def test_batches_are_tensors_and_where_they_are_from_is_told_in_arrays():
     assert isinstance(batch.goal_index, np.ndarray)
     assert_equal(batch.to_torch("cpu"), batch)
     assert counting_buffer().device is None
+
+
+def test_torch_may_have_other_defaults():
+    """A program that makes its tensors on a GPU, in double precision, gets the same batches."""
+    expected = filled().sample(32)
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            batches = [filled(n_steps=n_steps).sample(32) for n_steps in (1, 3)]
+    finally:
+        torch.set_default_dtype(dtype)
+    assert_equal(batches[0], expected)
+    assert_equal(batches[1], filled(n_steps=3).sample(32))
+
+
+WEIGHT = torch.ones((), requires_grad=True)
+
+
+def learned_reward(achieved, desired, info):
+    if isinstance(achieved, torch.Tensor):
+        return WEIGHT * sparse(achieved, desired, info)
+    return sparse(achieved, desired, info)
+
+
+def test_no_gradient_flows_into_a_batch():
+    buffer = filled(compute_reward=learned_reward)
+    assert buffer.on_device
+    assert not buffer.sample(16).rewards.requires_grad
 
 
 def test_no_two_batches_and_no_two_parts_of_one_share_memory():
@@ -484,6 +513,22 @@ def test_to_sample_never_waits_for_the_device(termination, strategy, n_steps, mo
             patch.setattr(torch.Tensor, name, refuse)
         batches = [buffer.sample(32) for _ in range(40)]
     assert sum(int((batch.rewards == 0).sum()) for batch in batches) > 0
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+@pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
+def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
+    """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
+    monkeypatch.setattr("her_wrappers.replay.devices.find_device", torch.device)
+    monkeypatch.setattr("her_wrappers.replay.tensor_probe.obstacle", lambda *arguments: None)
+    buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)
+    for number in range(50):
+        buffer.add_episode(counting_episode(number, 1 + number, terminated=number % 2 == 0))
+    for batch_size in (8, 8, 200):
+        devices = []
+        buffer.sample(batch_size).map(lambda leaf, devices=devices: devices.append(leaf.device.type))
+        assert devices == ["meta"] * 13
+    buffer.verify()
 
 
 def test_the_test_of_waiting_can_fail():
