@@ -55,7 +55,7 @@ def choose_backend(
     Raises:
         ImportError: There is no torch.
         MemoryError: There is not so much memory.
-        TypeError: Torch has not a dtype of the spaces.
+        TypeError: Torch does not have a dtype of the spaces.
         ValueError: There is no such device.
     """
     if device is None:
@@ -69,8 +69,11 @@ def choose_backend(
         made_up_steps,
         obstacle,
     )
+    from her_wrappers.replay.tensor_records import torch_dtype  # noqa: PLC0415 - the same
 
     place, reason = find_device(device), None
+    for name, dtype in layout.dtypes().items():
+        torch_dtype(name, dtype)
     if infos.keys and infos.form == "list":
         reason = "info_format='list' makes a dict for each row"
     elif len(infos.keys) > MOST_INFO_KEYS:

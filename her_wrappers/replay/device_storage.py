@@ -16,7 +16,7 @@ from her_wrappers.replay.devices import empty_bytes, send
 from her_wrappers.replay.ring import Ring
 from her_wrappers.replay.steps import Records, Steps, before_and_after
 from her_wrappers.replay.storage import EpisodeStorage
-from her_wrappers.replay.tensor_records import Field, TensorRecords, torch_dtype
+from her_wrappers.replay.tensor_records import Field, TensorRecords
 from her_wrappers.replay.tensor_windows import TensorWindows
 
 if TYPE_CHECKING:
@@ -116,15 +116,12 @@ class DeviceStorage(EpisodeStorage):
 
     Raises:
         MemoryError: The device has not so much memory.
-        TypeError: Torch has not a dtype of the spaces.
     """
 
     def __init__(self, layout: StepLayout, buffer_size: int, infos: InfoLayout, device: torch.device) -> None:
         self._device = device
         self._goal_fields: dict[str, Field] = {}
         self.where = f"on {device} "
-        for name, dtype in layout.dtypes().items():
-            torch_dtype(name, dtype)
         super().__init__(layout, buffer_size, infos)
 
     def send(self, draw: Draw) -> Draw:

@@ -93,6 +93,10 @@ class TensorRecords:
         """Write a field."""
         self[name].copy_(values)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the views behind, which would become copies."""
+        return self.__dict__ | {"_views": {}}
+
     def take(self, positions: torch.Tensor) -> TensorRecords:
         """Return copies of records, in the shape of the positions, of which none is negative."""
         taken = _take(self.rows, positions.reshape(-1))

@@ -5,6 +5,7 @@ The other test files of this folder run a second time on the CPU device; here is
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import sys
@@ -23,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import Episode, EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture
 from her_wrappers.replay.tensor_probe import made_up_steps, obstacle
+from her_wrappers.replay.tensor_records import TensorRecords
 from her_wrappers.trees import leaf_arrays, map_tree
 from tests.counting import (
     ACTIONS,
@@ -34,6 +36,8 @@ from tests.counting import (
 )
 
 pytestmark = pytest.mark.arrays_only("devices are given in each test")
+
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 
 PARTS = (
     "observations",
@@ -133,9 +137,10 @@ def random_episode(space, action_space, length, rng, *, alone):
     )
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_a_device_gives_the_same_batches_as_none(data):
+def test_a_device_gives_the_same_batches_as_none(device, data):
     """For every strategy, rule for terminations, dtype and shape of spaces, at any moment."""
     kind = data.draw(st.sampled_from(["alone", "flat", "tree"]))
     dtype, shape = (
@@ -159,9 +164,7 @@ def test_a_device_gives_the_same_batches_as_none(data):
         "gamma": data.draw(st.sampled_from([0.9, 0.99])),
         "seed": data.draw(st.integers(0, 99)),
     }
-    buffers = [
-        HindsightReplayBuffer(space, action_space, device=device, **options) for device in (None, "cpu")
-    ]
+    buffers = [HindsightReplayBuffer(space, action_space, device=each, **options) for each in (None, device)]
     rng = np.random.default_rng(options["seed"])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="step .* of an episode was paid")  # where rewards are dense
@@ -274,6 +277,16 @@ def test_copies_and_pickles_keep_their_device():
     batches = [each.sample(20) for each in (buffer, copy.deepcopy(buffer))]
     assert_equal(filled(n_sampled_goal=0).sample(20), batches[0])
     assert len(batches[1]) == 20
+
+
+@pytest.mark.parametrize("made", [copy.deepcopy, lambda records: pickle.loads(pickle.dumps(records))])
+def test_a_copy_of_records_has_one_memory_for_rows_and_fields(made):
+    records = TensorRecords.of(np.ones(3, [("value", np.float32)]), torch.device("cpu"))
+    assert records["value"].tolist() == [1, 1, 1]
+    twin = made(records)
+    twin["value"] = torch.tensor([2.0, 3, 4])
+    assert twin.to_numpy()["value"].tolist() == [2, 3, 4]
+    assert records.to_numpy()["value"].tolist() == [1, 1, 1]
 
 
 def test_the_bundled_environments_are_relabeled_on_the_device():
@@ -498,17 +511,32 @@ WAITING = (
 )
 
 
+@contextlib.contextmanager
+def cuda_refuses_to_wait():
+    """Where there is CUDA, it raises an error itself."""
+    if not torch.cuda.is_available():
+        yield
+        return
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 @pytest.mark.parametrize("strategy", ["future", "random", Mixture({"future": 0.5, "original": 0.5})])
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_to_sample_never_waits_for_the_device(termination, strategy, n_steps, monkeypatch):
-    buffer = filled(termination=termination, goal_selection_strategy=strategy, n_steps=n_steps)
+@pytest.mark.parametrize("device", DEVICES)
+def test_to_sample_never_waits_for_the_device(device, termination, strategy, n_steps, monkeypatch):
+    buffer = filled(device=device, termination=termination, goal_selection_strategy=strategy, n_steps=n_steps)
+    assert buffer.on_device
     buffer.sample(32)
 
     def refuse(*arguments):
         raise AssertionError("the host waits for the device")
 
-    with monkeypatch.context() as patch, NothingWaits():
+    with monkeypatch.context() as patch, NothingWaits(), cuda_refuses_to_wait():
         for name in WAITING:
             patch.setattr(torch.Tensor, name, refuse)
         batches = [buffer.sample(32) for _ in range(40)]
@@ -590,14 +618,15 @@ def test_a_buffer_that_cannot_grow_on_its_device_stays_whole(monkeypatch):
     assert set(buffer.sample(20_000).index.tolist()) == set(range(900))
 
 
-def test_a_dtype_that_torch_does_not_have_is_refused():
+@pytest.mark.parametrize("function", [sparse, with_numpy], ids=["on the device", "on the host"])
+def test_a_dtype_that_torch_does_not_have_is_refused(function):
     box = spaces.Box(0, 1, (2,), np.longdouble)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))
     with pytest.raises(
         TypeError, match=r"^observations/observation has dtype \w+, which torch .* does not have"
     ):
-        HindsightReplayBuffer(space, ACTIONS, n_sampled_goal=0, device="cpu")
-    HindsightReplayBuffer(space, ACTIONS, n_sampled_goal=0)
+        HindsightReplayBuffer(space, ACTIONS, compute_reward=function, device="cpu")
+    HindsightReplayBuffer(space, ACTIONS, compute_reward=function)
 
 
 def test_a_reward_that_answers_wrongly_on_the_device_leaves_the_buffer_usable():
