@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from her_wrappers.trees import NUMBERS
 
 if TYPE_CHECKING:
     from her_wrappers.trees import Tree
+
+AnyEpisodes = TypeVar("AnyEpisodes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,18 @@ class Episode:
     def __len__(self) -> int:
         """Return the number of steps, T."""
         return len(self.rewards)
+
+
+def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
+    """Return an `Episode` or `Episodes` of parts that are known to go together; looking again takes time.
+
+    Args:
+        kind: Which of them.
+        **attributes: All that it has.
+    """
+    made = object.__new__(kind)
+    made.__dict__.update(attributes)
+    return made
 
 
 def require_numbers(name: str, values: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
@@ -15,6 +16,7 @@ from her_wrappers.recording.episode import (
     require_infos,
     require_numbers,
     require_rows,
+    unchecked,
 )
 from her_wrappers.trees import concatenate_trees, map_tree
 
@@ -104,15 +106,16 @@ class Episodes(Sequence[Episode]):
             name: concatenate_trees(name, [getattr(episode, name) for episode in listed])
             for name in ("observations", "actions", "rewards", "infos")
         }
-        together = object.__new__(cls)  # unchecked: episodes were checked when they were made
-        together.__dict__.update(
-            parts,
-            lengths=np.array([len(episode) for episode in listed]),
+        lengths = [len(episode) for episode in listed]
+        return unchecked(  # for episodes were checked when they were made
+            cls,
+            **parts,
+            lengths=np.array(lengths),
+            ends=np.array([0, *accumulate(lengths)]),
             terminated=np.array([episode.terminated for episode in listed], np.bool_),
             truncated=np.array([episode.truncated for episode in listed], np.bool_),
             reset_infos=[episode.reset_info for episode in listed],
         )
-        return together
 
     def split(self, max_steps: int) -> Iterator[Episodes]:
         """Split into parts of as many episodes as fit ``max_steps``; a longer episode is a part of its own.

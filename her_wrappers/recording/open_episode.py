@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episode import Episode, unchecked
 from her_wrappers.recording.leaves import TransitionLeaves
 from her_wrappers.recording.values import as_info, as_reward, kind_of
 from her_wrappers.trees import map_tree
@@ -56,7 +56,8 @@ class OpenEpisode:
     ) -> None:
         self.length = -1
         self.leaves = TransitionLeaves.of(observation_space, action_space)
-        self._observations, self._actions = (_Rows(leaves) for leaves in self.leaves)
+        self._observations = _Rows(self.leaves.observations)
+        self._actions = _Rows(self.leaves.actions, rounding=True)
         self._acted = False
         self._rewards = array("d")
         self._infos: dict[str, list[np.ndarray]] = {key: [] for key in info_keys}
@@ -97,7 +98,7 @@ class OpenEpisode:
         """
         if self._acted:  # by a step that failed
             self._actions.cut(self.length)
-        self._actions.append(self.length, action, rounding=True)
+        self._actions.append(self.length, action)
         self._acted = True
 
     def observe(self, reward: Any, observation: Tree, info: Mapping[str, Any]) -> None:
@@ -109,18 +110,21 @@ class OpenEpisode:
         """
         length = self.length
         number = reward if type(reward) is float else as_reward(reward, length)
-        infos = {key: self._next_info(key, info) for key in self._infos} if self._infos else {}
+        infos: Iterable[tuple[list[np.ndarray], np.ndarray]] = ()
+        if self._infos:
+            infos = [(values, self._next_info(key, info)) for key, values in self._infos.items()]
         self._observations.append(length + 1, observation)
         self._rewards.append(number)
-        for key, value in infos.items():
-            self._infos[key].append(value)
+        for values, value in infos:
+            values.append(value)
         self.length = length + 1
         self._acted = False
 
     def finish(self, *, terminated: bool, truncated: bool) -> Episode:
         """Close the episode and return it, in memory of its own."""
         length, self.length = self.length, -1
-        return Episode(
+        return unchecked(
+            Episode,
             observations=self._observations.release(length + 1),
             actions=self._actions.release(length),
             rewards=np.frombuffer(self._rewards),
@@ -168,31 +172,38 @@ class OpenEpisode:
 
 
 class _Rows:
-    """The leaves of one space, each as the bytes of its rows, one after the other."""
+    """The leaves of one space, each as the bytes of its rows, one after the other.
 
-    def __init__(self, leaves: Leaves) -> None:
-        self.leaves = leaves
-        self._columns: list[tuple[str | None, tuple[Any, ...], Leaf, bytearray]] = []
+    Args:
+        leaves: Those.
+        rounding: Whether floats may be rounded to shorter ones.
+    """
+
+    def __init__(self, leaves: Leaves, *, rounding: bool = False) -> None:
+        self._leaves = leaves
+        self._rounding = rounding
+        self._columns: list[tuple[str | None, np.dtype[Any], tuple[int, ...], Leaf, bytearray]] = []
         self.clear()
 
     def clear(self) -> None:
         """Begin anew, in new memory: a finished episode keeps the old."""
-        self._columns = [(leaf.key, (leaf.dtype, leaf.shape), leaf, bytearray()) for leaf in self.leaves]
+        self._columns = [(leaf.key, leaf.dtype, leaf.shape, leaf, bytearray()) for leaf in self._leaves]
 
-    def append(self, t: int, tree: Tree, *, rounding: bool = False) -> None:
+    def append(self, t: int, tree: Tree) -> None:
         """Copy a tree to row ``t``, which is the next one.
 
         Raises:
             ValueError: A leaf is missing, or does not fit its space; no row is added.
         """
         try:
-            for key, look, leaf, column in self._columns:
+            for key, dtype, shape, leaf, column in self._columns:
                 try:
                     value = tree if key is None else tree[key]
                 except (KeyError, IndexError, TypeError):
                     value = None
-                if type(value) is not ndarray or (value.dtype, value.shape) != look:
-                    value = leaf.check(leaf.find(tree, f"at step {t}"), f"at step {t}", rounding=rounding)
+                if type(value) is not ndarray or value.dtype != dtype or value.shape != shape:
+                    where = f"at step {t}"
+                    value = leaf.check(leaf.find(tree, where), where, rounding=self._rounding)
                 try:
                     column.extend(value)
                 except TypeError:  # not contiguous
@@ -224,6 +235,6 @@ class _Rows:
 
     def release(self, count: int) -> Tree:
         """Return the tree of (count, ...) arrays over the memory kept here; `clear` before going on."""
-        return self.leaves.tree(
-            np.ndarray((count, *leaf.shape), leaf.dtype, column) for *_, leaf, column in self._columns
-        )
+        return self._leaves.tree([
+            np.ndarray((count, *shape), dtype, column) for _, dtype, shape, _, column in self._columns
+        ])

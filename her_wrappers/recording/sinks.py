@@ -67,8 +67,7 @@ class Sinks:
         Raises:
             SinkError: A sink raised; all were served nevertheless.
         """
-        served = [(server.name, server.serve(episodes)) for server in self._sinks]
-        failed = [(name, failures) for name, failures in served if failures]
+        failed = [(server.name, failures) for server in self._sinks if (failures := server.serve(episodes))]
         if not failed:
             return
         indices = sorted({i for _, failures in failed for i in failures})

@@ -25,9 +25,8 @@ class EncodedEpisodes(NamedTuple):
     Attributes:
         layout: Of the records. What it shares may change until they are written.
         of_states: Fields of a record with their (T + n, ...) values, those too that may be shared.
-        of_steps: Fields of it with their (T, ...) values; the last states of episodes have none.
-        terminated: (T,) bool, whether a step ended the task.
-        other_reason: (T,) bool, whether it did so for a reason that is not its goal; may be written to.
+        of_steps: (T,) the rest of it, what was done and what it brought; the last states of episodes have
+            none.
         segments: (M,) what stays the same for many steps; episodes and indices are counted from 0.
         desired: (M,) their desired goals.
         segment_of_step: (T,) which of them each step belongs to.
@@ -38,9 +37,7 @@ class EncodedEpisodes(NamedTuple):
 
     layout: StepLayout
     of_states: Columns
-    of_steps: Columns
-    terminated: np.ndarray
-    other_reason: np.ndarray
+    of_steps: np.ndarray
     segments: np.ndarray
     desired: np.ndarray
     segment_of_step: np.ndarray
@@ -57,6 +54,16 @@ class EncodedEpisodes(NamedTuple):
     def num_states(self) -> int:
         """States of all episodes together, T + n."""
         return len(self.state_of_step) + len(self.last_steps)
+
+    @property
+    def terminated(self) -> np.ndarray:
+        """(T,) bool, whether a step ended the task."""
+        return self.of_steps["terminated"]
+
+    @property
+    def other_reason(self) -> np.ndarray:
+        """(T,) bool, whether it did so for a reason that is not its goal; may be written to."""
+        return self.of_steps["other_reason"]
 
     @property
     def t(self) -> np.ndarray:
@@ -76,10 +83,17 @@ class EncodedEpisodes(NamedTuple):
     def _write_block(self, records: np.ndarray, states: slice) -> None:
         for field, values in self._stored_of_states():
             records[field] = values[states]
+        steps, places = self._steps_in(states)
+        bytes_of_steps = np.ndarray(self.num_steps, self.layout.step_bytes, self.of_steps)
+        self.layout.steps_of(records)[places] = bytes_of_steps[steps]
+
+    def _steps_in(self, states: slice) -> tuple[slice, slice | np.ndarray]:
+        """Return the steps that begin in some of the states, and in which of those each does."""
+        if len(self.last_steps) == 1:  # step and state have one number, and slices cost half
+            steps = slice(states.start, min(states.stop, self.num_steps))
+            return steps, slice(0, steps.stop - steps.start)
         begin, end = self.state_of_step.searchsorted((states.start, states.stop))
-        places = _as_slice(self.state_of_step[begin:end] - states.start)
-        for field, values in self.of_steps:
-            records[field][places] = values[begin:end]
+        return slice(begin, end), self.state_of_step[begin:end] - states.start
 
     def take(self, steps: np.ndarray) -> Steps:
         """Copy steps out, as from a storage."""
@@ -87,8 +101,7 @@ class EncodedEpisodes(NamedTuple):
         records = np.zeros((2, len(steps)), self.layout.record)
         for field, values in self._stored_of_states():
             records[field] = values[before_and_after(states)]
-        for field, values in self.of_steps:
-            records[0][field] = values[steps]
+        self.layout.steps_of(records[0])[:] = self.of_steps[steps].view(self.layout.step_bytes)
         desired = self.desired.take(self.segment_of_step[steps])["goals"].T
         infos = None if self.infos is None else self.infos[steps]
         return Steps(steps, records, desired, infos)
@@ -96,10 +109,3 @@ class EncodedEpisodes(NamedTuple):
     def _stored_of_states(self) -> Columns:
         names = self.layout.record.names or ()
         return [(field, values) for field, values in self.of_states if field in names]
-
-
-def _as_slice(places: np.ndarray) -> np.ndarray | slice:
-    """Return ascending places as a slice, if they are one, as a single episode's are: it costs half."""
-    if len(places) and places[-1] - places[0] == len(places) - 1:
-        return slice(places[0], places[-1] + 1)
-    return places

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_wrappers.replay.steps import as_words
+from her_wrappers.replay.steps import as_bytes
 from her_wrappers.trees import leaf_arrays
 
 if TYPE_CHECKING:
@@ -69,5 +69,5 @@ def _is_trivial(batch: Batch) -> np.ndarray:
     trivial = np.ones(len(batch), np.bool_)
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))
     for first, second in zip(achieved, desired, strict=True):
-        trivial &= (as_words(first) == as_words(second)).all(axis=1)
+        trivial &= as_bytes(first) == as_bytes(second)
     return trivial

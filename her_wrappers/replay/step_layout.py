@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from her_wrappers.replay.encoded_episodes import EncodedEpisodes
 from her_wrappers.replay.layout import SpaceLayout
-from her_wrappers.replay.steps import as_words, own_copy
+from her_wrappers.replay.steps import as_bytes, own_copy, plain
 from her_wrappers.trees import leaf_at
 
 if TYPE_CHECKING:
@@ -26,12 +26,17 @@ if TYPE_CHECKING:
     from her_wrappers.replay.steps import Records, Steps
     from her_wrappers.trees import Path, Tree
 
+    Field = tuple[np.dtype[Any], int]
+
 GOALS = ("achieved_goal", "desired_goal")
 
 QUICK_SIZES = 1, 2, 4, 8, 16
 """Bytes that NumPy gathers in half the time of other sizes, where all begin at whole words."""
 
 WORD = 8
+
+INFINITE = 2.0**128 - 2.0**103
+"""The least number that becomes infinite as float32."""
 
 
 class StepLayout:
@@ -47,6 +52,7 @@ class StepLayout:
         goal: Dtype of a goal.
         segment: Dtype of a segment.
         desired: Dtype of its desired goals.
+        step_bytes: Dtype of the part of a state's record that a step fills, as plain bytes.
         shared: Leaves of what is seen that are the achieved goal, and are stored as that alone.
     """
 
@@ -64,6 +70,9 @@ class StepLayout:
         numbers = np.dtype([(name, np.int64) for name in ("episode", "first_index", "length", "end")])
         self.segment = _with_size(numbers, 32)  # rows of so many bytes are taken quicker than smaller ones
         self.desired = np.dtype([("goals", self.goal, 2)])  # before a step, and after it
+        flags = [(flag, np.bool_) for flag in ("terminated", "truncated", "other_reason")]
+        self._step = np.dtype([*self._action.fields(), ("reward", np.float32), *flags], align=True)
+        self.step_bytes = plain(self._step.itemsize)
         self.share(set())
 
     def dtypes(self) -> dict[str, np.dtype[Any]]:
@@ -77,26 +86,24 @@ class StepLayout:
     def share(self, leaves: set[Path]) -> None:
         """Store these leaves as the achieved goal alone."""
         self.shared = leaves
-        record = np.dtype(
-            [
-                *self._goal.fields(),  # first: so that records begin with goals, padding and all
-                *self._seen.fields(without=leaves),
-                *self._action.fields(),
-                ("reward", np.float32),
-                *((flag, np.bool_) for flag in ("terminated", "truncated", "other_reason")),
-            ],
-            align=True,
-        )
-        self.record = _with_size(record, -(-record.itemsize // WORD) * WORD)
+        goals_first = self._goal.fields()  # so that records begin with goals, padding and all
+        state = [*goals_first, *self._seen.fields(without=leaves)]
+        record = np.dtype([*state, ("step", self._step)], align=True)
+        fields, self._step_begin = _flattened(record, "step")
+        self.record = _from_fields(fields, -(-record.itemsize // WORD) * WORD)
         self._flat = self._flat_fields()
+
+    def steps_of(self, records: np.ndarray) -> np.ndarray:
+        """Return the part of records that a step fills, as plain bytes: written at once, in half the time."""
+        return np.ndarray(records.shape, self.step_bytes, records, self._step_begin, records.strides)
 
     def sharable_in(self, episodes: Episodes) -> set[Path]:
         """Return the leaves that are the achieved goal throughout some episodes, to the last bit."""
         if not self._sharable:
             return set()
-        goals = as_words(np.asarray(episodes.observations["achieved_goal"]))
+        goals = np.asarray(episodes.observations["achieved_goal"])
         seen = {path: leaf_at(episodes.observations, path, "observations", "") for path in self._sharable}
-        return {path for path, leaf in seen.items() if np.array_equal(as_words(np.asarray(leaf)), goals)}
+        return {path for path, leaf in seen.items() if _are_same(np.asarray(leaf), goals)}
 
     def part_ways(self, records: Records, no_more: set[Path]) -> None:
         """Write the leaves that were shared to records, where there is room for them now."""
@@ -109,30 +116,22 @@ class StepLayout:
             ValueError: They lie outside the spaces, lack an info, or have a reward that is not finite.
         """
         steps, count = episodes.num_steps, len(episodes)
-        rewards = _as_rewards(episodes)
+        _require_finite(episodes)
         seen = self._seen.check(episodes.observations, steps + count, "observations")
         actions = self._action.check(episodes.actions, steps, "actions", rounding=True)
         achieved, desired = (self._check_goals(episodes, key) for key in GOALS)
         infos = self._infos.encode(episodes.infos, steps) if self._infos.keys else None
 
-        state_of_step = np.arange(steps) + np.repeat(np.arange(count), episodes.lengths)
+        episode_of_step = np.arange(count).repeat(episodes.lengths)
+        state_of_step = np.arange(steps) + episode_of_step
         last_steps = episodes.ends[1:] - 1
-        segments, goals, segment_of_step = self._encode_segments(episodes, desired, state_of_step)
-        terminated, truncated, other_reason = np.zeros((3, steps), np.bool_)
-        terminated[last_steps] = episodes.terminated
-        truncated[last_steps] = episodes.truncated
+        segments, goals, segment_of_step = self._encode_segments(
+            episodes, desired, state_of_step, episode_of_step
+        )
         return EncodedEpisodes(
             layout=self,
             of_states=[*self._seen.columns(seen), *self._goal.columns(achieved)],
-            of_steps=[
-                *self._action.columns(actions),
-                ("reward", rewards),
-                ("terminated", terminated),
-                ("truncated", truncated),
-                ("other_reason", other_reason),
-            ],
-            terminated=terminated,
-            other_reason=other_reason,
+            of_steps=self._encode_steps(episodes, actions, last_steps),
             segments=segments,
             desired=goals,
             segment_of_step=segment_of_step,
@@ -176,42 +175,59 @@ class StepLayout:
         goals = leaf_at(episodes.observations, (key,), "observations", "in the episode")
         return self._goal.check(goals, episodes.num_steps + len(episodes), f"observations/{key}")
 
+    def _encode_steps(
+        self, episodes: Episodes, actions: Mapping[Path, np.ndarray], last_steps: np.ndarray
+    ) -> np.ndarray:
+        steps = np.zeros(episodes.num_steps, self._step)
+        self._action.write(steps, actions)
+        steps["reward"] = episodes.rewards
+        steps["terminated"][last_steps] = episodes.terminated
+        steps["truncated"][last_steps] = episodes.truncated
+        return steps
+
     def _encode_segments(
-        self, episodes: Episodes, desired: Mapping[Path, np.ndarray], state_of_step: np.ndarray
+        self,
+        episodes: Episodes,
+        desired: Mapping[Path, np.ndarray],
+        state_of_step: np.ndarray,
+        episode_of_step: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the segments, their desired goals, and which of them each step belongs to."""
-        firsts = episodes.ends[:-1]
-        # Every episode has one state more than steps. If no goal changes, segments are episodes.
-        segment_of_step = state_of_step - np.arange(len(state_of_step))
-        other_goal = _changes(desired)
-        if other_goal is not None:
-            other_goal[state_of_step[firsts]] = False
-            begins = other_goal[state_of_step] | other_goal[state_of_step + 1]
+        firsts, segment_of_step = episodes.ends[:-1], episode_of_step  # if no goal changes
+        changes = _changes(desired)
+        if changes is not None:
+            begins = changes[state_of_step]
+            begins[1:] |= begins[:-1]
             begins[firsts] = True
-            firsts, segment_of_step = np.flatnonzero(begins), np.cumsum(begins) - 1
-        segments = np.zeros(len(firsts), self.segment)
-        states = state_of_step[firsts]
-        both = np.add.outer(states, (0, 1))
+            firsts = begins.nonzero()[0]
+            begins[0] = False  # to count from 0
+            segment_of_step = begins.cumsum()
         goals = np.zeros(len(firsts), self.desired)
-        self._goal.write(goals["goals"], {path: leaf[both] for path, leaf in desired.items()})
-        episode = states - firsts
-        segments["episode"] = episode
+        states = state_of_step[firsts]
+        for i, there in enumerate((states, states + 1)):
+            leaves = {path: leaf.take(there, axis=0) for path, leaf in desired.items()}
+            self._goal.write(goals["goals"][:, i], leaves)
+        segments = np.zeros(len(firsts), self.segment)
+        segments["episode"] = episode = episode_of_step[firsts]
         segments["first_index"] = episodes.ends[episode]
         segments["length"] = episodes.lengths[episode]
         segments["end"] = np.append(firsts[1:], episodes.num_steps)
         return segments, goals, segment_of_step
 
 
+def _are_same(leaf: np.ndarray, other: np.ndarray) -> bool:
+    return leaf.dtype == other.dtype and np.array_equal(as_bytes(leaf), as_bytes(other))
+
+
 def _changes(leaves: Mapping[Path, np.ndarray]) -> np.ndarray | None:
-    """Return which states have another goal than the state before, (T + n,) bool; None if none has."""
-    other = None
+    """Return which states have another goal than the state behind, (T + n - 1,) bool; None if none has."""
+    changes = None
     for leaf in leaves.values():
-        rows = as_words(leaf)
+        rows = as_bytes(leaf)
         differ = rows[1:] != rows[:-1]
-        if differ.any():
-            changes = np.append(False, differ.any(axis=1))
-            other = changes if other is None else other | changes
-    return other
+        if differ.nonzero()[0].size:  # a fifth of the time of `any`
+            changes = differ if changes is None else changes | differ
+    return changes
 
 
 def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -221,20 +237,40 @@ def _padded(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _with_size(dtype: np.dtype[Any], size: int) -> np.dtype[Any]:
+    return _from_fields(_fields_of(dtype), size)
+
+
+def _flattened(dtype: np.dtype[Any], part: str) -> tuple[dict[str, Field], int]:
+    """Return the fields of a dtype, with those of the part instead of it, and where the part begins."""
+    fields = _fields_of(dtype)
+    inner, begin = fields.pop(part)
+    fields |= {name: (field, begin + offset) for name, (field, offset) in _fields_of(inner).items()}
+    return fields, begin
+
+
+def _fields_of(dtype: np.dtype[Any]) -> dict[str, Field]:
     fields: Mapping[str, Any] = dtype.fields or {}
-    formats, offsets = zip(*((field[0], field[1]) for field in fields.values()), strict=True)
+    return {name: field[:2] for name, field in fields.items()}
+
+
+def _from_fields(fields: Mapping[str, Field], size: int) -> np.dtype[Any]:
+    formats, offsets = zip(*fields.values(), strict=True)
     return np.dtype({"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": size})
 
 
-def _as_rewards(episodes: Episodes) -> np.ndarray:
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-        rewards = np.asarray(episodes.rewards).astype(np.float32)
-    if not np.isfinite(rewards).all():
-        step = np.flatnonzero(~np.isfinite(rewards))[0]
-        episode = int(np.searchsorted(episodes.ends, step, side="right")) - 1
-        where = f"step {step - episodes.ends[episode]}" + f" of episode {episode}" * (len(episodes) > 1)
-        raise ValueError(f"rewards must be finite as float32, got {episodes.rewards[step]} at {where}")
-    return rewards
+def _require_finite(episodes: Episodes) -> None:
+    """Refuse rewards that are not finite as float32.
+
+    Raises:
+        ValueError: There is one.
+    """
+    rewards = episodes.rewards
+    if float(np.abs(rewards).max()) < INFINITE:  # not so of NaN
+        return
+    step = np.flatnonzero(~(np.abs(rewards.astype(np.float64)) < INFINITE))[0]
+    episode = int(np.searchsorted(episodes.ends, step, side="right")) - 1
+    where = f"step {step - episodes.ends[episode]}" + f" of episode {episode}" * (len(episodes) > 1)
+    raise ValueError(f"rewards must be finite as float32, got {rewards[step]} at {where}")
 
 
 def _leaves_like_goal(seen: SpaceLayout, goal: SpaceLayout) -> list[Path]:

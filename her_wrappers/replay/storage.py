@@ -140,15 +140,16 @@ class EpisodeStorage:
         oldest = self._oldest_after(self._steps.end + episodes.num_steps - self._buffer_size)
         self._make_room(oldest, episodes.num_states, len(episodes.segments))
         self._evict_before(oldest)
-        episodes.segments["episode"] += self._episode_end
-        episodes.segments["first_index"] += self._steps.end
-        episodes.segments["end"] += self._steps.end
-        segments = self._segments.places(self._segments.end + episodes.segment_of_step)
-        columns = {"segment": segments.astype(self._place)}
+        segments = episodes.segments
+        segments["episode"] += self._episode_end
+        segments["first_index"] += self._steps.end
+        segments["end"] += self._steps.end
+        places = self._segments.places(self._segments.end + episodes.segment_of_step)
+        columns = {"segment": places.astype(self._place)}
         if episodes.infos is not None:
             columns["info"] = episodes.infos
         self._steps.append(**columns)
-        self._segments.append(segment=episodes.segments, desired=episodes.desired)
+        self._segments.append(segment=segments, desired=episodes.desired)
         for there, here in self._states.reserve(episodes.num_states):
             self._write_states(episodes, there, here)
         self._episode_end += len(episodes.last_steps)
@@ -263,11 +264,12 @@ class EpisodeStorage:
             MemoryError: There is not so much memory; all stays as it was.
         """
         layout, before = self._layout, self._layout.shared
+        if sharable == before:
+            return
         try:
             if not self.num_steps:
-                if sharable != before:
-                    layout.share(sharable)
-                    self._states = self._new_states(self._states.first)
+                layout.share(sharable)
+                self._states = self._new_states(self._states.first)
             elif not before <= sharable:
                 layout.share(before & sharable)
                 self._states.widen_column("record", layout.record)
@@ -304,11 +306,12 @@ class EpisodeStorage:
         if index <= self._steps.first:
             return Oldest(self._steps.first, self._first_episode, self._segments.first)
         last = self._segments.column("segment")[self._steps.row("segment", index - 1)]
-        end = int(last["first_index"]) + int(last["length"])
+        episode, first_index, length, _ = last.item()
+        end = first_index + length
         first_segment = self._segments.end
         if end < self._steps.end:
             first_segment = int(self._segments.numbers(self._steps.row("segment", end)))
-        return Oldest(end, int(last["episode"]) + 1, first_segment)
+        return Oldest(end, episode + 1, first_segment)
 
     def _evict_before(self, oldest: Oldest) -> None:
         """Drop the episodes before the one that is to be the oldest."""

@@ -48,10 +48,22 @@ def test_a_ring_is_a_queue_whose_rows_keep_their_numbers(capacity, first, steps)
         np.testing.assert_array_equal(ring.take("row", ring.positions(numbers)), rows_of(numbers))
         np.testing.assert_array_equal(ring.take("row", ring.places(numbers)), rows_of(numbers))
         np.testing.assert_array_equal(ring.numbers(ring.places(numbers)), numbers)
+        np.testing.assert_array_equal(ring.numbers(ring.places(numbers).astype(np.int8)), numbers)
         if len(numbers):
             in_a_row = ring.positions(numbers[:1]) + np.arange(len(numbers))
             starts = ring.take_starts("row", 8, in_a_row[::-1])
             np.testing.assert_array_equal(starts.view(np.int64), 10 * numbers[::-1])
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 5])
+def test_rows_that_go_around_the_end_come_back_from_every_place(capacity):
+    for start in range(capacity):
+        for count in range(1, capacity + 1):
+            ring = Ring(capacity, start, number=np.int64, row=ROW)
+            numbers = np.arange(start, start + count)
+            ring.append(number=numbers, row=rows_of(numbers))
+            np.testing.assert_array_equal(ring.take_range("row", start, start + count), rows_of(numbers))
+            np.testing.assert_array_equal(ring.column("number")[numbers % capacity], numbers)
 
 
 def test_widening_a_column_keeps_its_rows_in_place():
