@@ -5,7 +5,7 @@ ARGS ?=
 bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test slow real-envs bench-replay peer-facts lint types format clean
+.PHONY: demo test slow real-envs bench-replay bench-priorities peer-facts lint types format clean
 
 demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -21,6 +21,9 @@ real-envs: $(VENV)-real/installed  ## The checker on other people's environments
 
 bench-replay: $(VENV)-peers/installed  ## The replay buffer against other libraries', in an environment of its own.
 	$(VENV)-peers/bin/python -m benchmarks.replay $(ARGS)
+
+bench-priorities: $(VENV)-peers/installed  ## The same with priorities, against cpprb's.
+	$(VENV)-peers/bin/python -m benchmarks.replay_priorities $(ARGS)
 
 peer-facts: $(VENV)-peers/installed  ## What docs/comparison.md says of other libraries' buffers.
 	$(VENV)-peers/bin/python -m pytest tests/peers $(ARGS)

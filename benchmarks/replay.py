@@ -114,8 +114,7 @@ def run(plan: Plan, console: Console) -> Results:
     torch.set_num_threads(1)
     peers, missing = installed_peers()
     kinds: list[type[Contender]] = [Ours, OursAsTensors, *peers]
-    packages = ["numpy", "torch", "gymnasium", *dict.fromkeys(kind.package for kind in kinds)]
-    facts = machine(packages, plan.turns, plan.seconds)
+    facts = facts_of_run(kinds, plan.turns, plan.seconds)
     for name in missing:
         console.print(f"left out: {name} is not installed (benchmarks/requirements-replay.txt)")
     buffers: dict[str, str] = {}
@@ -163,8 +162,9 @@ def _learning(buffer: Contender) -> dict[Key, Work]:
     }
 
 
-def machine(packages: Sequence[str], turns: int, seconds: float) -> dict[str, str]:
-    """Return where, with which versions of which packages, and how long a benchmark runs, in words."""
+def facts_of_run(kinds: Sequence[type[Contender]], turns: int, seconds: float) -> dict[str, str]:
+    """Return the machine, the versions, and how much is measured, in words."""
+    packages = ["numpy", "torch", "gymnasium", *dict.fromkeys(kind.package for kind in kinds)]
     load = f"load {os.getloadavg()[0]:.1f} at the start"
     versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
     return {

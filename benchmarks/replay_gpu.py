@@ -28,8 +28,9 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from benchmarks.replay import machine
+from benchmarks.replay import facts_of_run
 from benchmarks.replay_buffers.contender import SAMPLED_GOALS
+from benchmarks.replay_buffers.ours import Ours
 from benchmarks.replay_report import Grid
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, TOLERANCE, make_episodes
 from benchmarks.replay_turns import Costs, Key, Sampling, Work, measure
@@ -171,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     facts = {
         "device": _name(options.device),
-        **machine(["numpy", "torch", "her-toolkit"], plan.turns, plan.seconds),
+        **facts_of_run([Ours], plan.turns, plan.seconds),
     }
     costs = measure_all(plan, options.device)
     table = grid(plan, costs)

@@ -82,10 +82,11 @@ class Grid:
 def grids(results: Results) -> list[Grid]:
     """Return all tables."""
     sampling = [_sampling_grid(results, batch_size) for batch_size in BATCH_SIZES]
-    return [_claim_grid(results), *sampling, _learning_grid(results), _memory_grid(results)]
+    return [claim_grid(results.claims), *sampling, _learning_grid(results), _memory_grid(results)]
 
 
-def _claim_grid(results: Results) -> Grid:
+def claim_grid(claims: list[Claim]) -> Grid:
+    """Return the table of promises and measurements."""
     rows = [
         [
             claim.what,
@@ -94,7 +95,7 @@ def _claim_grid(results: Results) -> Grid:
             "" if claim.hoped is None else f"{claim.sign} {claim.hoped:g}",
             claim.verdict,
         ]
-        for claim in results.claims
+        for claim in claims
     ]
     return Grid("Promised and measured", ["what", "measured", "promised", "hoped", ""], rows)
 

@@ -13,6 +13,7 @@ from her_wrappers.recording.vector_recorder import VectorEpisodeRecorder
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import Geometric
+from her_wrappers.replay.priority import Priority
 from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.replay.shares import Mixture
 
@@ -31,6 +32,7 @@ __all__ = [
     "HindsightReplayBuffer",
     "InUseError",
     "Mixture",
+    "Priority",
     "Report",
     "SinkError",
     "VectorEpisodeRecorder",

@@ -1,4 +1,4 @@
-"""cpprb's ``HindsightReplayBuffer``, written in C++, without priorities.
+"""cpprb's ``HindsightReplayBuffer``, written in C++.
 
 https://ymd_h.gitlab.io/cpprb/features/her/
 """
@@ -37,6 +37,7 @@ class Cpprb(Contender):
         "transition five times, relabeled once and for all: of its rows one fifth are distinct transitions"
     )
     rows_a_transition = SAMPLED_GOALS + 1
+    prioritized = False
 
     def __init__(self, capacity: int) -> None:
         self.buffer = HindsightReplayBuffer(
@@ -48,7 +49,7 @@ class Cpprb(Contender):
             goal_shape=(GOAL,),
             strategy="future",
             additional_goals=SAMPLED_GOALS,
-            prioritized=False,
+            prioritized=self.prioritized,
         )
 
     def steps(self, episode: Episode) -> list[tuple[Any, ...]]:

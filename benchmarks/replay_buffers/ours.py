@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
 from benchmarks.replay_task import ACTION_SPACE, OBSERVATION_SPACE, compute_reward
-from her_wrappers import HindsightReplayBuffer
+from her_wrappers import HindsightReplayBuffer, Priority
 
 if TYPE_CHECKING:
     from her_wrappers import Episode
@@ -18,6 +18,7 @@ class Ours(Contender):
 
     name = "her-toolkit"
     package = "her-toolkit"
+    prioritized: Priority | None = None
 
     def __init__(self, capacity: int) -> None:
         self.buffer = HindsightReplayBuffer(
@@ -26,6 +27,7 @@ class Ours(Contender):
             buffer_size=capacity,
             compute_reward=compute_reward,
             n_sampled_goal=SAMPLED_GOALS,
+            prioritized=self.prioritized,
             seed=0,
         )
 

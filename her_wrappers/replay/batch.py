@@ -48,6 +48,7 @@ class Batch:
         terminations: (B,) bool, whether the task ended at the last step: do not bootstrap there.
         truncations: (B,) bool, whether the episode was merely cut short there: do bootstrap.
         discounts: (B,) float32, what the value of ``next_observations`` counts: gamma^m, 0 where terminated.
+        weights: (B,) float32 in [0, 1], by which each row counts in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, a number that each stored transition keeps and no other ever gets.
         provenance: What `episode`, `goal_index` and `strategy` are worked out from; NumPy arrays always.
@@ -60,6 +61,7 @@ class Batch:
     terminations: Any
     truncations: Any
     discounts: Any
+    weights: Any
     relabeled: Any
     index: Any
     provenance: Provenance | None = field(default=None, repr=False)

@@ -124,6 +124,14 @@ class DeviceStorage(EpisodeStorage):
         self.where = f"on {device} "
         super().__init__(layout, buffer_size, infos)
 
+    def there(self, values: np.ndarray) -> Any:
+        """Return values on the device."""
+        return send(values, self._device)
+
+    def ones(self, count: int) -> Any:
+        """Return float32 ones on the device."""
+        return torch.ones(count, dtype=torch.float32, device=self._device)
+
     def send(self, draw: Draw) -> Draw:
         """Bring what batches are gathered by to the device, all at once; places there, not positions."""
         states, goals = draw.states % self._states.capacity, draw.sources % self._states.capacity

@@ -1,7 +1,8 @@
 """Draws: which steps make up the next batches, and which states supply their goals.
 
-NumPy takes hardly longer for thousands of rows than for hundreds. So as long as nothing is added, the rows of
-several batches are drawn at once, twice as many as the last time; each is as random as if drawn alone.
+NumPy takes hardly longer for thousands of rows than for hundreds. So as long as nothing is added, and no
+priority changes, the rows of several batches are drawn at once, twice as many as the last time; each is as
+random as if drawn alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from her_wrappers.replay.steps import before_and_after
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
+    from her_wrappers.replay.priorities import NoPriorities, Priorities
     from her_wrappers.replay.shares import Shares
     from her_wrappers.replay.storage import EpisodeStorage
 
@@ -40,6 +42,7 @@ class Draw(NamedTuple):
         goal_index: (B,) numbers of the steps that led there; anything where there are none.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
+        here: (B,) the numbers once more; an array always.
         left: (B,) how many steps there are from each on, itself included, that may have its goal: to the end
             of the episode for a new one, else until the episode changes its goal. Anything without windows.
     """
@@ -52,6 +55,7 @@ class Draw(NamedTuple):
     goal_index: np.ndarray
     part: np.ndarray
     relabeled: Any
+    here: np.ndarray
     left: np.ndarray
 
 
@@ -103,6 +107,7 @@ class Draws:
         shares: How the parts of a batch get their goals.
         rng: Source of all randomness.
         skip_trivial: Whether to choose once more where a goal was achieved before the step already.
+        priorities: By which steps are drawn.
         windowed: Whether batches are of windows.
     """
 
@@ -113,24 +118,31 @@ class Draws:
         rng: np.random.Generator,
         *,
         skip_trivial: bool,
+        priorities: Priorities | NoPriorities,
         windowed: bool,
     ) -> None:
         self._storage = storage
         self._shares = shares
         self._rng = rng
         self._skip_trivial = skip_trivial
+        self._priorities = priorities
         self._windowed = windowed
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was drawn ahead, since what is stored changes."""
+        """Forget what was drawn ahead, since what is stored changes, or how likely it is."""
         self._batch_size = self._batches = self._used = 0
 
     def fork(self) -> Draws:
         """Return draws with a copy of the generator, which leave this one as it is."""
         rng = copy.deepcopy(self._rng)
         return Draws(
-            self._storage, self._shares, rng, skip_trivial=self._skip_trivial, windowed=self._windowed
+            self._storage,
+            self._shares,
+            rng,
+            skip_trivial=self._skip_trivial,
+            priorities=self._priorities,
+            windowed=self._windowed,
         )
 
     def ahead(self) -> Ahead:
@@ -202,7 +214,7 @@ class Draws:
                 "cannot sample before an episode is complete; add until can_sample "
                 "(only terminated or truncated episodes count)"
             )
-        numbers = self._storage.draw(batches * batch_size, self._rng)
+        numbers = self._priorities.draw(batches * batch_size, self._rng)
         steps = Located(numbers, *self._storage.locate(numbers))
         part = self._shares.draw(batches, batch_size, self._rng)
         sources, goal_index = self._choose_all(steps, part.ravel())
@@ -224,6 +236,7 @@ class Draws:
             goal_index=goal_index.reshape(part.shape),
             part=part,
             relabeled=relabeled,
+            here=steps.numbers.reshape(part.shape),
             left=_steps_left(steps, relabeled) if self._windowed else part,
         )
         return draw, relabeled.sum(axis=1).tolist()

@@ -92,6 +92,7 @@ def relabel_episode(
         terminations,
         last & episode.truncated,
         np.float32(gamma) * ~terminations,
+        np.ones(len(t), np.float32),
         np.ones_like(last),
         t,
         Provenance(np.zeros_like(t), sources - 1, np.zeros_like(t), (part.name, ORIGINAL)),

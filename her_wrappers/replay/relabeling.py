@@ -213,8 +213,8 @@ class Relabeling:
 
     def _batch(self, steps: Steps) -> Batch:
         parts, terminated = self._layout.parts(steps), steps.records[0]["terminated"]
-        discounts, relabeled = undiminished(terminated, self._gamma), terminated | True
-        return Batch(*parts, discounts, relabeled, steps.numbers)
+        discounts, weights = (undiminished(terminated, each) for each in (self._gamma, 1))
+        return Batch(*parts, discounts, weights, terminated | True, steps.numbers)  # all are relabeled
 
     def _earned(self, steps: Steps) -> Any:
         batch = self._batch(steps)

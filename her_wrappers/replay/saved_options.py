@@ -9,6 +9,7 @@ import numpy as np
 
 from her_wrappers.replay.goal_selection import STRATEGIES, Geometric
 from her_wrappers.replay.missing_functions import missing_reward
+from her_wrappers.replay.priority import Priority, require_priority
 from her_wrappers.replay.shares import ORIGINAL, Mixture, Shares
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 SHARES = ("n_sampled_goal", "her_ratio")
 """Arguments that give the relabeled share."""
 
-DRAWING = (*SHARES, "goal_selection_strategy", "skip_trivial")
+DRAWING = (*SHARES, "goal_selection_strategy", "skip_trivial", "prioritized")
 """Arguments that decide which batches are drawn."""
 
 
@@ -46,12 +47,14 @@ def options_from_json(saved: Json) -> dict[str, Any]:
     """Return the arguments of a buffer, with a `LostFunction` for each function.
 
     Raises:
-        ValueError: There are others, or a strategy is none.
+        ValueError: There are others, or a strategy or a priority is none.
     """
     keys = {"buffer_size", *DRAWING, "termination", "n_steps", "gamma", "info_keys", "info_format"}
     if saved.keys() != keys:
         raise ValueError(f"expected the options {', '.join(sorted(keys))}, got {', '.join(saved)}")
-    return {key: _from_json(value) for key, value in saved.items()}
+    options = {key: _from_json(value) for key, value in saved.items()}
+    require_priority(options["prioritized"])
+    return options
 
 
 def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +121,8 @@ def _to_json(value: Any) -> Json:
         return {"mixture": [[_to_json(key), float(share)] for key, share in value.shares.items()]}
     if isinstance(value, Geometric):
         return {"geometric": float(value.gamma)}
+    if isinstance(value, Priority):
+        return {"priority": [float(value.alpha), float(value.beta), float(value.eps)]}
     if callable(value) or isinstance(value, LostFunction):
         return _function_to_json(value)
     if isinstance(value, np.generic):
@@ -147,11 +152,13 @@ def _from_json(value: Json) -> Any:
         return Mixture({_from_json(key): share for key, share in content})
     if kind == "geometric":
         return Geometric(content)
+    if kind == "priority":
+        return Priority(*content)
     if kind == "strategy":
         return STRATEGIES[content]
     if kind == "function":
         return LostFunction(str(content))
-    raise ValueError(f"{kind!r} is none of mixture, geometric, strategy, function")
+    raise ValueError(f"{kind!r} is none of mixture, geometric, priority, strategy, function")
 
 
 def _require_found(name: str, value: Any) -> None:

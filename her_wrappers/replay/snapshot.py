@@ -1,8 +1,8 @@
 """Snapshots: buffers in files, whole or not at all, read without trust, in no layout but their own.
 
-A file holds the episodes, in parts, each with the arrays of `saved_episodes`; what was drawn ahead; the open
-episode of ``add``; and as JSON what else it takes to go on as if nothing had been: spaces, options, what was
-learned from episodes, the number of the next transition, the state of the generator.
+A file holds the episodes, in parts, each with the arrays of `saved_episodes`; the priorities; what was drawn
+ahead; the open episode of ``add``; and as JSON what else it takes to go on as if nothing had been: spaces,
+options, what was learned from episodes, the number of the next transition, the state of the generator.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.contents import Part
 from her_wrappers.replay.draws import Ahead
+from her_wrappers.replay.priorities import SavedPriorities
 from her_wrappers.replay.saved_episodes import EpisodeColumns
 from her_wrappers.replay.saved_options import options_from_json, options_to_json
 from her_wrappers.replay.step_layout import GOALS
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.contents import Contents
     from her_wrappers.replay.encoded_episodes import EncodedEpisodes
+    from her_wrappers.replay.priority import Priority
     from her_wrappers.replay.step_layout import StepLayout
     from her_wrappers.replay.storage import EpisodeStorage
     from her_wrappers.trees import Path
@@ -64,6 +66,7 @@ class State:
         first_index: Index of the oldest transition.
         learned: What was learned from episodes, as JSON.
         generator: State of the generator, as JSON.
+        priorities: Of the transitions, if they have any.
         ahead: What was drawn ahead.
         open_episode: The open episode of ``add``, if there is one.
     """
@@ -75,6 +78,7 @@ class State:
     first_index: int
     learned: Json
     generator: Json
+    priorities: SavedPriorities | None
     ahead: Ahead
     open_episode: Episode | None
 
@@ -94,6 +98,7 @@ def write_snapshot(path: str | os.PathLike[str], state: State, contents: Content
         "first_index": state.first_index,
         "learned": state.learned,
         "generator": state.generator,
+        "largest_priority": None if state.priorities is None else state.priorities.largest,
         "ahead": [state.ahead.batch_size, state.ahead.batches, state.ahead.used],
         "has_open_episode": state.open_episode is not None,
         "parts": len(contents),
@@ -107,6 +112,8 @@ def _arrays(state: State, contents: Contents) -> Iterator[tuple[str, np.ndarray]
         part = contents.read(number)
         if part is not None:
             yield from _prefixed(f"{number}/", columns.take_apart(part))
+    if state.priorities is not None:
+        yield "priorities", state.priorities.scaled
     yield from _prefixed("ahead/", {name: getattr(state.ahead, name) for name in AHEAD})
     if state.open_episode is not None:
         part = Part(Episodes.of([state.open_episode]), np.array([False]))
@@ -241,14 +248,16 @@ class Snapshot:
 
     def _read_state(self, header: dict[str, Json]) -> State:
         batch_size, batches, used = map(int, header["ahead"])
+        options = options_from_json(header["options"])
         state = State(
             observation_space=space_from_json(header["observation_space"]),
             action_space=space_from_json(header["action_space"]),
-            options=options_from_json(header["options"]),
+            options=options,
             shared={tuple(leaf) for leaf in header["shared"]},
             first_index=require_count("first_index", header["first_index"], at_least=0),
             learned=None if header["learned"] is None else {key: header["learned"][key] for key in LEARNED},
             generator=header["generator"],
+            priorities=self._read_priorities(options["prioritized"], header["largest_priority"]),
             ahead=Ahead(batch_size, batches, used, *(self._file.read(f"ahead/{name}") for name in AHEAD)),
             open_episode=None,
         )
@@ -258,6 +267,9 @@ class Snapshot:
             return state
         [episode] = _columns(state).read(self._file, "open/").episodes
         return replace(state, open_episode=episode)
+
+    def _read_priorities(self, priority: Priority | None, largest: Json) -> SavedPriorities | None:
+        return None if priority is None else SavedPriorities(float(largest), self._file.read("priorities"))
 
 
 def _require_like_goal(state: State) -> None:

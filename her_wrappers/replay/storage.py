@@ -162,6 +162,14 @@ class EpisodeStorage:
         """Return windows of up to ``n_steps`` steps, of which there are so many (B,) left."""
         return Windows(left, n_steps)
 
+    def there(self, values: np.ndarray) -> Any:
+        """Return values where the records are."""
+        return values
+
+    def ones(self, count: int) -> Any:
+        """Return float32 ones where the records are."""
+        return np.ones(count, np.float32)
+
     def send(self, draw: Draw) -> Draw:
         """Bring what batches are gathered by, and what is handed out with them, to where the records are."""
         return draw

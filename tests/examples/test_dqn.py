@@ -43,6 +43,7 @@ def one_transition(*, terminated):
         terminations=np.full(rows, terminated),
         truncations=np.zeros(rows, bool),
         discounts=np.full(rows, 0.0 if terminated else 0.5, np.float32),
+        weights=np.ones(rows, np.float32),
         relabeled=np.zeros(rows, bool),
         index=np.arange(rows),
     )

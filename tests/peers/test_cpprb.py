@@ -114,3 +114,31 @@ def test_windows_of_n_steps_add_up_rewards_under_different_goals():
 def test_its_goals_cannot_be_seeded_and_it_cannot_be_saved():
     assert "seed" not in inspect.signature(cpprb.HindsightReplayBuffer).parameters
     assert not {"save", "save_transitions", "load"} & set(dir(cpprb.HindsightReplayBuffer))
+
+
+def with_priorities():
+    buffer = cpprb.PrioritizedReplayBuffer(100, {"obs": {}})
+    buffer.add(obs=np.arange(100.0))
+    return buffer
+
+
+@pytest.mark.parametrize(("priority", "row"), [(np.nan, 0), (-1.0, 0), (np.inf, 99)])
+def test_one_bad_priority_spoils_all_draws(priority, row):
+    buffer = with_priorities()
+    buffer.update_priorities(np.array([0]), np.array([priority]))
+    batch = buffer.sample(50)
+    assert set(batch["indexes"].tolist()) == {row}
+    assert np.isnan(batch["weights"]).all()
+
+
+def test_a_priority_of_no_row_is_passed_over():
+    with_priorities().update_priorities(np.array([500]), np.array([1.0]))
+
+
+def test_the_next_batch_overwrites_the_index_of_the_last():
+    buffer = with_priorities()
+    first = buffer.sample(8)
+    rows = first["obs"][:, 0].tolist()
+    assert first["indexes"].tolist() == rows
+    buffer.sample(8)
+    assert first["indexes"].tolist() != rows

@@ -20,6 +20,8 @@ def backend(request, monkeypatch):
         sample = HindsightReplayBuffer.sample
         monkeypatch.setitem(HindsightReplayBuffer.__init__.__kwdefaults__, "device", "cpu")
         monkeypatch.setattr(
-            HindsightReplayBuffer, "sample", lambda buffer, batch_size: sample(buffer, batch_size).to_numpy()
+            HindsightReplayBuffer,
+            "sample",
+            lambda *arguments, **options: sample(*arguments, **options).to_numpy(),
         )
     return request.param

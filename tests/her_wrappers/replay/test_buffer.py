@@ -50,6 +50,7 @@ def arrays_of(batch):
         batch.rewards,
         batch.terminations,
         batch.truncations,
+        batch.weights,
         batch.relabeled,
         batch.index,
     ]

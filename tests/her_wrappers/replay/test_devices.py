@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers import Episode, EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture
+from her_wrappers import Episode, EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture, Priority
 from her_wrappers.replay.tensor_probe import made_up_steps, obstacle
 from her_wrappers.replay.tensor_records import TensorRecords
 from her_wrappers.trees import leaf_arrays, map_tree
@@ -47,6 +47,7 @@ PARTS = (
     "terminations",
     "truncations",
     "discounts",
+    "weights",
     "relabeled",
     "index",
     "episode",
@@ -62,7 +63,7 @@ def assert_equal(batch, other):
         leaves, others = (leaf_arrays(getattr(each.to_numpy(), name)) for each in (batch, other))
         for leaf, other_leaf in zip(leaves, others, strict=True):
             assert (leaf.dtype, leaf.shape) == (other_leaf.dtype, other_leaf.shape), name
-            if name in {"rewards", "discounts"}:
+            if name in {"rewards", "discounts", "weights"}:
                 np.testing.assert_allclose(leaf, other_leaf, rtol=1e-5, atol=1e-6)
             else:
                 np.testing.assert_array_equal(leaf, other_leaf, err_msg=name)
@@ -162,6 +163,7 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
         "skip_trivial": data.draw(st.booleans()),
         "n_steps": data.draw(st.sampled_from([1, 1, 2, 5])),
         "gamma": data.draw(st.sampled_from([0.9, 0.99])),
+        "prioritized": data.draw(st.sampled_from([None, Priority()])),
         "seed": data.draw(st.integers(0, 99)),
     }
     buffers = [HindsightReplayBuffer(space, action_space, device=each, **options) for each in (None, device)]
@@ -175,7 +177,12 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
             for buffer in buffers:
                 buffer.add_episode(episode)
             for batch_size in data.draw(st.lists(st.integers(1, 50), max_size=3)):
-                assert_equal(*(buffer.sample(batch_size) for buffer in buffers))
+                batches = [buffer.sample(batch_size) for buffer in buffers]
+                assert_equal(*batches)
+                if options["prioritized"]:
+                    errors = rng.random(batch_size)
+                    buffers[0].update_priorities(batches[0].index, errors)
+                    buffers[1].update_priorities(batches[1].index, torch.from_numpy(errors))
     assert buffers[0].statistics(100).__dict__ == pytest.approx(
         buffers[1].statistics(100).__dict__, nan_ok=True
     )
@@ -526,10 +533,10 @@ def cuda_refuses_to_wait():
 
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 @pytest.mark.parametrize("strategy", ["future", "random", Mixture({"future": 0.5, "original": 0.5})])
-@pytest.mark.parametrize("n_steps", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"prioritized": Priority()}])
 @pytest.mark.parametrize("device", DEVICES)
-def test_to_sample_never_waits_for_the_device(device, termination, strategy, n_steps, monkeypatch):
-    buffer = filled(device=device, termination=termination, goal_selection_strategy=strategy, n_steps=n_steps)
+def test_to_sample_never_waits_for_the_device(device, termination, strategy, options, monkeypatch):
+    buffer = filled(device=device, termination=termination, goal_selection_strategy=strategy, **options)
     assert buffer.on_device
     buffer.sample(32)
 
@@ -555,7 +562,7 @@ def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps,
     for batch_size in (8, 8, 200):
         devices = []
         buffer.sample(batch_size).map(lambda leaf, devices=devices: devices.append(leaf.device.type))
-        assert devices == ["meta"] * 13
+        assert devices == ["meta"] * 14
     buffer.verify()
 
 

@@ -64,7 +64,7 @@ def assert_same_batches(buffer, twin, sizes=(16,) * 40):
         batch, other = buffer.sample(size), twin.sample(size)
         for name in (
             "observations", "actions", "rewards", "next_observations", "terminations", "truncations",
-            "discounts", "relabeled", "index", "episode", "goal_index", "strategy",
+            "discounts", "weights", "relabeled", "index", "episode", "goal_index", "strategy",
         ):  # fmt: skip
             assert_same_tree(getattr(batch, name), getattr(other, name))
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from her_wrappers import CorruptFileError, HindsightReplayBuffer
+from her_wrappers import CorruptFileError, HindsightReplayBuffer, Priority
 from her_wrappers.files.reading import read_arrays
 from her_wrappers.files.writing import write_arrays
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
@@ -58,7 +58,8 @@ while True:
 
 def example():
     """A small buffer with something of everything."""
-    buffer = wrapped(buffer_size=40)
+    buffer = wrapped(buffer_size=40, prioritized=Priority())
+    buffer.update_priorities(np.arange(90, 100), np.arange(10.0))
     for transition in list(transitions(counting_episode(20, 3)))[:2]:
         buffer.add(*transition)
     for _ in range(4):
@@ -144,6 +145,23 @@ LIES = {
     "huge batches": ({"ahead": [2**40, 2**40, 0]}, {}),
     "more used than drawn": ({"ahead": [5, 4, 7]}, {}),
     "negative batches": ({"ahead": [-5, -4, -7]}, {}),
+    "priorities missing": ({}, {"priorities": None}),
+    "too few priorities": ({}, {"priorities": np.ones(20)}),
+    "too many priorities": ({}, {"priorities": np.ones(22)}),
+    "priorities in a square": ({}, {"priorities": np.ones((21, 1))}),
+    "whole priorities": ({}, {"priorities": np.ones(21, np.int64)}),
+    "priorities of words": ({}, {"priorities": np.full(21, "a")}),
+    "a priority of 0": ({}, {"priorities": np.zeros(21)}),
+    "a negative priority": ({}, {"priorities": -np.ones(21)}),
+    "a priority that is NaN": ({}, {"priorities": np.full(21, np.nan)}),
+    "a priority that is infinite": ({}, {"priorities": np.full(21, np.inf)}),
+    "a priority above the largest": ({}, {"priorities": np.full(21, 50.0)}),
+    "a largest priority that is infinite": ({"largest_priority": "inf"}, {}),
+    "a largest priority that is NaN": ({"largest_priority": "nan"}, {}),
+    "a largest priority below the first": ({"largest_priority": 0.5}, {}),
+    "no largest priority": ({"largest_priority": None}, {}),
+    "a largest priority of words": ({"largest_priority": "large"}, {}),
+    "a largest priority in a list": ({"largest_priority": [1]}, {}),
     "no open episode": ({}, {"open/rewards": None}),
     "an open episode of two": ({}, {"open/lengths": np.array([1, 1])}),
     "missing rewards": ({}, {"0/rewards": None}),
@@ -182,6 +200,20 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
     with pytest.raises(CorruptFileError, match=r"buffer has no array|is damaged: it holds no replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
     assert time.perf_counter() - begin < 1
+
+
+@pytest.mark.parametrize(
+    "saved", ["high", True, 0.6, {"geometric": 0.5}, {"priority": [2, 0.4, 1e-6]}, {"priority": 0.6}]
+)
+def test_a_file_whose_priority_is_none_is_refused(tmp_path, saved):
+    path = tmp_path / "buffer"
+    example().save(path)
+    header, arrays = read_arrays(path, kind="replay buffer", version=1)
+    assert header["options"]["prioritized"] == {"priority": [0.6, 0.4, 1e-6]}
+    header["options"]["prioritized"] = saved
+    write_arrays(path, arrays, header, kind="replay buffer", version=1)
+    with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
+        HindsightReplayBuffer.load(path, **FUNCTIONS)
 
 
 def test_a_file_written_by_hand_is_read(tmp_path):

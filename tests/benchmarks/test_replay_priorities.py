@@ -1,0 +1,69 @@
+"""The benchmark of priorities runs, and refuses buffers that draw by other odds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.replay import FULL, QUICK
+from benchmarks.replay_buffers.prioritized import OursPrioritized, check_priorities
+from benchmarks.replay_priorities import BATCH_SIZE, claims
+from benchmarks.replay_task import make_episodes
+from benchmarks.replay_turns import Sampling
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_quick_run_measures_all_that_is_installed(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.replay_priorities", "--quick", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    page = (tmp_path / "replay_priorities.md").read_text()
+    assert page.count("\n| her-toolkit |") == 1
+    assert "met" not in page.partition("## A batch")[0].lower()
+
+
+class Theirs(OursPrioritized):
+    name = "theirs"
+
+
+@pytest.mark.parametrize(
+    ("plan", "ours", "verdict"),
+    [
+        (FULL, 1.3, "MISSED"),
+        (FULL, 1.0, "met"),
+        (FULL, 0.7, "met, and the hope"),
+        (QUICK, 0.7, "no promise at this size"),
+    ],
+)
+def test_promises_are_judged_by_the_measured_ratio(plan, ours, verdict):
+    costs = {
+        Sampling(f"{name}: sample and update", plan.stored[1], BATCH_SIZE): np.full(3, cost)
+        for name, cost in (("her-toolkit", ours), ("theirs", 1.0))
+    }
+    [claim] = claims(costs, plan, [OursPrioritized, Theirs])
+    assert claim.verdict == verdict
+
+
+class Uniform(OursPrioritized):
+    """Takes priorities and forgets them."""
+
+    def update(self, index, priorities):
+        """Do nothing."""
+
+
+def test_a_buffer_that_draws_by_other_odds_is_not_timed():
+    priorities = np.random.default_rng(0).exponential(size=1000)
+    for kind in (OursPrioritized, Uniform):
+        buffer = kind(1000)
+        buffer.fill(1000, make_episodes(20))
+        if kind is Uniform:
+            with pytest.raises(
+                RuntimeError, match=r"her-toolkit draws the likeliest tenth in 0\.\d+, not 0\.\d+"
+            ):
+                check_priorities(buffer, priorities)
+        else:
+            assert check_priorities(buffer, priorities) > 0.15
