@@ -18,10 +18,10 @@ def backend(request, monkeypatch):
     """Give buffers without another device that of the CPU; their batches are turned into arrays."""
     if request.param == "tensors":
         sample = HindsightReplayBuffer.sample
+
+        def sample_arrays(*arguments, **options):
+            return sample(*arguments, **options).to_numpy()
+
         monkeypatch.setitem(HindsightReplayBuffer.__init__.__kwdefaults__, "device", "cpu")
-        monkeypatch.setattr(
-            HindsightReplayBuffer,
-            "sample",
-            lambda *arguments, **options: sample(*arguments, **options).to_numpy(),
-        )
+        monkeypatch.setattr(HindsightReplayBuffer, "sample", sample_arrays)
     return request.param

@@ -242,6 +242,21 @@ def learned_reward(achieved, desired, info):
     return sparse(achieved, desired, info)
 
 
+def test_a_success_is_found_by_rewards_as_they_are_stored():
+    """A tenth is another number as float64 than as float32."""
+
+    def reward(achieved, desired, info):
+        reached = (achieved == desired).all(-1)
+        return 0.1 + 0.1 * (reached.double() if isinstance(reached, torch.Tensor) else reached)
+
+    buffer = counting_buffer(device="cpu", compute_reward=reward, termination="success")
+    buffer.add_episode(counting_episode(0, 5, rewards=np.full(5, 0.1)))
+    assert buffer.on_device
+    batch = buffer.sample(64)
+    assert torch.equal(batch.terminations, batch.rewards > 0.15)
+    assert batch.terminations.any()
+
+
 def test_no_gradient_flows_into_a_batch():
     buffer = filled(compute_reward=learned_reward)
     assert buffer.on_device
