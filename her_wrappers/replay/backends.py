@@ -64,23 +64,20 @@ def choose_backend(
     # Only now: these import torch.
     from her_wrappers.replay.device_storage import DeviceStorage  # noqa: PLC0415 - an optional dependency
     from her_wrappers.replay.devices import find_device  # noqa: PLC0415 - an optional dependency
-    from her_wrappers.replay.tensor_probe import (  # noqa: PLC0415 - the same
-        MOST_INFO_KEYS,
+    from her_wrappers.replay.tensor_probe import (  # noqa: PLC0415 - an optional dependency
         made_up_steps,
         obstacle,
+        obstacle_of_infos,
     )
-    from her_wrappers.replay.tensor_records import torch_dtype  # noqa: PLC0415 - the same
+    from her_wrappers.replay.tensor_records import torch_dtype  # noqa: PLC0415 - an optional dependency
 
     place, reason = find_device(device), None
     for name, dtype in layout.dtypes().items():
         torch_dtype(name, dtype)
-    if infos.keys and infos.form == "list":
-        reason = "info_format='list' makes a dict for each row"
-    elif len(infos.keys) > MOST_INFO_KEYS:
-        reason = f"there are more than {MOST_INFO_KEYS} info_keys"
-    elif isinstance(relabeling, Relabeling):
-        samples = made_up_steps(layout, observation_space, action_space, infos.keys)
-        reason = obstacle(relabeling, samples, place)
+    if isinstance(relabeling, Relabeling):
+        reason = obstacle_of_infos(infos) or obstacle(
+            relabeling, made_up_steps(layout, observation_space, action_space, infos.keys), place
+        )
     if reason is None:
         return Backend(DeviceStorage(layout, buffer_size, infos, place), place, on_device=True)
     if place.type != "cpu":  # where it costs nothing

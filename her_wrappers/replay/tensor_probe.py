@@ -26,6 +26,7 @@ from her_wrappers.trees import build_tree, leaf_spaces
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from her_wrappers.replay.infos import InfoLayout
     from her_wrappers.replay.relabeling import Relabeling
     from her_wrappers.replay.step_layout import StepLayout
     from her_wrappers.trees import Tree
@@ -44,6 +45,15 @@ class Answer(NamedTuple):
     values: Any
     error: Exception | None
     warned: bool
+
+
+def obstacle_of_infos(infos: InfoLayout) -> str | None:
+    """Say why functions that get these infos are asked on the host; None if they may take tensors."""
+    if infos.keys and infos.form == "list":
+        return "info_format='list' makes a dict for each row"
+    if len(infos.keys) > MOST_INFO_KEYS:
+        return f"there are more than {MOST_INFO_KEYS} info_keys"
+    return None
 
 
 def obstacle(relabeling: Relabeling, samples: Sequence[Steps], device: torch.device) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -501,6 +502,8 @@ def test_infos_with_which_tensors_cannot_be_asked_are_for_the_host():
     assert "with a bool tensor is not supported" in reason(buffer)
     assert not buffer.on_device
     assert not counting_buffer(info_keys=["cost", "b", "c", "d"], device="cpu", **options).on_device
+    plain = {"info_keys": ["cost"], "n_sampled_goal": 0}  # nobody asks for them
+    assert counting_buffer(device="cpu", **plain).on_device
 
 
 # --- without waiting ------------------------------------------------------------------------------
@@ -611,6 +614,19 @@ def test_without_torch_a_device_is_refused_with_what_to_install(monkeypatch):
     with pytest.raises(ImportError, match=message):
         counting_buffer(device="cuda")
     assert len(filled(device=None).sample(3)) == 3
+
+
+def test_a_buffer_of_arrays_does_not_import_torch():
+    code = """
+import sys
+from tests.counting import counting_buffer, counting_episode
+buffer = counting_buffer(n_steps=2)
+buffer.add_episode(counting_episode(0, 5))
+buffer.sample(8)
+buffer.statistics()
+sys.exit("torch" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
 
 
 def test_more_memory_than_a_device_has_is_an_error_with_its_name():
