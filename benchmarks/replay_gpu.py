@@ -152,7 +152,8 @@ def page(facts: dict[str, str], table: Grid, device: str) -> str:
     listed = "".join(f"- {name}: {value}\n" for name, value in facts.items())
     caveat = (
         "**These numbers are of the CPU as a device; those of a GPU are still to come.** They show what "
-        "torch costs beside NumPy on the same processor, where NumPy is the better choice.\n\n"
+        "torch costs beside NumPy on the same processor, where NumPy is the better choice. All times are "
+        "those of the clock: where the machine was busy, the ratios hold, and the microseconds do not.\n\n"
     )
     said = caveat if torch.device(device).type == "cpu" else ""
     method = f"## Method\n\n{METHOD.strip()}\n"

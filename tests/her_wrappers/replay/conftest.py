@@ -1,4 +1,4 @@
-"""Every test of the buffer runs twice: with NumPy arrays, and with torch tensors on the CPU."""
+"""Every test of the buffer that is not slow runs twice: with NumPy arrays, and with tensors on the CPU."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(autouse=True)
 def backend(request, monkeypatch):
     """Give buffers without another device that of the CPU; their batches are turned into arrays."""
+    if request.param == "tensors" and request.node.get_closest_marker("slow"):
+        pytest.skip("CI has little room for slow tests")
     if request.param == "tensors":
         sample = HindsightReplayBuffer.sample
 
