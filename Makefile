@@ -25,8 +25,8 @@ bench-replay: $(VENV)-peers/installed  ## The replay buffer against other librar
 bench-priorities: $(VENV)-peers/installed  ## The same with priorities, against cpprb's.
 	$(VENV)-peers/bin/python -m benchmarks.replay_priorities $(ARGS)
 
-peer-facts: $(VENV)-peers/installed  ## What docs/comparison.md says of other libraries' buffers.
-	$(VENV)-peers/bin/python -m pytest tests/peers $(ARGS)
+peer-facts: $(VENV)-peers/installed  ## What the pages say of other libraries' buffers, and the example for one.
+	$(VENV)-peers/bin/python -m pytest tests/peers tests/examples/test_relabel_for_cpprb.py $(ARGS)
 
 lint: $(VENV)/installed-test
 	$(bin)/ruff format --check .

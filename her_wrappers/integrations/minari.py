@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from her_wrappers.recording.dataset import Dataset, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episode_layout import EpisodeLayout
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.trees import as_leaf, leaf_spaces, map_tree, path_name
+from her_wrappers.trees import as_leaf, leaf_spaces, path_name
 
 
 def to_minari(
@@ -90,10 +91,9 @@ def from_minari(dataset: Any) -> Iterator[Episode]:
     """
     if isinstance(dataset, str):
         dataset = _minari().load_dataset(dataset)
-    if not hasattr(dataset, "iterate_episodes"):
+    if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset must be a minari.MinariDataset or its id, got {type(dataset).__name__}")
-    for data in dataset.iterate_episodes():
-        yield _as_episode(data)
+    yield from episodes_of(dataset)
 
 
 def _minari() -> Any:
@@ -200,45 +200,3 @@ def _as_row(name: str, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
     if rows.dtype.kind == "U" and value.dtype.kind == "U" and value.shape == rows.shape[1:]:
         return value
     return as_leaf(name, value, rows.shape[1:], rows.dtype)
-
-
-def _as_episode(data: Any) -> Episode:
-    steps = len(data.rewards)
-    infos: dict[str, np.ndarray] = {}
-    resets: dict[str, np.ndarray] = {}
-    for key, rows in _flat(data.infos or {}).items():
-        if len(rows) not in {steps, steps + 1}:
-            raise ValueError(
-                f"info {key!r} of episode {data.id} must have {steps} or {steps + 1} rows, got {len(rows)}"
-            )
-        infos[key] = rows[-steps:]
-        if len(rows) == steps + 1:
-            resets[key] = np.asarray(rows[0])
-    return Episode(
-        observations=map_tree(np.asarray, data.observations),
-        actions=map_tree(np.asarray, data.actions),
-        rewards=np.asarray(data.rewards),
-        terminated=bool(data.terminations[-1]),
-        truncated=bool(data.truncations[-1]),
-        infos=infos,
-        reset_info=resets,
-    )
-
-
-def _flat(infos: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
-    """Return nested infos as one dict, whose keys have slashes."""
-    flat: dict[str, np.ndarray] = {}
-    for key, value in infos.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}/")
-        else:
-            flat[prefix + key] = _decoded(np.asarray(value))
-    return flat
-
-
-def _decoded(rows: np.ndarray) -> np.ndarray:
-    """Return strings, which HDF5 gives back as bytes in an array of objects, as an array of strings."""
-    if rows.dtype != object:
-        return rows
-    texts = [part.decode() if isinstance(part, bytes) else str(part) for part in rows.ravel()]
-    return np.array(texts).reshape(rows.shape)

@@ -10,6 +10,7 @@ import numpy as np
 from her_wrappers.arguments import require_count, require_function, require_gamma, require_keys
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.recording.dataset import Dataset, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episode import OpenEpisode
@@ -359,12 +360,12 @@ class HindsightReplayBuffer:
             for part in encoded:
                 self._storage.append(part)
 
-    def extend(self, episodes: Iterable[Episode]) -> None:
+    def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
         """Add the episodes of a source; those before one that is refused stay added.
 
         Args:
-            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, or any number of
-                `Episode`, which are taken one by one.
+            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, a
+                ``minari.MinariDataset``, or any number of `Episode`; of the last two, one at a time.
 
         Raises:
             TypeError: There is something else among them.
@@ -376,7 +377,7 @@ class HindsightReplayBuffer:
         elif isinstance(episodes, Episodes):
             self.add_episodes(episodes)
         else:
-            for episode in episodes:
+            for episode in episodes_of(episodes) if isinstance(episodes, Dataset) else episodes:
                 self.add_episode(episode)
 
     def sample(self, batch_size: int, beta: float | None = None) -> Batch:

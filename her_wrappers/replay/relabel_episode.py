@@ -12,27 +12,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_gamma
+from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.rewards import read_only, require_rewards
-from her_wrappers.replay.shares import ORIGINAL, find_strategy
-from her_wrappers.replay.termination import require_ends
+from her_wrappers.replay.relabeling import GoalRewards
+from her_wrappers.replay.rewards import read_only
+from her_wrappers.replay.shares import Shares
+from her_wrappers.replay.termination import Outcomes, Recompute, named_termination
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.recording.episode import Episode
-    from her_wrappers.replay.goal_selection import Strategy
+    from her_wrappers.replay.goal_selection import Ints
+    from her_wrappers.replay.shares import Choice
+    from her_wrappers.replay.termination import Bools, Termination, TerminationMode
     from her_wrappers.trees import Tree
 
 
 def relabel_episode(
     episode: Episode,
-    strategy: str | Strategy,
+    strategy: Choice,
     n_sampled_goal: int,
     compute_reward: GoalFunction,
     rng: np.random.Generator,
     *,
-    compute_terminated: GoalFunction | None = None,
+    termination: TerminationMode | GoalFunction | None = None,
     gamma: float = 0.99,
 ) -> Batch:
     """Return ``n_sampled_goal`` relabeled copies of every step of an episode.
@@ -40,14 +43,15 @@ def relabel_episode(
     Args:
         episode: An episode of a goal environment, T steps.
         strategy: Where the goals come from: ``"future"``, ``"final"`` (all copies of a step are alike then),
-            ``"episode"``, ``"geometric"`` or `Geometric`, or a function ``(t, length, rng) -> s``.
+            ``"episode"``, ``"geometric"`` or `Geometric`, a function ``(t, length, rng) -> s``, or a
+            `Mixture` of these: each copy draws one of them by its share.
         n_sampled_goal: Copies of every step, k.
         compute_reward: Rewards of a batch of goals; its infos are the episode's, as a list of dicts.
         rng: Source of all randomness.
-        compute_terminated: Terminations of a batch of goals, such as
-            ``GoalInterface.of(env).compute_terminated``. A last step that terminated though it says no
-            for the recorded goal did so for another reason, and its copies do too. Without the function,
-            copies terminate where the episode did.
+        termination: Terminations of the copies, as `HindsightReplayBuffer` has them: a function of a batch of
+            goals, such as ``GoalInterface.of(env).compute_terminated``, or ``"success"``; a last step that
+            terminated for another reason than its goal then does so in every copy. Or ``"never"``, or
+            ``"keep"``, which is the default, with a warning where the episode terminated at its goal.
         gamma: Discount factor, for ``discounts``.
 
     Returns:
@@ -55,9 +59,9 @@ def relabel_episode(
         ``goal_index`` the step that achieved its goal.
 
     Raises:
-        TypeError: A function is none.
-        ValueError: The episode has no goals, there is no such strategy within an episode, ``gamma`` is not in
-            (0, 1], or a function answers wrongly.
+        TypeError: The episode is none, a function is none, or ``rng`` is no generator.
+        ValueError: The episode has no goals, there is no such strategy within an episode or no such rule for
+            terminations, ``gamma`` is not in (0, 1], or a function answers wrongly.
 
     Example:
         >>> from her_wrappers import Episode
@@ -68,38 +72,44 @@ def relabel_episode(
         >>> batch.observations["desired_goal"][:, 0], batch.rewards
         (array([3., 3., 3.]), array([-1., -1.,  0.], dtype=float32))
     """
-    part = find_strategy(strategy)
-    if part.select is None:
-        raise ValueError("strategy must choose within the episode, got 'random', which needs others")
-    require_function("compute_reward", compute_reward)
-    copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
-    gamma = require_gamma(gamma)
     observations = _require_goals(episode)
-    length = len(episode)
-    t = np.repeat(np.arange(length), copies)
-    sources = part.select(t, np.full_like(t, length), rng)
-    goals = _rows(observations["achieved_goal"], sources)
-    achieved = _rows(observations["achieved_goal"], t + 1)
-    infos = [{key: values[i] for key, values in episode.infos.items()} for i in t]
-    rewards = compute_reward(read_only(achieved), read_only(goals), infos)
-    last = t == length - 1
-    terminations = _terminations(episode, compute_terminated, (achieved, goals, infos), last)
+    copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
+    shares = Shares(strategy, copies, None)
+    require_function("compute_reward", compute_reward)
+    gamma, rewards = require_gamma(gamma), GoalRewards(compute_reward)
+    rule = Recompute(termination) if callable(termination) else named_termination(termination)
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}; use np.random.default_rng(seed)")
+    t = np.repeat(np.arange(len(episode)), copies)
+    parts, states = _draw_states(shares, t, len(episode), rng)
+    goals = _rows(observations["achieved_goal"], states)
+    outcomes = _outcomes(episode, t, goals, _other_reasons(episode, rule, rewards)[t])
+    paid = rewards.of(outcomes)
+    terminations = rule.ends(outcomes, paid)
     return Batch(
         _rows(observations, t) | {"desired_goal": goals},
         _rows(episode.actions, t),
-        require_rewards("compute_reward", rewards, len(t)),
+        paid,
         _rows(observations, t + 1) | {"desired_goal": _rows(goals, slice(None))},
         terminations,
-        last & episode.truncated,
+        _at_end(episode, t) & episode.truncated,
         np.float32(gamma) * ~terminations,
         np.ones(len(t), np.float32),
-        np.ones_like(last),
+        np.ones(len(t), np.bool_),
         t,
-        Provenance(np.zeros_like(t), sources - 1, np.zeros_like(t), (part.name, ORIGINAL)),
+        Provenance(np.zeros_like(t), states - 1, parts, shares.names),
     )
 
 
 def _require_goals(episode: Episode) -> dict[str, Tree]:
+    """Return the observations of an episode of a goal environment.
+
+    Raises:
+        TypeError: It is no episode.
+        ValueError: It is one of another environment.
+    """
+    if not isinstance(episode, Episode):
+        raise TypeError(f"relabel_episode takes an Episode, got {type(episode).__name__}")
     keys = {"observation", "achieved_goal", "desired_goal"}
     observations = episode.observations
     if not isinstance(observations, dict) or not keys <= set(observations):
@@ -108,30 +118,56 @@ def _require_goals(episode: Episode) -> dict[str, Tree]:
     return observations
 
 
-def _terminations(
-    episode: Episode,
-    function: GoalFunction | None,
-    outcome: tuple[Tree, Tree, list[dict[str, Any]]],
-    last: np.ndarray,
-) -> np.ndarray:
-    """Return the terminations of the copies, whose last steps these are."""
-    if function is None:
-        return last & episode.terminated
-    recorded = {
-        key: _rows(episode.observations[key], slice(-1, None)) for key in ("achieved_goal", "desired_goal")
-    }
-    info = [{key: values[-1] for key, values in episode.infos.items()}]
-    for_its_goal = _ask(function, (recorded["achieved_goal"], recorded["desired_goal"], info), 1)[0]
-    other_reason = bool(episode.terminated) and not for_its_goal
-    return _ask(function, outcome, len(last)) | (last & other_reason)
+def _draw_states(shares: Shares, t: Ints, length: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw the part that each copy of the steps ``t`` is of, and the state that achieves its goal.
+
+    Raises:
+        ValueError: A part needs other episodes.
+    """
+    odds = np.array([part.share for part in shares.parts])
+    parts = rng.choice(len(odds), len(t), p=odds / odds.sum())
+    states = np.empty_like(t)
+    for number, part in enumerate(shares.parts):
+        if part.select is None:
+            raise ValueError(
+                f"strategy must choose within the episode, got {part.name!r}, which needs others"
+            )
+        rows = np.flatnonzero(parts == number)
+        if len(rows):
+            states[rows] = part.select(t[rows], np.full_like(rows, length), rng)
+    return parts, states
 
 
-def _ask(function: GoalFunction, outcome: tuple[Tree, Tree, list[dict[str, Any]]], count: int) -> np.ndarray:
-    achieved, desired, infos = outcome
-    ends = function(read_only(achieved), read_only(desired), infos)
-    return require_ends("compute_terminated", ends, count)
+def _other_reasons(episode: Episode, rule: Termination, rewards: GoalRewards) -> Bools:
+    """Return which steps ended the episode for another reason than the recorded goal, (T,) bool."""
+    steps = np.arange(len(episode))
+    other_reason = np.zeros(len(episode), np.bool_)
+    if rule.studies != "all steps":
+        steps = steps[_at_end(episode, steps) & episode.terminated]
+    if len(steps):
+        desired = _rows(episode.observations["desired_goal"], steps + 1)
+        recorded = _outcomes(episode, steps, desired, other_reason[steps])
+        reached = recorded._replace(desired_goal=recorded.achieved_goal)
+        other_reason[steps] = rule.learn(recorded, lambda: rewards.of(recorded), lambda: rewards.of(reached))
+    return other_reason
 
 
-def _rows(tree: Tree, rows: np.ndarray | slice) -> Any:
+def _outcomes(episode: Episode, t: Ints, desired: Tree, other_reason: Bools) -> Outcomes:
+    """Return what steps lead to under other goals."""
+    return Outcomes(
+        achieved_goal=read_only(_rows(episode.observations["achieved_goal"], t + 1)),
+        desired_goal=read_only(desired),
+        info=[{key: values[i] for key, values in episode.infos.items()} for i in t],
+        terminated=_at_end(episode, t) & episode.terminated,
+        other_reason=other_reason,
+    )
+
+
+def _at_end(episode: Episode, t: Ints) -> Bools:
+    ends: Bools = t == len(episode) - 1
+    return ends
+
+
+def _rows(tree: Tree, rows: Ints | slice) -> Any:
     """Return copies of rows of a tree of arrays."""
     return map_tree(lambda leaf: np.array(np.asarray(leaf)[rows]), tree)

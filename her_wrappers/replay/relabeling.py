@@ -64,6 +64,14 @@ class GoalRewards:
 
     def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
         """Ask with the goals and infos."""
+        return self.of(outcomes)
+
+    def of(self, outcomes: Outcomes) -> np.ndarray:
+        """Return what steps earn by their outcomes alone, float32.
+
+        Raises:
+            ValueError: The function answers wrongly.
+        """
         goals = outcomes.achieved_goal, outcomes.desired_goal
         rewards = ask(self.name, self.function, *goals, outcomes.info)
         return _require_rewards(self.name, rewards, outcomes)

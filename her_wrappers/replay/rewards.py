@@ -17,11 +17,13 @@ TOLERANCE = 1e-4
 
 
 def ask(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's function; what it raises is told to be of its making."""
+    """Call a user's function for a batch; what it raises is told to be of its making."""
     try:
         return function(*arguments)
     except Exception as error:
-        error.add_note(f"{name} raised this when the replay buffer asked it; the buffer is as it was before")
+        error.add_note(
+            f"{name} raised this when asked about a batch of steps; what is stored is as it was before"
+        )
         raise
 
 

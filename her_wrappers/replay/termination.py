@@ -302,12 +302,22 @@ def make_termination(
         batched = batched_terminated(function, goal_space)
         if batched is not None:
             return Recompute(batched)
-        if choice is None:
-            return KeepByDefault()
+    return named_termination("recompute" if callable(choice) else choice)
+
+
+def named_termination(choice: TerminationMode | None) -> Termination:
+    """Make a rule that asks no function: None is for nobody having chosen one.
+
+    Raises:
+        ValueError: There is no such mode, or it is one that needs a function.
+    """
+    if choice == "recompute":
         raise ValueError(
             'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info); '
             "define it on the environment or pass such a function as termination="
         )
+    if choice is None:
+        return KeepByDefault()
     rules: dict[str, Callable[[], Termination]] = {"success": Success, "keep": Keep, "never": Never}
     if not isinstance(choice, str) or choice not in rules:
         modes = ", ".join(map(repr, get_args(TerminationMode)))

@@ -90,3 +90,18 @@ def test_open_episodes_are_sampled():
     buffer = make_buffer()
     add(buffer, 5, ends=False)
     assert len(buffer.sample(10)[0]) == 10
+
+
+def test_rows_are_drawn_by_a_generator_of_its_own_and_goals_by_the_global_one():
+    batches = []
+    for seed in (0, 1):
+        buffer = make_buffer()
+        for number in range(8):
+            add(buffer, 10, first=100 * number)
+        np.random.seed(seed)  # noqa: NPY002 - what the test is about
+        batches.append(buffer.sample(100)[0])
+    states, goals = (
+        [getattr(batch.obs, key) for batch in batches] for key in ("achieved_goal", "desired_goal")
+    )
+    assert (states[0] == states[1]).all()
+    assert (goals[0] != goals[1]).any()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers import Episode, EpisodeArchive, EpisodeRecorder
+from her_wrappers import Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import from_minari, to_minari
 from tests.her_envs.bundled import VARIANTS, ids, make
 from tests.her_wrappers.recording import test_archive
@@ -249,6 +249,43 @@ def test_infos_of_other_lengths_are_refused():
     dataset = minari.create_dataset_from_buffers("some/other-v0", [buffer], BOX, **METADATA)
     with pytest.raises(ValueError, match="info 'a' of episode 0 must have 2 or 3 rows, got 4"):
         list(from_minari(dataset))
+
+
+def test_a_buffer_takes_a_dataset_as_it_is():
+    env = gym.make("her_envs/PointReach-v0")
+    episodes = recorded(env, 3)
+    dataset = to_minari(episodes, "some/thing-v0", env, **METADATA)
+    first, second = (HindsightReplayBuffer.for_env(env, seed=0) for _ in range(2))
+    first.extend(dataset)
+    second.extend(episodes)
+    assert (len(first), first.num_episodes) == (3 * 50, 3)
+    one, other = first.sample(100), second.sample(100)
+    np.testing.assert_array_equal(one.index, other.index)
+    np.testing.assert_array_equal(one.rewards, other.rewards)
+    np.testing.assert_array_equal(one.observations["desired_goal"], other.observations["desired_goal"])
+    first.extend(dataset.filter_episodes(lambda episode: episode.id == 1))
+    assert first.num_episodes == 4
+
+
+def test_a_dataset_of_another_environment_is_refused_by_the_buffer():
+    env = gym.make("her_envs/PointReach-v0")
+    dataset = to_minari(recorded(env, 1), "some/thing-v0", env, **METADATA)
+    buffer = HindsightReplayBuffer.for_env(gym.make("her_envs/PointPush-v0"), seed=0)
+    with pytest.raises(ValueError, match=r"must have shape .* got"):
+        buffer.extend(dataset)
+    assert len(buffer) == 0
+
+
+def recorded(env, count):
+    """Random episodes."""
+    episodes = []
+    recorder = EpisodeRecorder(env, episodes.append)
+    env.action_space.seed(0)
+    for number in range(count):
+        recorder.reset(seed=number)
+        while not any(recorder.step(env.action_space.sample())[2:4]):
+            pass
+    return episodes
 
 
 def test_without_minari_the_extra_is_named(monkeypatch):

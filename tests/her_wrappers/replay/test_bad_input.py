@@ -221,7 +221,7 @@ def test_terminations_that_raise_say_whose_they_are():
     with pytest.raises(ZeroDivisionError) as caught:
         buffer.sample(16)
     assert caught.value.__notes__ == [
-        "compute_terminated raised this when the replay buffer asked it; the buffer is as it was before"
+        "compute_terminated raised this when asked about a batch of steps; what is stored is as it was before"
     ]
     assert len(buffer) == 12
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
-from her_wrappers import Episode, Geometric, relabel_episode
-from tests.counting import compute_reward, compute_terminated, counting_episode
+from her_wrappers import Episode, Geometric, Mixture, relabel_episode
+from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 
 pytestmark = pytest.mark.arrays_only("no buffer is in it")
 
@@ -56,7 +57,7 @@ def test_all_goals_of_the_set_come_up():
 @pytest.mark.parametrize("crashed", [False, True])
 def test_copies_terminate_by_their_goals_or_by_another_reason(crashed):
     episode = counting_episode(0, 4, terminated=crashed, truncated=not crashed)
-    batch = relabeled(episode, n_sampled_goal=20, compute_terminated=compute_terminated)
+    batch = relabeled(episode, n_sampled_goal=20, termination=compute_terminated)
     reached = batch.goal_index == batch.index
     np.testing.assert_array_equal(batch.terminations, reached | ((batch.index == 3) & crashed))
     np.testing.assert_array_equal(batch.truncations, (batch.index == 3) & (not crashed))
@@ -65,6 +66,100 @@ def test_copies_terminate_by_their_goals_or_by_another_reason(crashed):
     np.testing.assert_array_equal(kept.discounts, np.where(kept.terminations, 0, np.float32(0.5)))
     assert kept.discounts.dtype == batch.discounts.dtype == np.float32
     np.testing.assert_array_equal(kept.terminations, (kept.index == 3) & crashed)
+
+
+TERMINATIONS = {"function": compute_terminated, "success": "success", "keep": "keep", "never": "never"}
+
+
+@pytest.mark.parametrize("termination", TERMINATIONS)
+@pytest.mark.parametrize("end", ["crash", "goal", "moved goal", "limit"])
+def test_copies_are_what_the_buffer_samples(termination, end):
+    """The same steps under the same goals, so that it is no matter which of the two a learner has."""
+    episode = counting_episode(7, 5, terminated=end != "limit")
+    if "goal" in end:
+        episode.observations["desired_goal"][-1 if end == "moved goal" else 0 :] = [7, 5]
+        episode.rewards[-1] = 0
+    rule = TERMINATIONS[termination]
+    buffer = counting_buffer(
+        her_ratio=1.0, goal_selection_strategy="episode", termination=rule, compute_terminated=None
+    )
+    buffer.add_episode(episode)
+    expected = facts(buffer.sample(1000))
+    assert facts(relabeled(episode, "episode", 60, termination=rule)) == expected
+    assert len(expected) == 5 * 5
+
+
+def facts(batch):
+    """What is said of each step under each goal."""
+    ends = zip(batch.rewards, batch.terminations, batch.truncations, batch.relabeled, strict=True)
+    keys = zip(batch.index.tolist(), batch.goal_index.tolist(), batch.strategy.tolist(), strict=True)
+    return {(key, tuple(end)) for key, end in zip(keys, ends, strict=True)}
+
+
+def test_copies_that_should_have_ended_are_reported_like_the_buffers():
+    episode = counting_episode(0, 3, terminated=True)
+    episode.observations["desired_goal"][:] = [0, 3]
+    with pytest.warns(UserWarning, match='an episode terminated at its goal.*pass termination="success"'):
+        relabeled(episode)
+    relabeled(episode, termination="keep")
+    relabeled(counting_episode(0, 3, terminated=True))
+
+
+MIXTURE = {"final": 0.5, "future": 0.3, lambda t, length, rng: np.ones_like(t): 0.2}
+
+
+def test_each_part_of_a_mixture_has_its_share_everywhere_in_the_episode():
+    batch = relabeled(counting_episode(0, 4), Mixture(MIXTURE), n_sampled_goal=3000)
+    for t in range(4):
+        counts = [((batch.strategy == name) & (batch.index == t)).sum() for name in ("final", "future")]
+        counts.append(3000 - sum(counts))
+        assert chisquare(counts, [1500, 900, 600]).pvalue > 1e-4
+    states = batch.goal_index + 1
+    assert set(states[batch.strategy == "final"]) == {4}
+    assert (states > batch.index)[batch.strategy == "future"].all()
+    assert set(states[batch.strategy == "<lambda>"]) == {1}
+
+
+def test_goals_are_drawn_by_their_odds():
+    batch = relabeled(counting_episode(0, 4), Geometric(0.5), n_sampled_goal=7000)
+    ahead = (batch.goal_index - batch.index)[batch.index == 1]
+    assert chisquare(np.bincount(ahead), [4000, 2000, 1000]).pvalue > 1e-4
+
+
+def test_each_copy_weighs_as_much_as_any_other():
+    weights = relabeled(counting_episode(0, 3)).weights
+    assert weights.dtype == np.float32
+    assert weights.tolist() == [1.0] * 12
+
+
+def test_equal_generators_give_equal_goals():
+    first, second, third = (relabeled(counting_episode(0, 9), seed=seed).goal_index for seed in (1, 1, 2))
+    assert (first == second).all()
+    assert (first != third).any()
+
+
+def test_goals_and_actions_of_any_structure_keep_their_dtypes():
+    grown = np.arange(4)
+    goals = {"place": grown[:, None] / 3, "picture": np.tile(grown[:, None, None], (2, 2)).astype(np.uint8)}
+    episode = Episode(
+        {"observation": grown.astype(np.int16), "achieved_goal": goals, "desired_goal": goals},
+        (np.float16([0, 1, 2]), np.int8([3, 4, 5])),
+        np.zeros(3),
+        terminated=False,
+        truncated=True,
+    )
+    batch = relabel_episode(
+        episode, "final", 2, lambda a, d, infos: a["place"][:, 0] - d["place"][:, 0], np.random.default_rng(0)
+    )
+    for observations in (batch.observations, batch.next_observations):
+        assert (observations["desired_goal"]["place"] == 1.0).all()
+        assert (observations["desired_goal"]["picture"] == 3).all()
+        assert observations["desired_goal"]["place"].dtype == np.float64
+        assert observations["desired_goal"]["picture"].dtype == np.uint8
+        assert observations["observation"].dtype == np.int16
+    assert [part.dtype for part in batch.actions] == [np.float16, np.int8]
+    assert batch.actions[1].tolist() == [3, 3, 4, 4, 5, 5]
+    np.testing.assert_allclose(batch.rewards, [-2 / 3, -2 / 3, -1 / 3, -1 / 3, 0, 0], rtol=1e-6)
 
 
 def test_rewards_may_read_the_infos_of_their_steps():
@@ -94,6 +189,17 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
     ("options", "message"),
     [
         ({"strategy": "random"}, "strategy must choose within the episode, got 'random', which needs others"),
+        (
+            {"strategy": Mixture({"final": 0.5, "random": 0.5})},
+            "strategy must choose within the episode, got 'random', which needs others",
+        ),
+        (
+            {"strategy": Mixture({"final": 0.5, "original": 0.5})},
+            "the relabeled share must be given once, got n_sampled_goal and Mixture with a share of",
+        ),
+        ({"strategy": lambda t, length, rng: t * 0}, "must return states in 1..length, got 0 at step 0"),
+        ({"termination": "recompute"}, 'termination="recompute" needs compute_terminated'),
+        ({"termination": "succes"}, "unknown termination 'succes'; choose from"),
         ({"strategy": "futur"}, "unknown goal_selection_strategy 'futur'; choose from"),
         ({"n_sampled_goal": 0}, "n_sampled_goal must be a whole number >= 1, got 0"),
         ({"gamma": 1.5}, "gamma must lie in (0, 1], got 1.5"),
@@ -102,11 +208,51 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
             "an episode to relabel must have the observations ['achieved_goal', 'desired_goal'",
         ),
         (
-            {"compute_terminated": lambda a, d, i: False},
-            "compute_terminated must return shape (1,) for as many goals, got ();",
+            {"termination": lambda a, d, i: False},
+            "compute_terminated must return shape (12,) for as many goals, got ();",
         ),
     ],
 )
 def test_a_bad_argument_is_refused_at_once(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         relabeled(**{"episode": counting_episode(0, 3)} | options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"episode": {}}, "relabel_episode takes an Episode, got dict"),
+        (
+            {"compute_reward": None},
+            "compute_reward must be a function of (achieved_goal, desired_goal, info)",
+        ),
+        ({"rng": 0}, "rng must be a numpy.random.Generator, got 0; use np.random.default_rng(seed)"),
+        ({"strategy": 3}, "goal_selection_strategy must be a name, a function or a Mixture, got 3"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_at_once(arguments, message):
+    right = {
+        "episode": counting_episode(0, 3),
+        "strategy": "future",
+        "n_sampled_goal": 4,
+        "compute_reward": compute_reward,
+        "rng": np.random.default_rng(0),
+    }
+    with pytest.raises(TypeError, match=re.escape(message)):
+        relabel_episode(**right | arguments)
+
+
+@pytest.mark.parametrize("name", ["compute_reward", "compute_terminated"])
+def test_what_a_function_raises_says_whose_it_is(name):
+    def writing(achieved, desired, infos):
+        desired[:] = 0
+
+    functions = {"compute_reward": compute_reward, "compute_terminated": compute_terminated} | {name: writing}
+    reward, termination = functions.values()
+    with pytest.raises(ValueError, match="read-only") as caught:
+        relabel_episode(
+            counting_episode(0, 3), "future", 4, reward, np.random.default_rng(0), termination=termination
+        )
+    assert caught.value.__notes__ == [
+        f"{name} raised this when asked about a batch of steps; what is stored is as it was before"
+    ]

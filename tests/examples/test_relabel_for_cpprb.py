@@ -1,0 +1,98 @@
+"""The example that feeds another library's buffer: with it it learns, without it it says what to do."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from examples.evaluate import evaluate
+from examples.relabel_for_cpprb import ENV_ID, LinearQ, app, features, make_replay, store, store_copies, train
+from her_wrappers import EpisodeRecorder, GoalInterface
+
+needs_cpprb = pytest.mark.skipif(find_spec("cpprb") is None, reason="cpprb is not installed")
+
+
+def test_without_cpprb_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cpprb", None)
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 1
+    assert "cpprb is missing; run: pip install cpprb" in result.output
+
+
+def test_help_shows_examples():
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    assert "python -m examples.relabel_for_cpprb --seed 1" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["--bits", "0"], ["--episodes", "0"], ["--seed", "-1"]])
+def test_bad_options_are_usage_errors(arguments):
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+def test_features_tell_how_many_bits_differ():
+    """The sum of all products of a bit with the same bit of the goal: those alike less those that differ."""
+    states, goals = np.random.default_rng(0).integers(0, 2, (2, 20, 6), dtype=np.int8)
+    products = features(states, goals).reshape(20, 7, 7)[:, 1:, 1:]
+    alike = np.trace(products, axis1=1, axis2=2)
+    assert (alike == 6 - 2 * (states != goals).sum(axis=1)).all()
+
+
+def test_an_update_moves_values_to_their_targets():
+    rows = {
+        "obs": np.int8([[1, 0]]),
+        "goal": np.int8([[1, 1]]),
+        "act": np.int64([[1]]),
+        "rew": np.float32([[-1.0]]),
+        "next_obs": np.int8([[1, 1]]),
+        "done": np.array([[True]]),
+        "weights": np.float32([1.0]),
+    }
+    agent = LinearQ(2, seed=0)
+    errors = [agent.update(rows)[0] for _ in range(50)]
+    assert errors[0] == -1
+    assert errors[-1] == pytest.approx(0, abs=1e-3)
+
+
+@needs_cpprb
+@pytest.mark.filterwarnings("ignore")
+def test_the_buffer_holds_the_episode_and_its_copies():
+    env = gym.make(ENV_ID, n_bits=4)
+    episodes = []
+    recorder = EpisodeRecorder(env, episodes.append)
+    recorder.reset(seed=0)
+    while not episodes:
+        recorder.step(0)
+    replay = make_replay(4)
+    store(replay, episodes[0])
+    store_copies(replay, episodes[0], GoalInterface.of(env), np.random.default_rng(0))
+    rows = replay.get_all_transitions()
+    assert len(rows["rew"]) == len(episodes[0]) * 5
+    reached = (rows["next_obs"] == rows["goal"]).all(axis=1)
+    assert (rows["rew"][:, 0] == reached - 1.0).all()
+    assert (rows["done"][:, 0] == reached).all()
+    assert reached.any()
+
+
+@needs_cpprb
+@pytest.mark.filterwarnings("ignore")
+def test_it_learns_with_the_copies_and_not_without():
+    env = gym.make(ENV_ID, n_bits=8)
+    rates = {her: evaluate(env, train(8, 500, 0, her=her).act, 100, 7).success_rate for her in (True, False)}
+    assert rates[True] > 0.8
+    assert rates[False] < 0.2
+
+
+@needs_cpprb
+@pytest.mark.filterwarnings("ignore")
+def test_it_says_how_well_it_went():
+    result = CliRunner().invoke(app, ["--bits", "3", "--episodes", "5"])
+    assert result.exit_code == 0, result.output
+    for text in ("with HER", "without HER"):
+        assert text in result.output
+    assert result.output.count("success rate of the greedy policy") == 2

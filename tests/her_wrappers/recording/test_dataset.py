@@ -1,0 +1,68 @@
+"""Datasets of another's making are read by what they look like."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from her_wrappers.recording.dataset import Dataset, episodes_of
+from tests.counting import counting_buffer, counting_episode
+
+
+class Recorded:
+    """Counting episodes of some lengths, in the form of Minari's, without Minari."""
+
+    def __init__(self, *lengths, infos=None):
+        self.lengths, self.infos = lengths, infos
+
+    def iterate_episodes(self):
+        for number, length in enumerate(self.lengths):
+            episode = counting_episode(number, length)
+            last = np.arange(length) == length - 1
+            yield SimpleNamespace(
+                id=number,
+                observations=episode.observations,
+                actions=episode.actions,
+                rewards=episode.rewards,
+                terminations=np.zeros(length, bool),
+                truncations=last,
+                infos=self.infos,
+            )
+
+
+def test_a_buffer_takes_what_looks_like_a_dataset():
+    buffer = counting_buffer()
+    buffer.extend(Recorded(3, 1, 2))
+    assert [len(episode) for episode in buffer.episodes()] == [3, 1, 2]
+    for number, episode in enumerate(buffer.episodes()):
+        assert episode.truncated
+        assert not episode.terminated
+        assert set(episode.observations["observation"][:, 0]) == {number}
+
+
+def test_infos_of_states_are_parted_into_those_of_the_reset_and_of_the_steps():
+    infos = {
+        "cost": np.arange(4.0),
+        "deep": {"force": np.arange(3)},
+        "name": np.array([b"a", b"b", b"c"], object),
+    }
+    (episode,) = episodes_of(Recorded(3, infos=infos))
+    assert episode.reset_info["cost"] == 0
+    assert episode.infos["cost"].tolist() == [1, 2, 3]
+    assert episode.infos["deep/force"].tolist() == [0, 1, 2]
+    assert episode.infos["name"].tolist() == ["a", "b", "c"]
+
+
+def test_those_before_one_that_is_refused_stay_added():
+    buffer = counting_buffer(buffer_size=5)
+    with pytest.raises(ValueError, match="must fit the buffer of 5 transitions, got 9 steps"):
+        buffer.extend(Recorded(3, 9, 2))
+    assert len(buffer) == 3
+
+
+def test_episodes_and_buffers_are_no_datasets():
+    assert isinstance(Recorded(), Dataset)
+    for other in ([], counting_episode(0, 3), counting_buffer(), "some/thing-v0"):
+        assert not isinstance(other, Dataset)
