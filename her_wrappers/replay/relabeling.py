@@ -66,7 +66,7 @@ class GoalRewards:
         """Ask with the goals and infos."""
         return self.of(outcomes)
 
-    def of(self, outcomes: Outcomes) -> np.ndarray:
+    def of(self, outcomes: Outcomes) -> Any:
         """Return what steps earn by their outcomes alone, float32.
 
         Raises:
