@@ -1,16 +1,34 @@
-"""How good a policy is: the one function that all examples measure with."""
+"""How good a policy is: the functions that all examples measure with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
 from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 
+SUCCESS_KEYS = ("is_success", "success")
+"""Entries of infos that tell success: Gymnasium-Robotics' robots have the first, its mazes the second."""
+
 Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``."""
+
+
+@dataclass
+class Outcome:
+    """How an episode went, or goes.
+
+    Attributes:
+        success: Whether its last step so far is a success.
+        total: Sum of rewards.
+        length: Steps.
+    """
+
+    success: bool = False
+    total: float = 0.0
+    length: int = 0
 
 
 @dataclass(frozen=True)
@@ -18,7 +36,7 @@ class Evaluation:
     """Means over episodes.
 
     Attributes:
-        success_rate: Share of episodes with ``is_success`` at their last step.
+        success_rate: Share of episodes whose last step is a success.
         mean_return: Sum of rewards.
         mean_length: Steps.
     """
@@ -28,31 +46,62 @@ class Evaluation:
     mean_length: float
 
 
+def success_key(info: Mapping[str, Any]) -> str:
+    """Return the entry of a step's info that tells success.
+
+    Raises:
+        ValueError: There is none.
+    """
+    for key in SUCCESS_KEYS:
+        if key in info:
+            return key
+    raise ValueError(f"info must tell success as {' or '.join(map(repr, SUCCESS_KEYS))}, got {sorted(info)}")
+
+
+def play_episode(
+    env: gym.Env[Any, Any],
+    policy: Policy,
+    seed: int | None = None,
+    watch: Callable[[Outcome], None] = lambda outcome: None,
+) -> Outcome:
+    """Play one whole episode.
+
+    Args:
+        env: An environment that tells success in its infos, and whose episodes end.
+        policy: What acts.
+        seed: Of the reset.
+        watch: Called after the reset and after each step.
+
+    Raises:
+        ValueError: A step does not tell.
+    """
+    observation, info = env.reset(seed=seed)
+    outcome, done = Outcome(), False
+    watch(outcome)
+    while not done:
+        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        done = terminated or truncated
+        success = bool(info[success_key(info)])
+        outcome = Outcome(success, outcome.total + float(reward), outcome.length + 1)
+        watch(outcome)
+    return outcome
+
+
 def evaluate(
     env: gym.Env[Any, Any], policy: Policy, episodes: int = 100, seed: int | None = None
 ) -> Evaluation:
     """Play whole episodes and average them.
 
     Args:
-        env: An environment that tells ``is_success`` in its infos, and whose episodes end.
+        env: An environment that tells success in its infos, and whose episodes end.
         policy: What acts.
         episodes: How many.
         seed: Seeds the first reset: equal seeds give equal starts and goals.
 
     Raises:
-        ValueError: ``episodes`` is below 1, or an episode ends without ``is_success``.
+        ValueError: ``episodes`` is below 1, or a step does not tell whether it is a success.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be >= 1, got {episodes}")
-    results = np.zeros((episodes, 3))
-    for i in range(episodes):
-        observation, info = env.reset(seed=seed if i == 0 else None)
-        done = False
-        while not done:
-            observation, reward, terminated, truncated, info = env.step(policy(observation))
-            results[i, 1:] += float(reward), 1
-            done = terminated or truncated
-        if "is_success" not in info:
-            raise ValueError(f"info has no 'is_success' at the end of an episode, only {sorted(info)}")
-        results[i, 0] = info["is_success"]
-    return Evaluation(*results.mean(axis=0).tolist())
+    outcomes = [astuple(play_episode(env, policy, seed if i == 0 else None)) for i in range(episodes)]
+    return Evaluation(*np.mean(outcomes, axis=0).tolist())

@@ -18,12 +18,12 @@ import torch
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import her_envs
 from examples.agents.dqn import DQN
 from examples.evaluate import Evaluation, Policy, evaluate
+from examples.training.display import progress_display
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 ENV_ID = "her_envs/BitFlipping-v0"
 EPSILON = 0.3  # exploration while collecting, as in Plappert et al. 2018 (arXiv 1802.09464)
-EPISODES_PER_CYCLE = 16  # this and the next as in the HER paper, appendix A
+GAMMA = 0.98  # this and the next two as in the HER paper, appendix A
+EPISODES_PER_CYCLE = 16
 UPDATES_PER_CYCLE = 40
 BATCH_SIZE = 256
 EVALUATIONS = 25  # over the whole training
@@ -84,8 +85,9 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
         show: Called now and then with the state of the training.
     """
     env = gym.make(ENV_ID, n_bits=bits)
-    buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, seed=seed)
-    agent = DQN(buffer.observation_space, buffer.action_space, seed=seed)
+    buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4 if her else 0, gamma=GAMMA, seed=seed)
+    spaces = buffer.observation_space, buffer.action_space
+    agent = DQN(*spaces, gamma=GAMMA, epsilon=EPSILON, seed=seed)
     run = Run("with HER" if her else "without HER", agent)
     test_env = gym.make(ENV_ID, n_bits=bits)
     env = EpisodeRecorder(env, buffer.add_episode)
@@ -95,7 +97,7 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
             run.measure(test_env)
         if run.env_steps == steps:
             break
-        observation, _, terminated, truncated, _ = env.step(agent.act(observation, EPSILON))
+        observation, _, terminated, truncated, _ = env.step(agent.act(observation, explore=True))
         run.env_steps += 1
         if not (terminated or truncated):
             continue
@@ -108,24 +110,10 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
     return run
 
 
-def progress_display() -> Progress:
-    """Return a bar with success rate and speeds."""
-    return Progress(
-        TextColumn("{task.description:<12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("success {task.fields[success]:.2f}"),
-        TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),
-        TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
-        TimeRemainingColumn(),
-        console=console,
-    )
-
-
 def train_with_and_without(bits: int, steps: int, seed: int) -> list[Run]:
     """Train twice and show how it goes."""
     runs = []
-    with progress_display() as progress:
+    with progress_display(console) as progress:
         for her in (True, False):
             name = "with HER" if her else "without HER"
             task = progress.add_task(name, total=steps, success=0.0, steps_per_s=0.0, updates_per_s=0.0)

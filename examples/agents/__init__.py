@@ -1,1 +1,4 @@
-"""Agents, one readable file each: ``act(observation)``, ``update(batch)``, ``state_dict()``."""
+"""Agents, one readable file each: ``act(observation)``, ``update(batch)``, ``state_dict()``.
+
+To use one elsewhere, copy its file, ``networks.py`` and ``normalizer.py``.
+"""

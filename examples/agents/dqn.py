@@ -8,31 +8,43 @@ loss is the squared error: the Huber loss caps the gradient of the rare successe
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import nn
+
+from examples.agents.networks import (
+    Agent,
+    Network,
+    Seen,
+    descend,
+    follow,
+    seeded_weights,
+    target_bounds,
+)
 
 if TYPE_CHECKING:
     from her_wrappers import Batch
 
 
-class DQN:
+class DQN(Agent):
     """Q-learning with one hidden layer, a target network, and exploration by chance.
 
     Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``, with vectors in them.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: Discrete.
-        hidden: Units of the hidden layer.
+        hidden: Units of each hidden layer.
         learning_rate: Of Adam.
-        gamma: Discount of a step.
+        gamma: Discount of a step, that of the replay buffer; it bounds clipped targets.
         tau: Share by which the target network moves towards the other at each update.
+        epsilon: How often a random action is explored.
+        clip_targets: Whether to clip targets to the returns of rewards from -1 to 0.
         seed: Seeds the weights and the exploration.
 
     Raises:
-        TypeError: The actions are not Discrete, or the observations or goals no vectors.
+        TypeError: The actions are not Discrete, or the observations or goals neither vectors nor images.
     """
 
     def __init__(
@@ -40,86 +52,63 @@ class DQN:
         observation_space: spaces.Dict,
         action_space: spaces.Space[Any],
         *,
-        hidden: int = 256,
+        hidden: Sequence[int] = (256,),
         learning_rate: float = 1e-3,
         gamma: float = 0.98,
         tau: float = 0.05,
+        epsilon: float = 0.2,
+        clip_targets: bool = True,
         seed: int = 0,
     ) -> None:
         if not isinstance(action_space, spaces.Discrete):
-            raise TypeError(f"DQN needs Discrete actions, got {action_space}")
-        for key in ("observation", "desired_goal"):
-            if len(observation_space[key].shape or ()) != 1:
-                raise TypeError(f"DQN needs vectors as {key}, got {observation_space[key]}")
-        inputs = sum(spaces.flatdim(observation_space[key]) for key in ("observation", "desired_goal"))
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            self._network = nn.Sequential(
-                nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, int(action_space.n))
+            raise TypeError(
+                f"dqn needs Discrete actions, got {action_space}; ddpg, td3 and sac are for a Box"
             )
+        super().__init__(observation_space, seed)
+        with seeded_weights(seed):
+            self._network = Network(self._inputs, hidden, int(action_space.n))
         self._target = copy.deepcopy(self._network).requires_grad_(False)
         self._optimizer = torch.optim.Adam(self._network.parameters(), learning_rate)
+        self._parts |= {"network": self._network, "target": self._target, "optimizer": self._optimizer}
         self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
-        self._gamma = gamma
-        self._tau = tau
-        self._rng = np.random.default_rng(seed)
+        self._tau, self._epsilon = tau, epsilon
+        self._bounds = target_bounds(gamma, clip_targets)
 
-    @torch.no_grad()
-    def act(self, observation: dict[str, np.ndarray], epsilon: float = 0.0) -> int:
-        """Return the best action, or with probability ``epsilon`` any.
+    def _choose(self, seen: Seen, explore: bool) -> np.ndarray:
+        best = self._network(seen).argmax(dim=1)
+        if explore:
+            chance = torch.rand(len(best), generator=self._generator) < self._epsilon
+            anything = torch.randint(self._num_actions, best.shape, generator=self._generator)
+            best = torch.where(chance, anything, best)
+        actions: np.ndarray = (best + self._first_action).numpy()
+        return actions
 
-        Args:
-            observation: One observation, unbatched.
-            epsilon: How often to explore.
-        """
-        if epsilon and self._rng.random() < epsilon:
-            return self._first_action + int(self._rng.integers(self._num_actions))
-        seen = np.concatenate([observation["observation"], observation["desired_goal"]], dtype=np.float32)
-        return self._first_action + int(self._network(torch.from_numpy(seen)).argmax())
-
-    def update(self, batch: Batch) -> float:
+    def update(self, batch: Batch) -> dict[str, float]:
         """Take one step of gradient descent.
 
         Args:
-            batch: B transitions, as NumPy arrays or torch tensors on the CPU.
+            batch: B transitions, as NumPy arrays or torch tensors.
 
         Returns:
-            The loss.
+            ``loss`` and ``q_mean``, the mean value of the actions taken.
         """
         batch = batch if isinstance(batch.rewards, torch.Tensor) else batch.to_torch()
-        with torch.no_grad():
-            after = _inputs(batch.next_observations)
-            best = self._network(after).argmax(dim=1, keepdim=True)
-            value = self._target(after).gather(1, best).squeeze(1)
-            target = batch.rewards + self._gamma * value * ~batch.terminations
-            target = target.clamp(-1 / (1 - self._gamma), 0)
+        self._inputs.learn(batch.observations)
+        target = self._target_values(batch)
         taken = (batch.actions - self._first_action).unsqueeze(1)
-        chosen = self._network(_inputs(batch.observations)).gather(1, taken).squeeze(1)
-        loss = nn.functional.mse_loss(chosen, target)
-        self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call] # torch does not annotate it
-        self._optimizer.step()
-        with torch.no_grad():
-            for slow, fast in zip(self._target.parameters(), self._network.parameters(), strict=True):
-                slow.lerp_(fast, self._tau)
-        return float(loss.detach())
+        value = self._network(self._inputs(batch.observations)).gather(1, taken).squeeze(1)
+        errors = value - target
+        self.td_errors = errors.detach().abs().numpy()
+        loss = (batch.weights * errors.square()).mean()
+        descend(self._optimizer, loss)
+        follow(self._target, self._network, self._tau)
+        return {"loss": loss.item(), "q_mean": value.mean().item()}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that training needs to go on, for ``torch.save``."""
-        return {
-            "network": self._network.state_dict(),
-            "target": self._target.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "rng": self._rng.bit_generator.state,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        self._network.load_state_dict(state["network"])
-        self._target.load_state_dict(state["target"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._rng.bit_generator.state = state["rng"]
-
-
-def _inputs(observations: dict[str, torch.Tensor]) -> torch.Tensor:
-    return torch.cat([observations["observation"], observations["desired_goal"]], dim=1).float()
+    @torch.no_grad()
+    def _target_values(self, batch: Batch) -> torch.Tensor:
+        """Return (B,) what the values should be: one network chooses the next action, the other values it."""
+        after = self._inputs(batch.next_observations)
+        best = self._network(after).argmax(dim=1, keepdim=True)
+        value = self._target(after).gather(1, best).squeeze(1)
+        target: torch.Tensor = batch.rewards + batch.discounts * value
+        return target.clamp(*self._bounds)

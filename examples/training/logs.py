@@ -1,0 +1,122 @@
+"""Logs: means over an epoch, a CSV file with a row for each, and the same for TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from her_wrappers.files.atomic import replacement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from her_wrappers import Batch, Episodes
+
+COUNTS = ("epoch", "env_steps", "updates", "seconds")
+"""Columns that are no measurements."""
+
+COLUMNS = (
+    *COUNTS,
+    "success_rate",
+    "mean_return",
+    "mean_length",
+    "collected_success",
+    "reward_mean",
+    "relabeled_success",
+    "goal_age",
+    "q_mean",
+)
+"""Columns of every log, in order; losses follow. `docs/training.md` says what they mean."""
+
+Row = dict[str, float]
+
+
+class Meter:
+    """Means of what was measured since the last look, by name.
+
+    Args:
+        success_key: Entry of the infos of episodes that tells success.
+    """
+
+    def __init__(self, success_key: str) -> None:
+        self._success_key = success_key
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._counts: defaultdict[str, int] = defaultdict(int)
+
+    def add(self, measured: Mapping[str, float], count: int = 1) -> None:
+        """Take sums of ``count`` measurements each into account."""
+        for name, value in measured.items():
+            self._sums[name] += value
+            self._counts[name] += count
+
+    def add_episodes(self, episodes: Episodes) -> None:
+        """Take the successes of episodes into account; makes this a sink of a recorder."""
+        successes = episodes.infos[self._success_key][episodes.ends[1:] - 1]
+        self.add({"collected_success": float(successes.sum())}, len(episodes))
+
+    def add_batch(self, batch: Batch) -> None:
+        """Take the rewards of a batch into account, and the goals of what is relabeled in it."""
+        self.add({"reward_mean": float(batch.rewards.mean())})
+        rows = batch.relabeled
+        if count := int(rows.sum()):
+            age = (batch.goal_index - batch.index)[rows]
+            reached = (batch.rewards[rows] == 0).sum()
+            self.add({"relabeled_success": float(reached), "goal_age": float(age.sum())}, count)
+
+    def read(self) -> Row:
+        """Return the means, and begin anew."""
+        means = {name: total / self._counts[name] for name, total in self._sums.items()}
+        self._sums.clear()
+        self._counts.clear()
+        return means
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
+    """Write all rows, or leave the file that was there before; what was not measured stays empty."""
+    losses = sorted({name for row in rows for name in row} - set(COLUMNS))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *losses], restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _short(value) for name, value in row.items()} for row in rows)
+    with replacement(path) as file:
+        file.write(text.getvalue().encode())
+
+
+class TensorBoard:
+    """The same rows for TensorBoard.
+
+    Args:
+        folder: Where its files go.
+        from_step: Environment steps from which on a resumed training writes anew.
+
+    Raises:
+        ValueError: The package tensorboard is missing.
+    """
+
+    def __init__(self, folder: Path, from_step: int = 0) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
+        except ImportError as error:
+            raise ValueError(
+                'TensorBoard logs need the package tensorboard; run: pip install "her-toolkit[examples]", '
+                "or pass --no-tensorboard"
+            ) from error
+        self._writer: Any = SummaryWriter(str(folder), purge_step=from_step or None)
+
+    def write(self, row: Mapping[str, float]) -> None:
+        """Write a row."""
+        for name, value in row.items():
+            if name not in COUNTS and math.isfinite(value):
+                self._writer.add_scalar(name, value, int(row["env_steps"]))
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._writer.close()
+
+
+def _short(value: float) -> float | str:
+    return f"{value:.6g}" if isinstance(value, float) else value

@@ -1,0 +1,60 @@
+"""The page on training: what it shows runs, and its tables name all there is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from examples import play, train
+from examples.training.config import Config
+from examples.training.logs import COLUMNS
+from examples.training.parts import ALGORITHMS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+
+
+def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), names)
+    assert names["losses"].keys() >= {"critic_loss", "q_mean"}
+    assert len(names["result"].history) == 2
+
+
+def test_every_algorithm_and_every_column_is_named():
+    for name in ALGORITHMS:
+        assert f"| `{name}` |" in PAGE
+    for name in COLUMNS:
+        assert re.search(rf"^\|.*`{name}`.*\|", PAGE, re.MULTILINE), name
+
+
+def test_every_option_is_named_with_its_default():
+    table = PAGE.split("## Options")[1].split("## ")[0]
+    listed = {}
+    for row, defaults in re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE):
+        names = re.findall(r"`(\w+)`", row)
+        values = [value.strip().strip('"`') for value in defaults.split(",")]
+        listed |= dict(zip(names, values if len(values) == len(names) else [""] * len(names), strict=True))
+    for option in dataclasses.fields(Config):
+        shown = listed[option.name]
+        if isinstance(option.default, int | float | str):
+            assert shown == str(option.default).lower()
+
+
+def test_the_commands_have_the_options_that_are_shown():
+    shown = re.findall(r"(?:python -m examples\.(train|play) )(.*?)[`\n]", PAGE)
+    assert len(shown) >= 3
+    for command, line in shown:
+        app = {"train": train.app, "play": play.app}[command]
+        known = {name for option in get_command(app).params for name in option.opts}
+        assert {word for word in shlex.split(line) if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)", PAGE))
+def test_links_lead_somewhere(target):
+    assert (Path(__file__).parents[2] / "docs" / target).exists()

@@ -1,0 +1,55 @@
+"""The short examples: each runs as it is pasted, in a tiny setting, and shows what it says it shows."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+import gymnasium as gym
+import pytest
+
+from examples import own_loop, write_a_task  # noqa: F401 - registers King-v0
+from examples.check_your_env import Buttons
+from examples.training.config import make_config
+from examples.training.loop import train
+from her_wrappers import check_goal_env
+from her_wrappers.adapters import CopyObservation
+
+
+def test_the_environment_to_check_has_the_one_fault_that_it_names():
+    report = check_goal_env(Buttons, max_steps=300)
+    assert [finding.code for finding in report.of_severity("error")] == ["GE301"]
+    mended = check_goal_env(lambda: CopyObservation(Buttons()), max_steps=300)
+    assert not mended.of_severity("error")
+
+
+def test_a_loop_of_ones_own_learns():
+    assert own_loop.train(30) < 0.5
+    assert own_loop.train(500) > 0.6
+
+
+def test_the_task_is_a_sound_environment():
+    assert check_goal_env(gym.make("King-v0"), max_steps=500).findings == ()
+    env = gym.make("King-v0", render_mode="rgb_array", render_size=64)
+    env.reset(seed=0, options={"state": {"king": [0, 0]}, "goal": [1, 0]})
+    assert env.render().shape == (64, 64, 3)
+    observation, reward, terminated, *_ = env.step(2)
+    assert (observation["achieved_goal"].tolist(), reward, terminated) == ([1, 0], 0, True)
+
+
+def test_the_task_is_trained_on_by_the_name_of_its_module():
+    config = {"env": "examples.write_a_task:King-v0", "algo": "dqn", "steps": 200, "steps_per_epoch": 200}
+    row = train(make_config(config, {"learning_starts": 50, "evaluation_episodes": 2})).history[-1]
+    assert row["relabeled_success"] > 0
+
+
+MODULES = {"check_your_env": "GE301", "own_loop": "success rate", "write_a_task": "1000 kings made a move"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_runs_as_a_program(module, capsys, monkeypatch):
+    """Under the name and in the state that ``python -m`` gives it."""
+    monkeypatch.delitem(sys.modules, f"examples.{module}")
+    monkeypatch.delitem(gym.registry, "King-v0")
+    runpy.run_module(f"examples.{module}", run_name="__main__")
+    assert MODULES[module] in capsys.readouterr().out
