@@ -35,7 +35,7 @@ class Provenance(NamedTuple):
 
 @dataclass(eq=False)  # to freeze it would cost 1.5 microseconds, of the 50 that a batch takes
 class Batch:
-    """B transitions, in memory of their own.
+    """B transitions, in memory of their own: NumPy arrays, or torch tensors if the buffer has a device.
 
     The order of the rows means something (relabeled ones come first): do not slice a batch to make a smaller
     one. Arrays may be strided views of one block of memory; no two of them overlap.
@@ -51,7 +51,7 @@ class Batch:
         weights: (B,) float32 in [0, 1], by which each row counts in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, a number that each stored transition keeps and no other ever gets.
-        provenance: What `episode`, `goal_index` and `strategy` are worked out from.
+        provenance: What `episode`, `goal_index` and `strategy` are worked out from; NumPy arrays always.
     """
 
     observations: dict[str, Tree]
@@ -96,17 +96,22 @@ class Batch:
         """Return the batch as torch tensors of the same dtypes.
 
         Args:
-            device: Where the tensors go. On the CPU they share the arrays' memory.
+            device: Where the tensors go. On the CPU they share the arrays' memory; to CUDA they go through
+                pinned memory, and nothing waits until they are there.
         """
         import torch  # noqa: PLC0415 - an optional dependency
 
-        def to_tensor(array: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(array).to(device)
+        from her_wrappers.replay.devices import send  # noqa: PLC0415 - imports torch
 
-        return self.map(to_tensor)
+        there = torch.device(device)
+        return self.map(lambda values: send(values, there))
 
-    def map(self, function: Callable[[np.ndarray], Any]) -> Batch:
-        """Return the batch with a function applied to each array."""
+    def to_numpy(self) -> Batch:
+        """Return the batch as NumPy arrays; those of tensors on the CPU share their memory."""
+        return self.map(lambda values: values if isinstance(values, np.ndarray) else values.cpu().numpy())
+
+    def map(self, function: Callable[[Any], Any]) -> Batch:
+        """Return the batch with a function applied to each array, or tensor."""
         return replace(
             self,
             **{

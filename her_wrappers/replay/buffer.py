@@ -15,6 +15,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episode import OpenEpisode
 from her_wrappers.recording.values import as_reward
+from her_wrappers.replay.backends import choose_backend
 from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.contents import Contents
 from her_wrappers.replay.draws import Draws
@@ -28,15 +29,14 @@ from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.step_layout import StepLayout
-from her_wrappers.replay.steps import before_and_after
-from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.replay.termination import make_termination
-from her_wrappers.replay.windows import Windows, undiminished
+from her_wrappers.replay.windows import end_at, undiminished
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import torch
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from her_wrappers.replay.priority import Priority
     from her_wrappers.replay.relabeling import BatchFunction, RewardRule
     from her_wrappers.replay.shares import Choice
-    from her_wrappers.replay.steps import Steps
+    from her_wrappers.replay.steps import Records, Steps
     from her_wrappers.replay.termination import TerminationMode
     from her_wrappers.trees import Tree
 
@@ -102,9 +102,15 @@ class HindsightReplayBuffer:
         prioritized: A `Priority`, for transitions to be drawn by priorities that `update_priorities` gives
             them, rather than uniformly. It takes 8.6 bytes a transition more.
         seed: Seeds the private generator.
+        device: Where batches are wanted: None for NumPy arrays, or a torch device such as ``"cuda"`` for
+            tensors there. The same seed gives the same rows and goals everywhere. If the functions take
+            tensors as well as arrays, which is tried out on two rows, transitions are kept, gathered and
+            relabeled there; else on the host, and each batch is copied to the device.
 
     Raises:
-        TypeError: A space has elements that are not arrays of one shape.
+        ImportError: There is no torch for the ``device``.
+        MemoryError: There is not so much memory.
+        TypeError: A space has elements that are not arrays of one shape, or of a dtype that torch has not.
         ValueError: An argument has a value that it cannot have, or a function is missing.
 
     Example:
@@ -141,6 +147,7 @@ class HindsightReplayBuffer:
         info_format: InfoFormat = "list",
         prioritized: Priority | None = None,
         seed: int | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
         goal_space = self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
@@ -176,12 +183,25 @@ class HindsightReplayBuffer:
             self._relabeling = MissingFunctions()
         elif rewards is not None and shares.relabels:
             self._relabeling = Relabeling(self._layout, self._infos, rewards, rule, self._gamma)
-        self._storage = EpisodeStorage(self._layout, self.buffer_size, self._infos)
+        self._storage, self._device, self._on_device = choose_backend(
+            device,
+            goal_space,
+            action_space,
+            buffer_size=self.buffer_size,
+            layout=self._layout,
+            infos=self._infos,
+            relabeling=self._relabeling,
+        )
         self._open_episode = OpenEpisode(goal_space, action_space, self._infos.keys)
         self._rng = np.random.default_rng(seed)
         self._priorities = make_priorities(prioritized, self._storage, self.buffer_size)
         self._draws = Draws(
-            self._storage, shares, self._rng, skip_trivial=skip_trivial, priorities=self._priorities
+            self._storage,
+            shares,
+            self._rng,
+            priorities=self._priorities,
+            skip_trivial=skip_trivial,
+            windowed=self._n_steps > 1,
         )
         self._lock = threading.RLock()
 
@@ -225,6 +245,16 @@ class HindsightReplayBuffer:
     def can_sample(self) -> bool:
         """Whether there is a complete episode to sample from."""
         return len(self) > 0
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where batches of tensors are handed out; None for NumPy arrays."""
+        return self._device
+
+    @property
+    def on_device(self) -> bool:
+        """Whether transitions are kept, gathered and relabeled on the device, as tensors."""
+        return self._on_device
 
     @property
     def nbytes(self) -> int:
@@ -363,7 +393,8 @@ class HindsightReplayBuffer:
                 wrong shape.
         """
         with self._lock:
-            return self._sample(batch_size, self._draws, beta)
+            batch = self._sample(batch_size, self._draws, beta)
+        return batch if self._device is None or self._on_device else batch.to_torch(self._device)
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
         """Give transitions new priorities: the larger, the more often they are drawn from now on.
@@ -391,7 +422,7 @@ class HindsightReplayBuffer:
     def _sample(self, batch_size: int, draws: Draws, beta: float | None = None) -> Batch:
         self._priorities.require_beta(beta)
         draw, count = draws.next(batch_size)
-        weights = self._priorities.weights(draw.numbers, beta)
+        weights = self._priorities.weights(draw.here, beta)
         desired = self._storage.desired_goals(draw.sources[:count], draw.places[count:])
         if self._n_steps == 1:
             steps = self._storage.take(draw.numbers, draw.states, desired)
@@ -401,25 +432,25 @@ class HindsightReplayBuffer:
         batch.provenance = Provenance(draw.first_index, draw.goal_index, draw.part, self._names)
         return batch
 
-    def _relabel(self, steps: Steps, weights: np.ndarray, relabeled: np.ndarray, count: int) -> Batch:
+    def _relabel(self, steps: Steps, weights: Any, relabeled: Any, count: int) -> Batch:
         """Return single steps, of which the first ``count`` are relabeled."""
-        discounts = undiminished(len(relabeled), self._gamma)
+        discounts = undiminished(relabeled, self._gamma)
         batch = Batch(*self._layout.parts(steps), discounts, weights, relabeled, steps.numbers)
         if self._relabeling is not None and count:
             self._relabeling.relabel(batch, steps, count)
-        discounts[batch.terminations] = 0
+        end_at(discounts, batch.terminations)
         return batch
 
-    def _add_up(self, draw: Draw, desired: np.ndarray, weights: np.ndarray, count: int) -> Batch:
+    def _add_up(self, draw: Draw, desired: Records, weights: Any, count: int) -> Batch:
         """Return windows of steps, of which the first ``count`` are relabeled."""
         storage, first = self._storage, draw.states[0]
-        windows = Windows(storage.steps_left(draw.numbers, draw.places, count), self._n_steps)
-        numbers, states = windows.steps(draw.numbers), before_and_after(windows.steps(first))
-        steps = storage.take(numbers, states, windows.spread(desired))
+        windows = storage.windows(draw.left, self._n_steps)
+        numbers, begins = windows.steps(draw.numbers), windows.steps(first)
+        steps = storage.take(numbers, storage.between(begins, begins + 1), windows.spread(desired))
         of_steps = windows.spread(weights), windows.spread(draw.relabeled)
         singles = self._relabel(steps, *of_steps, count * windows.width)
         returns = windows.returns(singles, self._gamma)
-        ends = storage.take(draw.numbers, np.stack([first, first + returns.lengths]), desired)
+        ends = storage.take(draw.numbers, storage.between(first, first + returns.lengths), desired)
         observations, actions, _, next_observations, *_ = self._layout.parts(ends)
         return Batch(
             observations,
@@ -446,7 +477,7 @@ class HindsightReplayBuffer:
             ValueError: As `sample`.
         """
         with self._lock:
-            batch = self._sample(batch_size, self._draws.fork())
+            batch = self._sample(batch_size, self._draws.fork()).to_numpy()
             return describe(
                 batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
             )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.steps import before_and_after
 from her_wrappers.trees import concatenate_trees, copy_tree, map_tree
 
 if TYPE_CHECKING:
@@ -82,9 +81,7 @@ class Contents:
     def _read(self, begin: int, end: int) -> Part:
         lengths = self._lengths[begin:end]
         numbers = self._starts[begin] + np.arange(lengths.sum())
-        places, _, states = self._storage.locate(numbers)
-        recorded = self._storage.desired_goals(np.zeros(0, np.int64), places)
-        steps = self._storage.take(numbers, before_and_after(states), recorded)
+        steps = self._storage.read(numbers)
         observations, actions, rewards, next_observations, terminated, truncated = self._layout.parts(steps)
         last = np.cumsum(lengths) - 1
         final = map_tree(lambda leaf: leaf[last], next_observations)

@@ -8,7 +8,7 @@ random as if drawn alone.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ MOST_BATCHES = 16
 class Draw(NamedTuple):
     """The B rows of a batch, relabeled ones first; or of several batches, on a leading axis.
 
+    Arrays, but where records are on a device: `EpisodeStorage.send` brings all there that is typed Any.
+
     Attributes:
         numbers: (B,) numbers of the steps.
         states: (2, B) positions of the states before and after them.
@@ -40,16 +42,21 @@ class Draw(NamedTuple):
         goal_index: (B,) numbers of the steps that led there; anything where there are none.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
+        here: (B,) the numbers once more; an array always.
+        left: (B,) how many steps there are from each on, itself included, that may have its goal: to the end
+            of the episode for a new one, else until the episode changes its goal. Anything without windows.
     """
 
-    numbers: np.ndarray
-    states: np.ndarray
-    places: np.ndarray
+    numbers: Any
+    states: Any
+    places: Any
     first_index: np.ndarray
-    sources: np.ndarray
+    sources: Any
     goal_index: np.ndarray
     part: np.ndarray
-    relabeled: np.ndarray
+    relabeled: Any
+    here: np.ndarray
+    left: np.ndarray
 
 
 class Located(NamedTuple):
@@ -101,6 +108,7 @@ class Draws:
         rng: Source of all randomness.
         skip_trivial: Whether to choose once more where a goal was achieved before the step already.
         priorities: By which steps are drawn.
+        windowed: Whether batches are of windows.
     """
 
     def __init__(
@@ -111,12 +119,14 @@ class Draws:
         *,
         skip_trivial: bool,
         priorities: Priorities | NoPriorities,
+        windowed: bool,
     ) -> None:
         self._storage = storage
         self._shares = shares
         self._rng = rng
         self._skip_trivial = skip_trivial
         self._priorities = priorities
+        self._windowed = windowed
         self.forget()
 
     def forget(self) -> None:
@@ -127,7 +137,12 @@ class Draws:
         """Return draws with a copy of the generator, which leave this one as it is."""
         rng = copy.deepcopy(self._rng)
         return Draws(
-            self._storage, self._shares, rng, skip_trivial=self._skip_trivial, priorities=self._priorities
+            self._storage,
+            self._shares,
+            rng,
+            skip_trivial=self._skip_trivial,
+            priorities=self._priorities,
+            windowed=self._windowed,
         )
 
     def ahead(self) -> Ahead:
@@ -136,7 +151,7 @@ class Draws:
         rows = [none, none, none]
         if self._used < self._batches:
             rows = [
-                column.ravel() for column in (self._ahead.numbers, self._ahead.part, self._ahead.goal_index)
+                column.ravel() for column in (self._drawn.numbers, self._drawn.part, self._drawn.goal_index)
             ]
         return Ahead(self._batch_size, self._batches, self._used, *rows)
 
@@ -162,7 +177,7 @@ class Draws:
             sources = np.zeros_like(numbers)
             sources[relabeled] = self._storage.states_after(goal_index[relabeled])
             steps = Located(numbers, *self._storage.locate(numbers))
-            self._ahead, self._counts = self._in_batches(steps, part, sources, goal_index)
+            self._hold(*self._in_batches(steps, part, sources, goal_index))
         self._batch_size, self._batches, self._used = batch_size, batches, used
 
     def next(self, batch_size: int) -> tuple[Draw, int]:
@@ -176,12 +191,17 @@ class Draws:
         if self._used == self._batches:
             require_count("batch_size", batch_size, at_least=1)
             batches = max(1, min(2 * self._batches, MOST_BATCHES, MOST_ROWS // batch_size))
-            self._ahead, self._counts = self._draw(batches, batch_size)
+            self._hold(*self._draw(batches, batch_size))
             # Only now: after an error there is nothing ahead.
             self._batch_size, self._batches, self._used = batch_size, batches, 0
         number = self._used
         self._used += 1
         return Draw(*[column[number] for column in self._ahead]), self._counts[number]
+
+    def _hold(self, draw: Draw, counts: list[int]) -> None:
+        """Keep what was drawn; batches of it are gathered where the storage has its records."""
+        self._drawn, self._counts = draw, counts
+        self._ahead = self._storage.send(draw)
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
         """Draw batches, and return how many rows are relabeled in each.
@@ -216,6 +236,8 @@ class Draws:
             goal_index=goal_index.reshape(part.shape),
             part=part,
             relabeled=relabeled,
+            here=steps.numbers.reshape(part.shape),
+            left=_steps_left(steps, relabeled) if self._windowed else part,
         )
         return draw, relabeled.sum(axis=1).tolist()
 
@@ -252,6 +274,15 @@ class Draws:
         t = steps.numbers - first_index
         chosen = select(t, steps.segments["length"], self._rng)
         return steps.states - t + chosen, first_index + chosen - 1
+
+
+def _steps_left(steps: Located, relabeled: np.ndarray) -> np.ndarray:
+    """Return how many steps may have the goal of each, in the shape of ``relabeled``."""
+    segments = steps.segments.reshape(relabeled.shape)
+    episode_end = segments["first_index"] + segments["length"]
+    left: np.ndarray = np.where(relabeled, episode_end, segments["end"])
+    left -= steps.numbers.reshape(relabeled.shape)
+    return left
 
 
 def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> None:

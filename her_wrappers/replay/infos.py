@@ -31,6 +31,7 @@ class InfoLayout:
 
     Attributes:
         keys: Which entries.
+        form: In which goal functions get them.
         dtype: Of a record; known from the first episode on, and widened where later ones need it.
     """
 
@@ -39,7 +40,7 @@ class InfoLayout:
             raise ValueError(f"unknown info_format {form!r}; choose from 'list', 'columns'")
         self.keys = tuple(keys)
         self.dtype: np.dtype[Any] | None = None
-        self._form = form
+        self.form = form
 
     def encode(self, infos: Mapping[str, np.ndarray], length: int) -> np.ndarray:
         """Return the infos of ``length`` steps as records.
@@ -75,8 +76,8 @@ class InfoLayout:
     def rows(self, records: np.ndarray | None, count: int) -> Infos:
         """Return the infos of the first ``count`` steps in the form that goal functions get."""
         if records is None:
-            return {} if self._form == "columns" else [{}] * count
+            return {} if self.form == "columns" else [{}] * count
         columns = {key: read_only(records[key], count) for key in self.keys}
-        if self._form == "columns":
+        if self.form == "columns":
             return columns
         return [dict(zip(self.keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -16,6 +16,7 @@ from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_n
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from her_wrappers.replay.steps import Records
     from her_wrappers.trees import Path, Tree
 
 
@@ -53,6 +54,10 @@ class SpaceLayout:
             if path not in without
         ]
 
+    def dtypes(self, label: str) -> dict[str, np.dtype[Any]]:
+        """Return the dtypes of the leaves by their names, which begin with ``label``."""
+        return {path_name((label, *path)): dtype for path, (_, dtype) in self._looks.items()}
+
     def check(self, tree: Tree, rows: int, label: str, *, rounding: bool = False) -> dict[Path, np.ndarray]:
         """Return the leaves of a tree of arrays, with the space's shapes and dtypes.
 
@@ -79,12 +84,12 @@ class SpaceLayout:
         """Return the names of fields with the leaves that they hold."""
         return [(self._fields[path], leaf) for path, leaf in leaves.items()]
 
-    def write(self, records: np.ndarray, leaves: Mapping[Path, Any]) -> None:
+    def write(self, records: Records, leaves: Mapping[Path, Any]) -> None:
         """Write leaves to the fields of records."""
         for path, value in leaves.items():
             records[self._fields[path]] = value
 
-    def read(self, records: np.ndarray, elsewhere: Mapping[Path, np.ndarray] | None = None) -> Tree:
+    def read(self, records: Records, elsewhere: Mapping[Path, Any] | None = None) -> Tree:
         """Return the tree of views into records; some leaves may stand elsewhere."""
         if self.alone is not None:
             return records[self.alone]

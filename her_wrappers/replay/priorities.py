@@ -60,9 +60,9 @@ class NoPriorities:
                 "or leave beta out"
             )
 
-    def weights(self, numbers: np.ndarray, beta: float | None) -> np.ndarray:
-        """Return ones."""
-        return np.ones(len(numbers), np.float32)
+    def weights(self, numbers: np.ndarray, beta: float | None) -> Any:
+        """Return ones, where the storage has its records."""
+        return self._storage.ones(len(numbers))
 
     def update(self, index: Any, priorities: Any) -> int:
         """Refuse priorities.
@@ -126,7 +126,7 @@ class Priorities:
         if beta is not None:
             require_between("beta", beta, 0, 1)
 
-    def weights(self, numbers: np.ndarray, beta: float | None) -> np.ndarray:
+    def weights(self, numbers: np.ndarray, beta: float | None) -> Any:
         """Return what makes up for the probabilities P of steps: (N P)^-beta, over the largest of them.
 
         Args:
@@ -134,12 +134,12 @@ class Priorities:
             beta: The exponent; None for that of the priorities.
 
         Returns:
-            (B,) float32 in [0, 1].
+            (B,) float32 in [0, 1], where the storage has its records.
         """
         scaled = self._tree.get(numbers % self._capacity)
         # N and the sum that makes probabilities of priorities are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
-        return weights.astype(np.float32)
+        return self._storage.there(weights.astype(np.float32))
 
     def update(self, index: Any, priorities: Any) -> int:
         """Give steps new priorities, and return how many are left out, since they are evicted.

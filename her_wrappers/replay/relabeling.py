@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
+from her_wrappers.goal_interface import DecidedAtUse, RowByRow
 from her_wrappers.replay.batch import Batch
-from her_wrappers.replay.rewards import ask, read_only, require_rewards, rewards_agree, warn_of_other_rewards
-from her_wrappers.replay.termination import Outcomes
+from her_wrappers.replay.rewards import (
+    ask,
+    read_only,
+    require_reward_tensor,
+    require_rewards,
+    rewards_agree,
+    warn_of_other_rewards,
+)
+from her_wrappers.replay.termination import Outcomes, Recompute
 from her_wrappers.replay.windows import undiminished
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ class RewardRule(Protocol):
     @property
     def name(self) -> str: ...  # noqa: D102 - an attribute, that need not be writable
 
-    def __call__(self, batch: Batch, outcomes: Outcomes) -> np.ndarray:
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
         """Return float32 rewards of a batch's first steps, which had these (C,) outcomes.
 
         Raises:
@@ -54,11 +62,11 @@ class GoalRewards:
     function: GoalFunction
     name: ClassVar[str] = "compute_reward"
 
-    def __call__(self, batch: Batch, outcomes: Outcomes) -> np.ndarray:
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
         """Ask with the goals and infos."""
         return self.of(outcomes)
 
-    def of(self, outcomes: Outcomes) -> np.ndarray:
+    def of(self, outcomes: Outcomes) -> Any:
         """Return what steps earn by their outcomes alone, float32.
 
         Raises:
@@ -66,7 +74,7 @@ class GoalRewards:
         """
         goals = outcomes.achieved_goal, outcomes.desired_goal
         rewards = ask(self.name, self.function, *goals, outcomes.info)
-        return require_rewards(self.name, rewards, len(outcomes.terminated))
+        return _require_rewards(self.name, rewards, outcomes)
 
 
 @dataclass(frozen=True)
@@ -76,11 +84,22 @@ class BatchRewards:
     function: BatchFunction
     name: ClassVar[str] = "reward_fn"
 
-    def __call__(self, batch: Batch, outcomes: Outcomes) -> np.ndarray:
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
         """Ask with whole transitions."""
         count = len(outcomes.terminated)
         first = replace(batch.map(lambda array: read_only(array, count)), provenance=None)
-        return require_rewards(self.name, ask(self.name, self.function, first), count)
+        return _require_rewards(self.name, ask(self.name, self.function, first), outcomes)
+
+
+def _require_rewards(name: str, rewards: Any, outcomes: Outcomes) -> Any:
+    """Return the rewards for (C,) outcomes, as tensors where the outcomes are.
+
+    Raises:
+        ValueError: A function answered wrongly.
+    """
+    if isinstance(outcomes.terminated, np.ndarray):
+        return require_rewards(name, rewards, len(outcomes.terminated))
+    return require_reward_tensor(name, rewards, outcomes.terminated)
 
 
 class Relabeling:
@@ -169,6 +188,19 @@ class Relabeling:
         if self._episodes_to_check:
             self._compare(episodes)
 
+    def questions(self) -> dict[str, Callable[[Steps], Any]]:
+        """Return what is asked of the user's functions, under their names: answers for steps."""
+        questions: dict[str, Callable[[Steps], Any]] = {self._rewards.name: self._earned}
+        if isinstance(self._termination, Recompute):
+            questions["compute_terminated"] = self._ended
+        return questions
+
+    @property
+    def asks_row_by_row(self) -> bool:
+        """Whether terminations are asked for one goal at a time, or may be."""
+        rule = self._termination
+        return isinstance(rule, Recompute) and isinstance(rule.function, RowByRow | DecidedAtUse)
+
     def _studied(self, episodes: EncodedEpisodes) -> np.ndarray:
         if self._termination.studies == "all steps":
             return np.arange(episodes.num_steps)
@@ -188,13 +220,17 @@ class Relabeling:
             warn_of_other_rewards(self._rewards.name, recorded, computed, episodes.t[: len(recorded)])
 
     def _batch(self, steps: Steps) -> Batch:
-        count = len(steps.numbers)
-        discounts, weights = undiminished(count, self._gamma), np.ones(count, np.float32)
-        return Batch(*self._layout.parts(steps), discounts, weights, np.ones(count, np.bool_), steps.numbers)
+        parts, terminated = self._layout.parts(steps), steps.records[0]["terminated"]
+        discounts, weights = (undiminished(terminated, each) for each in (self._gamma, 1))
+        return Batch(*parts, discounts, weights, terminated | True, steps.numbers)  # all are relabeled
 
-    def _earned(self, steps: Steps) -> np.ndarray:
+    def _earned(self, steps: Steps) -> Any:
         batch = self._batch(steps)
         return self._rewards(batch, self._outcomes(batch, steps, len(batch)))
+
+    def _ended(self, steps: Steps) -> Any:
+        batch = self._batch(steps)
+        return self._termination.ends(self._outcomes(batch, steps, len(batch)), batch.rewards)
 
     def _outcomes(self, batch: Batch, steps: Steps, count: int) -> Outcomes:
         reached = batch.next_observations

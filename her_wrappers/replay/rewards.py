@@ -51,13 +51,51 @@ def require_rewards(name: str, rewards: Any, count: int) -> np.ndarray:
     return numbers
 
 
+def require_reward_tensor(name: str, rewards: Any, like: Any) -> Any:
+    """Return what a reward function answered for tensors, as float32.
+
+    Whether the numbers are finite is not looked at, since that would wait for the device.
+
+    Args:
+        name: Of the function.
+        rewards: What it answered.
+        like: A tensor where and in which shape the answer must be.
+
+    Raises:
+        ValueError: It is no tensor of numbers there, or of another shape.
+    """
+    return require_tensor(name, rewards, like, "numbers").detach().float()
+
+
+def require_tensor(name: str, answer: Any, like: Any, what: str) -> Any:
+    """Return a tensor that a function answered with, if it has the shape of another, and is where that is.
+
+    Raises:
+        ValueError: It is or has not.
+    """
+    if not isinstance(answer, type(like)):
+        got = type(answer).__name__
+        raise ValueError(f"{name} must return a tensor for tensors, got {got}")  # noqa: TRY004 - a wrong answer
+    if answer.shape != like.shape or answer.dtype.is_complex or answer.device != like.device:
+        raise ValueError(
+            f"{name} must return {what} of shape {tuple(like.shape)} on {like.device}, got {answer.dtype} "
+            f"of shape {tuple(answer.shape)} on {answer.device}; reduce over the goal's own axes only"
+        )
+    return answer
+
+
 def read_only(tree: Any, count: int | None = None) -> Any:
-    """Return views of a tree of arrays, or of their first ``count`` rows, that cannot be written to."""
-    if not isinstance(tree, np.ndarray):
+    """Return views of a tree of arrays, or of their first ``count`` rows, that cannot be written to.
+
+    Of tensors as well, which cannot be protected.
+    """
+    if isinstance(tree, np.ndarray):
+        view = tree[:count]
+        view.setflags(write=False)
+        return view
+    if isinstance(tree, dict | tuple):
         return map_tree(lambda leaf: read_only(leaf, count), tree)
-    view = tree[:count]
-    view.setflags(write=False)
-    return view
+    return tree[:count]
 
 
 def rewards_agree(recorded: np.ndarray, computed: np.ndarray) -> bool:

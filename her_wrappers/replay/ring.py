@@ -38,7 +38,7 @@ class Ring:
         self._bytes: dict[str, np.ndarray] = {}
         self._starts: dict[tuple[str, int], np.ndarray] = {}  # views, made when asked for
         for name, dtype in columns.items():
-            self.set_column(name, np.empty(capacity, dtype))
+            self.add_column(name, dtype)
         self._turn()
 
     def __len__(self) -> int:
@@ -50,28 +50,45 @@ class Ring:
         """Bytes allocated."""
         return sum(column.nbytes for column in self._bytes.values())
 
-    def column(self, name: str) -> np.ndarray:
+    def column(self, name: str) -> Any:
         """Return the memory of a column: row i at i modulo the capacity."""
         # A view, made in half the time that `view` needs; so are those below.
         return np.ndarray(self.capacity, self._dtypes[name], self._bytes[name])
 
-    def set_column(self, name: str, values: np.ndarray) -> None:
-        """Add or replace a column by (capacity,) values, which are not copied."""
+    def add_column(self, name: str, dtype: DTypeLike) -> None:
+        """Add or replace a column; its rows hold anything."""
+        self._set_column(name, self._memory(name, dtype))
+
+    def widen_column(self, name: str, dtype: DTypeLike) -> None:
+        """Give a column of records wider fields, or more of them, which hold anything."""
+        narrow, wider = self.column(name), self._memory(name, dtype)
+        for field in narrow.dtype.names or ():
+            wider[field] = narrow[field]
+        self._set_column(name, wider)
+
+    def _memory(self, name: str, dtype: DTypeLike) -> Any:
+        return np.empty(self.capacity, dtype)
+
+    def _set_column(self, name: str, values: np.ndarray) -> None:
         self._dtypes[name] = values.dtype
         self._bytes[name] = values.view(plain(values.itemsize))
         self._starts.clear()
 
-    def append(self, **rows: np.ndarray) -> None:
+    def append(self, **rows: np.ndarray) -> list[tuple[slice, slice]]:
         """Add rows behind the last; there must be room.
 
         Args:
             **rows: (n,) rows of every column, in its dtype, without gaps between them.
+
+        Returns:
+            Where they stand, as from `reserve`.
         """
         pieces = self.reserve(len(next(iter(rows.values()))))
         for name, column in self._bytes.items():
             values = np.ndarray(len(rows[name]), column.dtype, rows[name])
             for there, here in pieces:
                 column[there] = values[here]
+        return pieces
 
     def reserve(self, count: int) -> list[tuple[slice, slice]]:
         """Add rows behind the last that hold anything; there must be room.

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from her_wrappers.replay.encoded_episodes import EncodedEpisodes
 from her_wrappers.replay.layout import SpaceLayout
-from her_wrappers.replay.steps import as_bytes, plain
+from her_wrappers.replay.steps import as_bytes, own_copy, plain
 from her_wrappers.trees import leaf_at
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.infos import InfoLayout
-    from her_wrappers.replay.steps import Steps
+    from her_wrappers.replay.steps import Records, Steps
     from her_wrappers.trees import Path, Tree
 
     Field = tuple[np.dtype[Any], int]
@@ -75,6 +75,14 @@ class StepLayout:
         self.step_bytes = plain(self._step.itemsize)
         self.share(set())
 
+    def dtypes(self) -> dict[str, np.dtype[Any]]:
+        """Return the dtypes of all that is seen, asked for and done, by name."""
+        return {
+            **self._seen.dtypes("observations"),
+            **self._goal.dtypes("achieved_goal"),
+            **self._action.dtypes("actions"),
+        }
+
     def share(self, leaves: set[Path]) -> None:
         """Store these leaves as the achieved goal alone."""
         self.shared = leaves
@@ -97,13 +105,9 @@ class StepLayout:
         seen = {path: leaf_at(episodes.observations, path, "observations", "") for path in self._sharable}
         return {path for path, leaf in seen.items() if _are_same(np.asarray(leaf), goals)}
 
-    def widened(self, records: np.ndarray, no_more: set[Path]) -> np.ndarray:
-        """Return records of before `share` in the dtype of after, with the leaves that were shared."""
-        wider = np.zeros(len(records), self.record)
-        for name in records.dtype.names or ():
-            wider[name] = records[name]
-        self._seen.write(wider, dict.fromkeys(no_more, self._goal.read(records)))
-        return wider
+    def part_ways(self, records: Records, no_more: set[Path]) -> None:
+        """Write the leaves that were shared to records, where there is room for them now."""
+        self._seen.write(records, dict.fromkeys(no_more, self._goal.read(records)))
 
     def encode(self, episodes: Episodes) -> EncodedEpisodes:
         """Bring episodes into the form in which they are stored.
@@ -148,14 +152,14 @@ class StepLayout:
             before["truncated"],
         )
 
-    def _observations(self, records: np.ndarray, desired: np.ndarray) -> dict[str, Tree]:
+    def _observations(self, records: Records, desired: Records) -> dict[str, Tree]:
         if self._flat is not None:
             return {key: (desired if asked else records)[field] for key, field, asked in self._flat}
         achieved = self._goal.read(records)
         observations = {
             "achieved_goal": achieved,
             "desired_goal": self._goal.read(desired),
-            **self._seen.read(records, {path: achieved.copy() for path in self.shared}),
+            **self._seen.read(records, {path: own_copy(achieved) for path in self.shared}),
         }
         return {key: observations[key] for key in self._keys}
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+Records: TypeAlias = Any
+"""A structured array, or the `TensorRecords` of a device. Fields of either are had by ``records[name]``."""
 
 
 class Steps(NamedTuple):
@@ -19,10 +22,10 @@ class Steps(NamedTuple):
         infos: (B,) infos that came with them, where any are kept.
     """
 
-    numbers: np.ndarray
-    records: np.ndarray
-    desired: np.ndarray
-    infos: np.ndarray | None
+    numbers: Any
+    records: Records
+    desired: Records
+    infos: Records | None
 
 
 def before_and_after(states: np.ndarray) -> np.ndarray:
@@ -36,6 +39,11 @@ def same_goals(goals: np.ndarray, others: np.ndarray) -> np.ndarray:
     for name in goals.dtype.names or ():
         same &= as_bytes(goals[name]) == as_bytes(others[name])
     return same
+
+
+def own_copy(values: Any) -> Any:
+    """Return a copy of an array or a tensor."""
+    return values.copy() if isinstance(values, np.ndarray) else values.clone()
 
 
 def as_bytes(leaf: np.ndarray) -> np.ndarray:

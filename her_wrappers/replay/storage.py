@@ -6,16 +6,20 @@ belongs to the e-th episode of all, begins in state i + e.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from her_wrappers.replay.goal_selection import draw_below
 from her_wrappers.replay.ring import Ring
-from her_wrappers.replay.steps import Steps, same_goals
+from her_wrappers.replay.steps import Records, Steps, before_and_after, same_goals
+from her_wrappers.replay.windows import Windows
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from her_wrappers.recording.episodes import Episodes
+    from her_wrappers.replay.draws import Draw
     from her_wrappers.replay.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.infos import InfoLayout
     from her_wrappers.replay.step_layout import StepLayout
@@ -43,7 +47,12 @@ class EpisodeStorage:
 
     Raises:
         MemoryError: There is not so much memory.
+
+    Attributes:
+        where: Where the records are, for messages.
     """
+
+    where = ""
 
     def __init__(self, layout: StepLayout, buffer_size: int, infos: InfoLayout) -> None:
         self._layout = layout
@@ -67,8 +76,8 @@ class EpisodeStorage:
         try:
             layout.share(set())
             states = self._new_states(first_index + self._episode_end)
-            steps = Ring(self._buffer_size, first_index, segment=self._place)
-            segments = Ring(FIRST_SEGMENTS, segment=layout.segment, desired=layout.desired)
+            steps = self._new_ring(self._buffer_size, first_index, segment=self._place)
+            segments = self._new_ring(FIRST_SEGMENTS, segment=layout.segment, desired=layout.desired)
         except MemoryError:
             layout.share(before)
             raise
@@ -125,10 +134,9 @@ class EpisodeStorage:
             MemoryError: There is not so much memory; nothing is stored or evicted.
         """
         if episodes.infos is not None and episodes.infos.dtype != self._infos.dtype:
-            dtype = episodes.infos.dtype
-            wider = self._steps.column("info").astype(dtype) if self.num_steps else None
-            self._steps.set_column("info", np.empty(self._buffer_size, dtype) if wider is None else wider)
-            self._infos.dtype = dtype
+            fit = self._steps.widen_column if self.num_steps else self._steps.add_column
+            fit("info", episodes.infos.dtype)
+            self._infos.dtype = episodes.infos.dtype
         oldest = self._oldest_after(self._steps.end + episodes.num_steps - self._buffer_size)
         self._make_room(oldest, episodes.num_states, len(episodes.segments))
         self._evict_before(oldest)
@@ -143,8 +151,28 @@ class EpisodeStorage:
         self._steps.append(**columns)
         self._segments.append(segment=segments, desired=episodes.desired)
         for there, here in self._states.reserve(episodes.num_states):
-            episodes.write(self._states.column("record"), there.start, here)
+            self._write_states(episodes, there, here)
         self._episode_end += len(episodes.last_steps)
+
+    def between(self, before: Any, after: Any) -> Any:
+        """Return the (2, B) positions of states before and after steps."""
+        return np.stack([before, after])
+
+    def windows(self, left: np.ndarray, n_steps: int) -> Windows:
+        """Return windows of up to ``n_steps`` steps, of which there are so many (B,) left."""
+        return Windows(left, n_steps)
+
+    def there(self, values: np.ndarray) -> Any:
+        """Return values where the records are."""
+        return values
+
+    def ones(self, count: int) -> Any:
+        """Return float32 ones where the records are."""
+        return np.ones(count, np.float32)
+
+    def send(self, draw: Draw) -> Draw:
+        """Bring what batches are gathered by, and what is handed out with them, to where the records are."""
+        return draw
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draw numbers of steps uniformly, with replacement."""
@@ -159,32 +187,23 @@ class EpisodeStorage:
         segments = self._segments.take("segment", places)
         return places, segments, self._states.positions(index + segments["episode"])
 
-    def take(self, numbers: np.ndarray, states: np.ndarray, desired: np.ndarray) -> Steps:
+    def take(self, numbers: Any, states: Any, desired: Records) -> Steps:
         """Copy steps out that lie between states at these (2, B) positions, with these desired goals."""
         records = self._states.take("record", states)
         infos = self._steps.take("info", self._steps.positions(numbers)) if self._infos.keys else None
         return Steps(numbers, records, desired, infos)
 
-    def steps_left(self, index: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-        """Return how many steps there are from each on, itself included.
-
-        Args:
-            index: (B,) numbers of steps.
-            places: (B,) places of their segments.
-            count: So many of the first are counted to the end of their episode, the others to that of their
-                segment, where the goal changes.
-        """
-        segments = self._segments.take("segment", places)
-        left: np.ndarray = segments["end"] - index
-        episodes = segments[:count]
-        left[:count] = episodes["first_index"] + episodes["length"] - index[:count]
-        return left
+    def read(self, numbers: np.ndarray) -> Steps:
+        """Copy steps out as they were recorded."""
+        places, _, states = self.locate(numbers)
+        recorded = self.desired_goals(np.zeros(0, np.int64), places)
+        return self.take(numbers, before_and_after(states), recorded)
 
     def states_after(self, index: np.ndarray) -> np.ndarray:
         """Return the positions of the states that steps led to."""
         return self._states.positions(index + 1 + self._segments_of(index)["episode"])
 
-    def achieved_goals(self, states: np.ndarray) -> np.ndarray:
+    def achieved_goals(self, states: Any) -> Any:
         """Return the goals achieved in the states at these positions, as plain bytes."""
         return self._states.take_starts("record", self._layout.goal.itemsize, states)
 
@@ -193,7 +212,7 @@ class EpisodeStorage:
         goals = (self.achieved_goals(rows) for rows in (states, others))
         return same_goals(*(np.ndarray(len(rows), self._layout.goal, rows) for rows in goals))
 
-    def desired_goals(self, sources: np.ndarray, places: np.ndarray) -> np.ndarray:
+    def desired_goals(self, sources: Any, places: Any) -> Records:
         """Return the desired goals of steps, in memory of their own.
 
         Args:
@@ -261,8 +280,8 @@ class EpisodeStorage:
                 self._states = self._new_states(self._states.first)
             elif not before <= sharable:
                 layout.share(before & sharable)
-                records = layout.widened(self._states.column("record"), before - sharable)
-                self._states.set_column("record", records)
+                self._states.widen_column("record", layout.record)
+                layout.part_ways(self._states.column("record"), before - sharable)
         except MemoryError:
             layout.share(before)
             raise
@@ -275,13 +294,20 @@ class EpisodeStorage:
         """
         room = self._buffer_size + self._buffer_size // 32 + 1
         try:
-            return Ring(room, first, record=self._layout.record)
+            return self._new_ring(room, first, record=self._layout.record)
         except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
             gigabytes = room * self._layout.record.itemsize / 2**30
             raise MemoryError(
-                f"buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, which cannot be had; "
-                "make it smaller"
+                f"{self.where}buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, which cannot be "
+                "had; make it smaller"
             ) from error
+
+    def _new_ring(self, capacity: int, first: int = 0, **columns: DTypeLike) -> Ring:
+        return Ring(capacity, first, **columns)
+
+    def _write_states(self, episodes: EncodedEpisodes, there: slice, here: slice) -> None:
+        """Write some of the states of episodes to rows of the ring."""
+        episodes.write(self._states.column("record"), there.start, here)
 
     def _oldest_after(self, index: int) -> Oldest:
         """Return what is the oldest without the episodes that begin before this number of a step."""

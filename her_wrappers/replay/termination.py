@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from her_wrappers.goal_interface import batched_terminated
-from her_wrappers.replay.rewards import ask
+from her_wrappers.replay.rewards import ask, require_tensor
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -152,7 +152,7 @@ class Never(Keep):
 
     def ends(self, outcomes: Outcomes, rewards: NDArray[np.float32]) -> Bools:
         """Return all False."""
-        return np.zeros_like(outcomes.terminated)
+        return outcomes.terminated & False
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,11 @@ class Recompute:
     def _by_goal(self, outcomes: Outcomes) -> Bools:
         goals = outcomes.achieved_goal, outcomes.desired_goal
         ends = ask("compute_terminated", self.function, *goals, outcomes.info)
-        return require_ends("compute_terminated", ends, len(outcomes.terminated))
+        if isinstance(outcomes.terminated, np.ndarray):
+            return require_ends("compute_terminated", ends, len(outcomes.terminated))
+        # That numbers are zeros and ones is not looked at: it would wait for the device.
+        bools: Bools = require_tensor("compute_terminated", ends, outcomes.terminated, "bools").bool()
+        return bools
 
 
 def require_ends(name: str, ends: Any, count: int) -> Bools:
@@ -226,10 +230,11 @@ class Success:
         """Compare the rewards with that of a reached goal; other reasons stay reasons.
 
         Raises:
-            ValueError: There is a third value.
+            ValueError: There is a third value. On a device nobody looks, since that would wait for it.
         """
         reached: Bools = rewards == self._reached
-        self._require_two_values(self._reached, rewards[~reached])
+        if isinstance(rewards, np.ndarray):
+            self._require_two_values(self._reached, rewards[~reached])
         return reached | outcomes.other_reason
 
     def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:

@@ -16,11 +16,27 @@ if TYPE_CHECKING:
     from her_wrappers.replay.batch import Batch
 
 
-def undiminished(count: int, gamma: float) -> np.ndarray:
-    """Return the discounts of single steps of which none terminates, (count,) float32."""
-    discounts = np.empty(count, np.float32)
+def undiminished(flags: Any, gamma: float) -> Any:
+    """Return the discounts of B single steps of which none terminates, float32, for any (B,) flags of them.
+
+    Takes NumPy arrays or torch tensors.
+    """
+    if not isinstance(flags, np.ndarray):
+        return flags.float().fill_(gamma)
+    discounts = np.empty(len(flags), np.float32)
     discounts.fill(gamma)  # `numpy.full` takes three times as long
     return discounts
+
+
+def end_at(discounts: Any, terminations: Any) -> None:
+    """Set the (B,) discounts to 0 where steps terminate.
+
+    Takes NumPy arrays or torch tensors.
+    """
+    if isinstance(discounts, np.ndarray):
+        discounts[terminations] = 0  # a product takes twice as long
+    else:
+        discounts.masked_fill_(terminations, 0)
 
 
 class Returns(NamedTuple):

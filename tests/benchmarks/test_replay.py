@@ -119,3 +119,23 @@ def test_ours_is_filled_to_the_row_and_relabels_four_fifths():
     buffer.fill(1000, make_episodes(20))
     assert len(buffer.buffer) == 1000
     assert check_relabeling(buffer) == pytest.approx(0.8, abs=0.005)
+
+
+def test_a_quick_run_on_a_device_says_on_which(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.replay_gpu",
+        "--quick",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path),
+    ]
+    subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    page = (tmp_path / "replay_gpu.md").read_text()
+    assert "those of a GPU are still to come" in page
+    assert page.count("\n| ") == 2 + 2
+    record = json.loads((tmp_path / "replay_gpu.json").read_text())
+    assert record["facts"]["device"] == "the CPU"
+    assert all(min(turns["microseconds"]) > 0 for turns in record["turns"])

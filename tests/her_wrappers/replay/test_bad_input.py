@@ -185,6 +185,7 @@ WRONG = {
 }
 
 
+@pytest.mark.arrays_only("tensors are refused in other words, and values are not looked at: test_devices.py")
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])
 def test_rewards_that_are_wrong_are_refused_when_adding_and_sampling(name, wrong):

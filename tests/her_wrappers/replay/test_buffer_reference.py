@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import operator
 import tempfile
 import warnings
 from pathlib import Path
@@ -57,7 +59,7 @@ def take(tree, rows):
 def batch_same(achieved, desired):
     """Whether goals are the same, for every row of a batch."""
     pairs = zip(leaf_arrays(achieved), leaf_arrays(desired), strict=True)
-    return np.logical_and.reduce([(a == d).reshape(len(a), -1).all(axis=1) for a, d in pairs])
+    return functools.reduce(operator.and_, [(a == d).reshape(len(a), -1).all(-1) for a, d in pairs])
 
 
 def cost_of(info):
@@ -108,7 +110,7 @@ class World:
         self.open_episode = None
 
     def batch_reward(self, achieved, desired, infos):
-        return batch_same(achieved, desired) - 1.0 - (self.costs(infos) if self.with_infos else 0)
+        return -1.0 + batch_same(achieved, desired) - (1.0 * self.costs(infos) if self.with_infos else 0)
 
     def costs(self, infos):
         return infos["cost"] if self.form == "columns" else np.array([info["cost"] for info in infos])

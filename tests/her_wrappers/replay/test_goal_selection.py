@@ -10,6 +10,8 @@ from scipy import stats
 
 from her_wrappers.replay.goal_selection import STRATEGIES, Checked, Geometric
 
+pytestmark = pytest.mark.arrays_only("no buffer is in it")
+
 STRATEGIES_UNDER_TEST = STRATEGIES | {"near": Geometric(0.6), "nearer": Geometric(0.3)}
 
 

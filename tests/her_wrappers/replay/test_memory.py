@@ -9,7 +9,6 @@ import pytest
 
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.ring import Ring
-from her_wrappers.replay.step_layout import StepLayout
 from tests.counting import counting_buffer, counting_episode
 from tests.her_wrappers.replay.test_buffer import image_buffer, image_episode
 from tests.her_wrappers.replay.test_infos import episode_with_costs, reward_of_columns
@@ -68,7 +67,7 @@ def test_the_buffer_is_as_it_was_when_pictures_cannot_part_ways():
     buffer = image_buffer(buffer_size=40, seed=0)
     buffer.add_episode(image_episode(0, 12))
     apart = image_episode(1, 12, apart=True)
-    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(apart), StepLayout, "widened")
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(apart), Ring, "widen_column")
     assert_same_episodes(buffer.episodes(), [image_episode(0, 12), apart])
 
 
@@ -77,7 +76,7 @@ def test_the_buffer_is_as_it_was_when_infos_cannot_be_kept():
         compute_reward=reward_of_columns, info_keys=["cost", "force"], info_format="columns"
     )
     episode = episode_with_costs(0, 5)
-    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), Ring, "set_column")
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), Ring, "add_column")
 
 
 def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path):
@@ -111,15 +110,15 @@ def test_the_buffer_is_as_it_was_when_it_cannot_be_cleared(column):
     buffer = counting_buffer(buffer_size=1000)
     for number in range(3):
         buffer.add_episode(counting_episode(number, 7))
-    twin, set_column = copy.deepcopy(buffer), Ring.set_column
+    twin, add_column = copy.deepcopy(buffer), Ring.add_column
 
-    def refuse_column(ring, name, values):
+    def refuse_column(ring, name, dtype):
         if name == column:
             raise MemoryError
-        set_column(ring, name, values)
+        add_column(ring, name, dtype)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Ring, "set_column", refuse_column)
+        patch.setattr(Ring, "add_column", refuse_column)
         with pytest.raises(MemoryError):
             buffer.clear()
     buffer.verify()

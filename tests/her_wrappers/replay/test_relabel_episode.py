@@ -13,6 +13,8 @@ from scipy.stats import chisquare
 from her_wrappers import Episode, Geometric, Mixture, relabel_episode
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 
+pytestmark = pytest.mark.arrays_only("no buffer is in it")
+
 SETS = {
     "future": lambda t, length: range(t + 1, length + 1),
     "final": lambda t, length: [length],

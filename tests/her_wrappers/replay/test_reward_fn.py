@@ -17,7 +17,7 @@ from tests.counting import ACTIONS, SPACE, counting_buffer, counting_episode
 def effort_reward(batch):
     """0 where the goal is reached, else -1; less a cost of the action and of the state it was taken in."""
     reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(-1)
-    return reached - 1.0 - batch.actions[:, 0] / 8 - batch.observations["observation"][:, 1] / 64
+    return -1.0 + reached - batch.actions[:, 0] / 8 - batch.observations["observation"][:, 1] / 64
 
 
 def effort_buffer(reward_fn=effort_reward, **options):

@@ -19,6 +19,7 @@ from tests.killed import kills
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
 
 
+@pytest.mark.arrays_only("what is killed is another process")
 @pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_while_saving_leave_the_previous_or_the_new_file_whole(tmp_path, times):
     """The program saves after every episode, and goes on from what it finds."""
