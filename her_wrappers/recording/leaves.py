@@ -47,6 +47,8 @@ class Leaf:
         Raises:
             ValueError: It has no such leaf.
         """
+        if self.key is not None and type(tree) is dict and self.key in tree:
+            return tree[self.key]
         return leaf_at(tree, self.path, self.name.split("/", maxsplit=1)[0], where)
 
     def check(self, value: Any, where: str, *, rounding: bool) -> np.ndarray:

@@ -77,6 +77,11 @@ class Timeline:
         lengths: np.ndarray = np.where(self.is_open, self._now - self._begun, -1)
         return lengths
 
+    @property
+    def span(self) -> int:
+        """No open episode has more steps."""
+        return self._now - self._oldest
+
     def begin(self, rows: np.ndarray, observations: Tree, infos: Any) -> None:
         """Open episodes with their first states; those that were open there are forgotten.
 
@@ -102,6 +107,24 @@ class Timeline:
         """Open episodes whose first states are the present ones, in environments by number or by mask."""
         self._begun[rows] = self._now
         self.is_open[rows] = True
+
+    def shows(self, observations: Tree) -> bool:
+        """Whether all have an episode under way, and these are the very bytes of their present states.
+
+        Takes a fraction of the time of `is_at`, since nothing is checked.
+        """
+        return bool(self.is_open.all()) and self._observations.is_copy(
+            self._now % self._capacity, observations
+        )
+
+    def is_at(self, observations: Tree) -> np.ndarray:
+        """Return which environments are in the states that these observations show, (N,) bool.
+
+        Raises:
+            ValueError: An observation does not fit its space.
+        """
+        values = self._observations.check(observations, self._where(0))
+        return self._observations.equal(self._now % self._capacity, values)
 
     def act(self, actions: Tree) -> None:
         """Note the actions of the step that comes; they count once `observe` has seen the outcome.
@@ -201,6 +224,10 @@ class Timeline:
             infos=infos,
             reset_infos=self._infos.take_first(begun % self._capacity * self._num_envs + rows),
         )
+
+    def forget(self) -> None:
+        """Close all episodes, and drop them."""
+        self.is_open[:] = False
 
     def _index(self, rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return where ``counts`` moments of each environment stand, beginning with ``first``."""

@@ -1,0 +1,45 @@
+"""The page on Stable-Baselines3: what it shows runs, and it names every argument and attribute."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
+
+from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "stable_baselines3.md").read_text()
+
+
+def test_the_examples_run_from_top_to_bottom(capsys):
+    names = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), names)
+    assert isinstance(names["model"].replay_buffer, HerReplayBuffer)
+    assert "Statistics(" in capsys.readouterr().out
+
+
+def test_every_argument_has_its_row():
+    rows = "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE))
+    for name in inspect.signature(HerReplayBuffer).parameters:
+        assert f"`{name}`" in rows, name
+
+
+def test_every_missing_array_and_every_public_attribute_is_named():
+    import gymnasium as gym  # noqa: PLC0415 - with SB3, for this test alone
+    from stable_baselines3 import SAC  # noqa: PLC0415
+
+    options = {"replay_buffer_class": HerReplayBuffer, "buffer_size": 10}
+    buffer = SAC("MultiInputPolicy", gym.make("her_envs:her_envs/PointReach-v0"), **options).replay_buffer
+    public = [name for name in vars(buffer) if not name.startswith("_")]
+    for name in (*SB3_ARRAYS, *public, "dones"):
+        assert re.search(rf"`(buffer\.)?{name}`", PAGE), name
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)", PAGE))
+def test_links_lead_somewhere(target):
+    assert (DOCS / target).exists()

@@ -1,0 +1,33 @@
+"""The example with Stable-Baselines3 in small, and that its two lines are all that is different."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
+
+from examples import sb3_drop_in  # noqa: E402 - after the check that it is there
+
+app = typer.Typer()
+app.command()(sb3_drop_in.main)
+
+
+def test_it_trains_both_and_says_how_well():
+    result = CliRunner().invoke(app, ["--reach-steps", "60", "--flip-steps", "600", "--bits", "3"])
+    assert result.exit_code == 0, result.output
+    assert "SAC on PointReach: success rate 0." in result.output
+    assert "DQN on BitFlipping: success rate 1.00 after 600 steps" in result.output
+
+
+def test_without_its_two_lines_it_is_a_program_of_sb3_alone(monkeypatch):
+    text = Path(sb3_drop_in.__file__).read_text()
+    ours = [line for line in text.splitlines() if "was: " in line or "# new" in line]
+    assert len(ours) == 2
+    text = text.replace(ours[0], "from stable_baselines3 import HerReplayBuffer").replace(ours[1], "")
+    names = {"__name__": "plain"}
+    exec(compile(text, "plain", "exec"), names)
+    assert type(names["flip"](0, 3).replay_buffer) is sb3.HerReplayBuffer
