@@ -49,10 +49,12 @@ def test_no_section_is_left_out():
     assert SECTIONS.keys() == THEIRS.keys()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_from_stable_baselines3():
     names = run("Stable-Baselines3")
     assert len(names["buffer"]) >= 290
     assert names["buffer"].sample(100).relabeled.sum() == 80
+    assert len(names["model"].replay_buffer.hindsight) >= 290
 
 
 def test_from_stable_baselines():
