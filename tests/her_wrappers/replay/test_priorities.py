@@ -7,6 +7,7 @@ import pickle
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -465,6 +466,19 @@ def test_a_bad_update_is_refused_at_once_and_changes_nothing(index, priorities, 
 def test_a_priority_has_its_ranges(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Priority(**options)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Fraction, int])
+def test_a_priority_of_short_floats_reckons_with_doubles(tmp_path, kind):
+    """Else what is new would be unlike what is updated, or infinite, and a file would be refused."""
+    priority = Priority(alpha=kind(1), beta=kind(1), eps=kind(1))
+    assert {type(value) for value in (priority.alpha, priority.beta, priority.eps)} == {float}
+    buffer = prioritized_buffer([4], priority=priority)
+    buffer.update_priorities([0], [1e30 / 3])
+    buffer.add_episode(counting_episode(1, 1))
+    assert buffer._priorities.saved().scaled.tolist() == [1e30 / 3, 2, 2, 2, 1e30 / 3]
+    buffer.save(tmp_path / "buffer")
+    assert_same_batches(buffer, HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS))
 
 
 @pytest.mark.parametrize("value", [True, 0.6, {"alpha": 0.6}, Priority])
