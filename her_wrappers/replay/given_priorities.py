@@ -11,7 +11,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def as_index(index: Any) -> np.ndarray:
-    """Return numbers of steps as an array.
+    """Return numbers of steps as an array, of a dtype of whole numbers if there are any.
 
     Raises:
         ValueError: They are no (B,) whole numbers.
@@ -22,7 +22,7 @@ def as_index(index: Any) -> np.ndarray:
             f"index must be whole numbers of shape (B,), as batch.index, got {array.dtype} of shape "
             f"{array.shape}"
         )
-    return array.astype(np.int64)
+    return array
 
 
 def as_priorities(priorities: Any) -> np.ndarray:

@@ -156,7 +156,7 @@ class Priorities:
         given = (index >= 0) & (index < self._end)
         require_rows("index", index, given, "numbers that this buffer has given, as batch.index")
         stored = index >= self._first
-        index, priorities = index[stored], priorities[stored]
+        index, priorities = index[stored].astype(np.int64), priorities[stored]
         if len(index):
             self._tree.set(index % self._capacity, self._priority.scale(priorities))
             self._largest = max(self._largest, float(priorities.max()))

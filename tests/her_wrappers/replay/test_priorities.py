@@ -428,6 +428,10 @@ BAD_UPDATES = [
     ([], [1], "priorities must be one for each index, of shape (0,), got (1,)"),
     ([0, 24], [1, 1], "index must be numbers that this buffer has given, as batch.index, got 24 at row 1"),
     ([-1, 0], [1, 1], "index must be numbers that this buffer has given, as batch.index, got -1 at row 0"),
+    (
+        np.array([2**63 + 5, 0], np.uint64), [1, 1],
+        "index must be numbers that this buffer has given, as batch.index, got 9223372036854775813 at row 0",
+    ),
     ([0.0, 1], [1, 1], WHOLE + "float64 of shape (2,)"),
     ([True, False], [1, 1], WHOLE + "bool of shape (2,)"),
     ([[0], [1]], [1, 1], WHOLE + "int64 of shape (2, 1)"),
