@@ -36,8 +36,8 @@ def as_priorities(priorities: Any) -> np.ndarray:
         raise ValueError(f"priorities must be real numbers, got {array.dtype} of shape {array.shape}")
     array = array.astype(np.float64)
     rows = array.reshape(-1)
-    require_rows("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
-    require_rows("priorities", rows, rows <= LARGEST, "finite as float32")
+    require_all("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
+    require_all("priorities", rows, rows <= LARGEST, "finite as float32")
     return array
 
 
@@ -53,7 +53,7 @@ def _as_array(values: Any) -> np.ndarray:
         return np.asarray(None)
 
 
-def require_rows(name: str, values: np.ndarray, right: np.ndarray, what: str) -> None:
+def require_all(name: str, values: np.ndarray, right: np.ndarray, what: str) -> None:
     """Refuse values of which some are not right, naming the first.
 
     Raises:
