@@ -133,6 +133,20 @@ def test_the_functions_are_asked_once_about_all_steps_of_all_windows():
         assert desired[:, 1].tolist() == np.repeat(goal[rows], 4).tolist()
 
 
+@pytest.mark.parametrize("n_steps", [4, 5, 300, 10**30])
+def test_the_functions_are_asked_about_no_more_steps_than_the_longest_window_may_have(n_steps):
+    asked = []
+
+    def reward(achieved, desired, info):
+        asked.append(len(info))
+        return compute_reward(achieved, desired, info)
+
+    buffer = filled(lengths=[1, 4, 2], n_steps=n_steps, compute_reward=reward)
+    asked.clear()
+    batch = buffer.sample(200)
+    assert asked == [4 * batch.relabeled.sum()]
+
+
 def test_a_reward_fn_is_asked_once_with_whole_transitions():
     asked = []
 
