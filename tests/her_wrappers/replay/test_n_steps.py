@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stable_baselines3.common.buffers import NStepReplayBuffer
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
 from her_wrappers.replay.windows import discounted_sum, until_first
 from her_wrappers.trees import leaf_arrays
 from tests.counting import (
@@ -172,6 +172,24 @@ def test_a_reward_fn_is_asked_once_with_whole_transitions():
     assert seen.truncations.tolist() == (steps == 19).tolist()
     np.testing.assert_array_equal(seen.rewards, (-1 - (1 + steps / 1000) / 8 - steps / 64).astype(np.float32))
     np.testing.assert_array_equal(seen.discounts, np.float32(GAMMA))
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_a_reward_fn_gets_for_each_step_the_weight_of_its_row(n_steps):
+    asked = []
+
+    def reward(batch):
+        asked.append(batch.weights.copy())
+        return effort_reward(batch)
+
+    buffer = effort_buffer(reward, n_steps=n_steps, prioritized=Priority())
+    buffer.add_episode(effort_episode(1, 20))
+    buffer.update_priorities(range(20), range(20))
+    asked.clear()
+    batch = buffer.sample(60)
+    assert len(set(batch.weights)) > 5
+    [seen] = asked
+    np.testing.assert_array_equal(seen, batch.weights[batch.relabeled].repeat(n_steps))
 
 
 @pytest.mark.parametrize(
