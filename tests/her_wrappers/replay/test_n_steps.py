@@ -175,21 +175,22 @@ def test_a_reward_fn_is_asked_once_with_whole_transitions():
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_a_reward_fn_gets_for_each_step_the_weight_of_its_row(n_steps):
+def test_a_reward_fn_gets_for_each_step_the_weight_of_its_row_and_the_discount_of_one_step(n_steps):
     asked = []
 
     def reward(batch):
-        asked.append(batch.weights.copy())
+        asked.append(batch.map(np.copy))
         return effort_reward(batch)
 
-    buffer = effort_buffer(reward, n_steps=n_steps, prioritized=Priority())
-    buffer.add_episode(effort_episode(1, 20))
+    buffer = effort_buffer(reward, n_steps=n_steps, gamma=GAMMA, prioritized=Priority())
+    buffer.add_episode(effort_episode(1, 20, terminated=True))
+    assert asked, "recorded rewards are compared"
+    assert all((seen.weights == 1).all() for seen in asked)
     buffer.update_priorities(range(20), range(20))
-    asked.clear()
     batch = buffer.sample(60)
     assert len(set(batch.weights)) > 5
-    [seen] = asked
-    np.testing.assert_array_equal(seen, batch.weights[batch.relabeled].repeat(n_steps))
+    np.testing.assert_array_equal(asked[-1].weights, batch.weights[batch.relabeled].repeat(n_steps))
+    assert all((seen.discounts == np.float32(GAMMA)).all() for seen in asked)
 
 
 @pytest.mark.parametrize(
