@@ -28,7 +28,7 @@ from her_wrappers.replay.saved_options import draws_alike, merged_options, relab
 from her_wrappers.replay.shares import Shares
 from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import StepLayout
+from her_wrappers.replay.step_layout import INFINITE, StepLayout
 from her_wrappers.replay.termination import make_termination
 from her_wrappers.replay.windows import end_at, undiminished
 
@@ -643,7 +643,7 @@ class HindsightReplayBuffer:
 
 
 def _require_finite(reward: float, step: int) -> None:
-    if not abs(reward) <= float(np.finfo(np.float32).max):
+    if not abs(reward) < INFINITE:
         raise ValueError(f"reward must be finite as float32, got {reward} at step {step}")
 
 

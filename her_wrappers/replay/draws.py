@@ -85,8 +85,8 @@ class Ahead(NamedTuple):
     Attributes:
         batch_size: Rows of a batch; 0 before the first.
         batches: How many were drawn at once.
-        used: How many of them have been handed out; without any left there are no rows.
-        numbers: (batches * batch_size,) numbers of the steps.
+        used: How many of them have been handed out: users may have written to their rows, which are left out.
+        numbers: ((batches - used) * batch_size,) numbers of the steps.
         part: Which part of the shares each row is in.
         goal_index: Numbers of the steps that led to the new goals; anything where there are none.
     """
@@ -150,9 +150,8 @@ class Draws:
         none = np.zeros(0, np.int64)
         rows = [none, none, none]
         if self._used < self._batches:
-            rows = [
-                column.ravel() for column in (self._drawn.numbers, self._drawn.part, self._drawn.goal_index)
-            ]
+            columns = self._drawn.numbers, self._drawn.part, self._drawn.goal_index
+            rows = [column[self._used - self._batches :].ravel() for column in columns]
         return Ahead(self._batch_size, self._batches, self._used, *rows)
 
     def restore(self, ahead: Ahead) -> None:
@@ -167,10 +166,11 @@ class Draws:
         if used < batches:
             relabeled = part < len(self._shares.parts)
             stored = self._storage.first_index, self._storage.first_index + self._storage.num_steps
-            _require_rows(part, batches * batch_size, (0, len(self._shares.parts) + 1))
-            _require_rows(numbers, batches * batch_size, stored)
+            count = (batches - used) * batch_size
+            _require_rows(part, count, (0, len(self._shares.parts) + 1))
+            _require_rows(numbers, count, stored)
             _require_rows(goal_index[relabeled], int(relabeled.sum()), stored)
-            part = part.reshape(batches, batch_size)
+            part = part.reshape(batches - used, batch_size)
             if (part[:, 1:] < part[:, :-1]).any():
                 raise ValueError(f"expected the parts of a batch in their order, got {part}")
             numbers, goal_index = numbers.astype(np.int64), goal_index.astype(np.int64)
@@ -194,7 +194,7 @@ class Draws:
             self._hold(*self._draw(batches, batch_size))
             # Only now: after an error there is nothing ahead.
             self._batch_size, self._batches, self._used = batch_size, batches, 0
-        number = self._used
+        number = self._used - self._batches  # from the end: of what was restored only those to come are there
         self._used += 1
         return Draw(*[column[number] for column in self._ahead]), self._counts[number]
 

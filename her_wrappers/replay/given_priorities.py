@@ -11,7 +11,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def as_index(index: Any) -> np.ndarray:
-    """Return numbers of steps as an array.
+    """Return numbers of steps as an array, of a dtype of whole numbers if there are any.
 
     Raises:
         ValueError: They are no (B,) whole numbers.
@@ -22,7 +22,7 @@ def as_index(index: Any) -> np.ndarray:
             f"index must be whole numbers of shape (B,), as batch.index, got {array.dtype} of shape "
             f"{array.shape}"
         )
-    return array.astype(np.int64)
+    return array
 
 
 def as_priorities(priorities: Any) -> np.ndarray:
@@ -36,8 +36,8 @@ def as_priorities(priorities: Any) -> np.ndarray:
         raise ValueError(f"priorities must be real numbers, got {array.dtype} of shape {array.shape}")
     array = array.astype(np.float64)
     rows = array.reshape(-1)
-    require_rows("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
-    require_rows("priorities", rows, rows <= LARGEST, "finite as float32")
+    require_all("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
+    require_all("priorities", rows, rows <= LARGEST, "finite as float32")
     return array
 
 
@@ -53,7 +53,7 @@ def _as_array(values: Any) -> np.ndarray:
         return np.asarray(None)
 
 
-def require_rows(name: str, values: np.ndarray, right: np.ndarray, what: str) -> None:
+def require_all(name: str, values: np.ndarray, right: np.ndarray, what: str) -> None:
     """Refuse values of which some are not right, naming the first.
 
     Raises:

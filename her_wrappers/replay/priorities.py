@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from her_wrappers.replay.given_priorities import LARGEST, as_index, as_priorities, require_rows
+from her_wrappers.replay.given_priorities import LARGEST, as_index, as_priorities, require_all
 from her_wrappers.replay.priority import Priority, require_between, require_priority
 from her_wrappers.replay.sum_tree import SumTree
 
@@ -154,9 +154,9 @@ class Priorities:
             )
         self._follow()
         given = (index >= 0) & (index < self._end)
-        require_rows("index", index, given, "numbers that this buffer has given, as batch.index")
+        require_all("index", index, given, "numbers that this buffer has given, as batch.index")
         stored = index >= self._first
-        index, priorities = index[stored], priorities[stored]
+        index, priorities = index[stored].astype(np.int64), priorities[stored]
         if len(index):
             self._tree.set(index % self._capacity, self._priority.scale(priorities))
             self._largest = max(self._largest, float(priorities.max()))
@@ -212,7 +212,7 @@ class Priorities:
             )
         # Powers of arrays are not those of single numbers to the last bit.
         possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))
-        require_rows("priorities", scaled, possible, f"between {lowest:g} and {highest:g}")
+        require_all("priorities", scaled, possible, f"between {lowest:g} and {highest:g}")
         self._set_range(self._first, scaled[self._first - first :])
         self._largest = largest
 

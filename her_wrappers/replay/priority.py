@@ -31,9 +31,9 @@ class Priority:
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        require_between("alpha of Priority", self.alpha, 0, 1)
-        require_between("beta of Priority", self.beta, 0, 1)
-        require_between("eps of Priority", self.eps, 1e-30, 1)
+        for name, lowest in (("alpha", 0), ("beta", 0), ("eps", 1e-30)):
+            value = require_between(f"{name} of Priority", getattr(self, name), lowest, 1)
+            object.__setattr__(self, name, value)  # with a shorter float, powers would be short too
 
     def scale(self, priorities: np.ndarray | float) -> Any:
         """Return what probabilities are in proportion to."""
@@ -54,11 +54,12 @@ def require_priority(priority: object) -> None:
         raise TypeError(f"prioritized must be a Priority or None, got {priority!r}; pass Priority()")
 
 
-def require_between(name: str, value: object, lowest: float, highest: float) -> None:
-    """Refuse what is no number in a range.
+def require_between(name: str, value: object, lowest: float, highest: float) -> float:
+    """Return a number in a range as a float.
 
     Raises:
-        ValueError: It is not.
+        ValueError: It is none.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not lowest <= float(value) <= highest:
         raise ValueError(f"{name} must lie in [{lowest:g}, {highest:g}], got {value!r}")
+    return float(value)

@@ -122,7 +122,7 @@ def _to_json(value: Any) -> Json:
     if isinstance(value, Geometric):
         return {"geometric": float(value.gamma)}
     if isinstance(value, Priority):
-        return {"priority": [float(value.alpha), float(value.beta), float(value.eps)]}
+        return {"priority": [value.alpha, value.beta, value.eps]}
     if callable(value) or isinstance(value, LostFunction):
         return _function_to_json(value)
     if isinstance(value, np.generic):

@@ -267,7 +267,7 @@ def _require_finite(episodes: Episodes) -> None:
     rewards = episodes.rewards
     if float(np.abs(rewards).max()) < INFINITE:  # not so of NaN
         return
-    step = np.flatnonzero(~(np.abs(rewards.astype(np.float64)) < INFINITE))[0]
+    step = np.flatnonzero(~(np.abs(rewards.astype(np.longdouble)) < INFINITE))[0]
     episode = int(np.searchsorted(episodes.ends, step, side="right")) - 1
     where = f"step {step - episodes.ends[episode]}" + f" of episode {episode}" * (len(episodes) > 1)
     raise ValueError(f"rewards must be finite as float32, got {rewards[step]} at {where}")

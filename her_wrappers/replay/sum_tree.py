@@ -101,8 +101,9 @@ def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.
     """Go one level down, never to a 0.
 
     Ends by a product of matrices cost a fifth of a cumulative sum. But they are rounded each in its own way:
-    once in some 10^15 draws, the first end above a draw may be that of a 0, or there may be none. The largest
-    number is taken then. It is above 0, since a node is entered only if the sum of those below is.
+    once in some 10^15 draws, the first end above a draw may be that of a 0, or there may be none, for which
+    `argmax` says the first node. Where the node found holds 0, the largest number is taken. It is above 0,
+    since a node is entered only if the sum of those below is.
 
     Args:
         rows: (n, WIDTH) numbers of the nodes below.

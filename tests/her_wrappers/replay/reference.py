@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from her_wrappers import Episode
+from her_wrappers import Episode, Priority
 
 
 def row(tree: Any, i: int) -> Any:
@@ -191,3 +191,67 @@ class Reference:
             return
         assert any(source is each and before + 1 == s for each, s in self.sources(strategy, episode, t))
         assert [goal] == [next_goal] == new_goal
+
+
+class PriorityReference:
+    """What a buffer must know of priorities, as a dict from numbers to priorities.
+
+    Args:
+        buffer_size: Transitions that it holds.
+        priority: How priorities decide what is drawn.
+    """
+
+    def __init__(self, buffer_size: int, priority: Priority) -> None:
+        self.buffer_size, self.priority = buffer_size, priority
+        self.episodes: list[tuple[int, int]] = []  # (first number, length)
+        self.end = 0
+        self.largest = 1.0
+        self.priorities: dict[int, float] = {}
+
+    def add(self, length: int) -> None:
+        """Add an episode, whose transitions get the largest priority."""
+        self.episodes.append((self.end, length))
+        self.priorities |= dict.fromkeys(range(self.end, self.end + length), self.largest)
+        self.end += length
+        self.shrink(self.buffer_size)
+
+    def shrink(self, buffer_size: int) -> None:
+        """Let the oldest episodes go until all fit."""
+        self.buffer_size = buffer_size
+        while sum(length for _, length in self.episodes) > buffer_size:
+            self.evict_oldest()
+
+    def evict_oldest(self) -> None:
+        """Forget the priorities of an episode."""
+        first, length = self.episodes.pop(0)
+        for number in range(first, first + length):
+            del self.priorities[number]
+
+    def update(self, index: Any, priorities: Any) -> int:
+        """Give those that are stored the largest of their new priorities; return how many are not."""
+        best: dict[int, float] = {}
+        for number, priority in zip(index, priorities, strict=True):
+            if number in self.priorities:
+                best[number] = max(priority, best.get(number, 0))
+        self.priorities |= best
+        self.largest = max([self.largest, *best.values()])
+        return sum(number not in self.priorities for number in index)
+
+    def clear(self) -> None:
+        """Forget all but the numbers."""
+        while self.episodes:
+            self.evict_oldest()
+        self.largest = 1.0
+
+    def odds(self) -> dict[int, float]:
+        """What each transition is drawn in proportion to."""
+        eps, alpha = self.priority.eps, self.priority.alpha
+        return {number: (priority + eps) ** alpha for number, priority in self.priorities.items()}
+
+    def explain(self, batch: Any) -> None:
+        """Assert that the rows of a batch are stored, and have the weights that they should."""
+        odds = self.odds()
+        assert set(batch.index.tolist()) <= odds.keys()
+        share = np.array([odds[number] for number in batch.index.tolist()]) / sum(odds.values())
+        weights = (len(odds) * share) ** -self.priority.beta
+        np.testing.assert_allclose(batch.weights, weights / weights.max(), rtol=1e-6)

@@ -195,6 +195,23 @@ def test_a_reward_that_float32_does_not_hold_is_refused_by_step_and_episode(rewa
     assert (len(buffer), buffer.num_episodes) == (0, 0)
 
 
+def test_a_reward_that_not_even_a_double_holds_is_refused_without_a_warning():
+    rewards = np.array([0, np.longdouble("1e4000")], np.longdouble)
+    with pytest.raises(ValueError, match=r"^rewards must be finite as float32, got .* at step 1$"):
+        plain_buffer(9).add_episode(counting_episode(0, 2, rewards=rewards))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_add_takes_the_rewards_that_add_episode_takes(sign):
+    buffer = plain_buffer(3)
+    seen = dict.fromkeys(SPACE, np.zeros(2))
+    with pytest.raises(ValueError, match=r"^reward must be finite as float32, got .* at step 0$"):
+        buffer.add(seen, np.zeros(1), sign * (2.0**128 - 2.0**103), seen, False, True)
+    buffer.add(seen, np.zeros(1), sign * ROUNDS_TO_LARGEST, seen, False, True)
+    [episode] = buffer.episodes()
+    assert episode.rewards.tolist() == [sign * LARGEST]
+
+
 # --- without looking twice ------------------------------------------------------------------------
 
 

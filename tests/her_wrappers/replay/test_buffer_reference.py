@@ -15,9 +15,9 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_wrappers import Episode, HindsightReplayBuffer, Mixture
+from her_wrappers import Episode, HindsightReplayBuffer, Mixture, Priority
 from her_wrappers.trees import leaf_arrays
-from tests.her_wrappers.replay.reference import Reference
+from tests.her_wrappers.replay.reference import PriorityReference, Reference
 
 PICTURE = spaces.Box(0, 255, (2, 2), np.uint8)
 SPACES = {
@@ -105,6 +105,8 @@ class World:
             n_steps=options["n_steps"],
             gamma=options["gamma"],
         )
+        priority = options["prioritized"]
+        self.priorities = PriorityReference(options["buffer_size"], priority) if priority else None
         self.batch_size = int(self.rng.integers(1, 12))
         self.steps_to_add = []
         self.open_episode = None
@@ -142,13 +144,18 @@ class World:
         for length in self.lengths(count % 3 + 1):
             episode = self.episode(self.fitting(length))
             self.buffer.add_episode(episode)
-            self.reference.add(episode)
+            self.note(episode)
+
+    def note(self, episode):
+        self.reference.add(episode)
+        if self.priorities:
+            self.priorities.add(len(episode))
 
     def add_many(self, count):
         episodes = [self.episode(self.fitting(length)) for length in self.lengths(count % 20 + 1)]
         self.buffer.add_episodes(episodes)
         for episode in episodes:
-            self.reference.add(episode)
+            self.note(episode)
 
     def step(self, count):
         """Add transitions; an episode may stay open meanwhile."""
@@ -161,17 +168,32 @@ class World:
                 ]
             self.buffer.add(*self.steps_to_add.pop(0))
             if not self.steps_to_add:
-                self.reference.add(self.open_episode)
+                self.note(self.open_episode)
 
     def sample(self, count):
         if self.buffer.can_sample:
             for _ in range(count % 7 + 1):
-                self.reference.explain(self.buffer.sample(self.batch_size))
+                batch = self.buffer.sample(self.batch_size)
+                self.reference.explain(batch)
+                if self.priorities:
+                    self.priorities.explain(batch)
+                else:
+                    assert batch.weights.tolist() == [1] * self.batch_size
+
+    def update(self, count):
+        """Give priorities to transitions of now and of before, some of them more than once."""
+        if self.priorities and self.reference.next_index:
+            index = self.rng.integers(self.reference.next_index, size=count)
+            priorities = self.rng.integers(9, size=count) / 4
+            left_out = self.priorities.update(index.tolist(), priorities.tolist())
+            assert self.buffer.update_priorities(index, priorities) == left_out
 
     def clear(self, count):
         if count % 3 == 0:
             self.buffer.clear()
             self.reference.clear()
+            if self.priorities:
+                self.priorities.clear()
             self.steps_to_add = []
 
     def reload(self, _):
@@ -189,6 +211,7 @@ class World:
                 "rewards",
                 "terminations",
                 "discounts",
+                "weights",
                 "strategy",
             ):
                 np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
@@ -205,6 +228,8 @@ class World:
                 path, **self.functions, **self.again, buffer_size=buffer_size
             )
         self.reference.shrink(buffer_size)
+        if self.priorities:
+            self.priorities.shrink(buffer_size)
 
     def check(self):
         self.buffer.verify()
@@ -247,12 +272,13 @@ WORLDS = st.fixed_dictionaries({
             "skip_trivial": st.booleans(),
             "n_steps": st.sampled_from([1, 1, 2, 3, 5, 100]),
             "gamma": st.sampled_from([0.9, 0.99, 1.0]),
+            "prioritized": st.sampled_from([None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01)]),
             "seed": st.integers(0, 2**32),
         }),
     ),
     "seed": st.integers(0, 2**32),
 })
-ACTIONS = ("add", "add_many", "step", "sample", "sample", "reload", "resize", "clear")
+ACTIONS = ("add", "add_many", "step", "sample", "sample", "update", "reload", "resize", "clear")
 PROGRAMS = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(1, 40)), min_size=1, max_size=20)
 
 

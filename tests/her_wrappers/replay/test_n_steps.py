@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stable_baselines3.common.buffers import NStepReplayBuffer
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
 from her_wrappers.replay.windows import discounted_sum, until_first
 from her_wrappers.trees import leaf_arrays
 from tests.counting import (
@@ -133,6 +133,20 @@ def test_the_functions_are_asked_once_about_all_steps_of_all_windows():
         assert desired[:, 1].tolist() == np.repeat(goal[rows], 4).tolist()
 
 
+@pytest.mark.parametrize("n_steps", [4, 5, 300, 10**30])
+def test_the_functions_are_asked_about_no_more_steps_than_the_longest_window_may_have(n_steps):
+    asked = []
+
+    def reward(achieved, desired, info):
+        asked.append(len(info))
+        return compute_reward(achieved, desired, info)
+
+    buffer = filled(lengths=[1, 4, 2], n_steps=n_steps, compute_reward=reward)
+    asked.clear()
+    batch = buffer.sample(200)
+    assert asked == [4 * batch.relabeled.sum()]
+
+
 def test_a_reward_fn_is_asked_once_with_whole_transitions():
     asked = []
 
@@ -158,6 +172,25 @@ def test_a_reward_fn_is_asked_once_with_whole_transitions():
     assert seen.truncations.tolist() == (steps == 19).tolist()
     np.testing.assert_array_equal(seen.rewards, (-1 - (1 + steps / 1000) / 8 - steps / 64).astype(np.float32))
     np.testing.assert_array_equal(seen.discounts, np.float32(GAMMA))
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_a_reward_fn_gets_for_each_step_the_weight_of_its_row_and_the_discount_of_one_step(n_steps):
+    asked = []
+
+    def reward(batch):
+        asked.append(batch.map(np.copy))
+        return effort_reward(batch)
+
+    buffer = effort_buffer(reward, n_steps=n_steps, gamma=GAMMA, prioritized=Priority())
+    buffer.add_episode(effort_episode(1, 20, terminated=True))
+    assert asked, "recorded rewards are compared"
+    assert all((seen.weights == 1).all() for seen in asked)
+    buffer.update_priorities(range(20), range(20))
+    batch = buffer.sample(60)
+    assert len(set(batch.weights)) > 5
+    np.testing.assert_array_equal(asked[-1].weights, batch.weights[batch.relabeled].repeat(n_steps))
+    assert all((seen.discounts == np.float32(GAMMA)).all() for seen in asked)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pickle
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from scipy import stats
 from her_wrappers import HindsightReplayBuffer, Mixture, Priority
 from her_wrappers.replay.sum_tree import SumTree
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.her_wrappers.replay.reference import PriorityReference
 from tests.her_wrappers.replay.test_snapshot import assert_same_batches
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
@@ -52,57 +54,16 @@ def assert_drawn_in_proportion(counts, odds, p_value=1e-5):
         assert stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue > p_value
 
 
-class Oracle:
-    """What a buffer must know of priorities, as a dict from numbers to priorities."""
-
-    def __init__(self, buffer_size):
-        self.buffer_size = buffer_size
-        self.episodes = []  # (first number, length)
-        self.end = 0
-        self.largest = 1.0
-        self.priorities = {}
-
-    def add(self, length):
-        self.episodes.append((self.end, length))
-        self.priorities |= dict.fromkeys(range(self.end, self.end + length), self.largest)
-        self.end += length
-        while sum(length for _, length in self.episodes) > self.buffer_size:
-            self.evict_oldest()
-
-    def evict_oldest(self):
-        first, length = self.episodes.pop(0)
-        for number in range(first, first + length):
-            del self.priorities[number]
-
-    def update(self, index, priorities):
-        best = {}
-        for number, priority in zip(index, priorities, strict=True):
-            if number in self.priorities:
-                best[number] = max(priority, best.get(number, 0))
-        self.priorities |= best
-        self.largest = max([self.largest, *best.values()])
-        return sum(number not in self.priorities for number in index)
-
-    def clear(self):
-        while self.episodes:
-            self.evict_oldest()
-        self.largest = 1.0
-
-
-def assert_agree(buffer, oracle, priority):
+def assert_agree(buffer, oracle):
     """The buffer holds what the oracle holds, and a batch has its weights."""
     buffer.verify()
     saved = buffer._priorities.saved()
-    odds = {number: (p + priority.eps) ** priority.alpha for number, p in oracle.priorities.items()}
+    odds = oracle.odds()
     assert len(buffer) == len(odds)
     assert saved.largest == oracle.largest
     np.testing.assert_allclose(saved.scaled, [odds[number] for number in sorted(odds)], rtol=1e-14)
     if odds:
-        batch = buffer.sample(20)
-        assert set(batch.index.tolist()) <= odds.keys()
-        share = np.array([odds[number] for number in batch.index.tolist()]) / sum(odds.values())
-        weights = (len(odds) * share) ** -priority.beta
-        np.testing.assert_allclose(batch.weights, weights / weights.max(), rtol=1e-6)
+        oracle.explain(buffer.sample(20))
 
 
 POSITIVE = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-12, 1e-3, 1.0, 7.0, 1e12, 3e38]))
@@ -130,7 +91,8 @@ ACTIONS = st.one_of(
 def test_priorities_are_those_of_a_dict_whatever_happens(tmp_path_factory, priority, buffer_size, actions):
     """Added, evicted, updated, cleared, saved and loaded in any order and any number of laps."""
     path = tmp_path_factory.getbasetemp() / "buffer"
-    buffer, oracle = prioritized_buffer(priority=priority, buffer_size=buffer_size), Oracle(buffer_size)
+    buffer = prioritized_buffer(priority=priority, buffer_size=buffer_size)
+    oracle = PriorityReference(buffer_size, priority)
     for what, value in actions:
         if what == "add":
             for length in value:
@@ -144,12 +106,10 @@ def test_priorities_are_those_of_a_dict_whatever_happens(tmp_path_factory, prior
             buffer.clear()
             oracle.clear()
         elif what == "save and load":
-            oracle.buffer_size = max(30, oracle.buffer_size - value)
-            while sum(length for _, length in oracle.episodes) > oracle.buffer_size:
-                oracle.evict_oldest()
+            oracle.shrink(max(30, oracle.buffer_size - value))
             buffer.save(path)
             buffer = HindsightReplayBuffer.load(path, **FUNCTIONS, buffer_size=oracle.buffer_size)
-        assert_agree(buffer, oracle, priority)
+        assert_agree(buffer, oracle)
 
 
 # --- what is drawn --------------------------------------------------------------------------------
@@ -468,6 +428,10 @@ BAD_UPDATES = [
     ([], [1], "priorities must be one for each index, of shape (0,), got (1,)"),
     ([0, 24], [1, 1], "index must be numbers that this buffer has given, as batch.index, got 24 at row 1"),
     ([-1, 0], [1, 1], "index must be numbers that this buffer has given, as batch.index, got -1 at row 0"),
+    (
+        np.array([2**63 + 5, 0], np.uint64), [1, 1],
+        "index must be numbers that this buffer has given, as batch.index, got 9223372036854775813 at row 0",
+    ),
     ([0.0, 1], [1, 1], WHOLE + "float64 of shape (2,)"),
     ([True, False], [1, 1], WHOLE + "bool of shape (2,)"),
     ([[0], [1]], [1, 1], WHOLE + "int64 of shape (2, 1)"),
@@ -506,6 +470,19 @@ def test_a_bad_update_is_refused_at_once_and_changes_nothing(index, priorities, 
 def test_a_priority_has_its_ranges(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Priority(**options)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Fraction, int])
+def test_a_priority_of_short_floats_reckons_with_doubles(tmp_path, kind):
+    """Else what is new would be unlike what is updated, or infinite, and a file would be refused."""
+    priority = Priority(alpha=kind(1), beta=kind(1), eps=kind(1))
+    assert {type(value) for value in (priority.alpha, priority.beta, priority.eps)} == {float}
+    buffer = prioritized_buffer([4], priority=priority)
+    buffer.update_priorities([0], [1e30 / 3])
+    buffer.add_episode(counting_episode(1, 1))
+    assert buffer._priorities.saved().scaled.tolist() == [1e30 / 3, 2, 2, 2, 1e30 / 3]
+    buffer.save(tmp_path / "buffer")
+    assert_same_batches(buffer, HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS))
 
 
 @pytest.mark.parametrize("value", [True, 0.6, {"alpha": 0.6}, Priority])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers import EpisodeRecorder, Geometric, HindsightReplayBuffer, InUseError, Mixture
+from her_wrappers import EpisodeRecorder, Geometric, HindsightReplayBuffer, InUseError, Mixture, Priority
 from her_wrappers.files.atomic import replacement
 from her_wrappers.replay.goal_selection import final
 from her_wrappers.replay.relabeling import GoalRewards
@@ -184,6 +184,22 @@ def test_what_is_drawn_ahead_survives_another_layout_of_memory(tmp_path):
     for _ in range(4):
         buffer.sample(16)
     assert_same_batches(buffer, reloaded(buffer, tmp_path / "buffer", **FUNCTIONS, buffer_size=61))
+
+
+@pytest.mark.parametrize("taken", range(1, 9))
+@pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"prioritized": Priority()}])
+def test_what_users_write_to_their_batches_is_in_no_file(tmp_path, taken, options):
+    buffer, twin = wrapped(**options), wrapped(**options)
+    for _ in range(taken):
+        batch = buffer.sample(8)
+        twin.sample(8)
+        for column in (batch.index, batch.relabeled, batch.weights):
+            column[...] = -1
+    again = reloaded(buffer, tmp_path / "buffer")
+    batch = again.sample(8)
+    assert_same_tree(batch.index, twin.sample(8).index)
+    batch.index[...] = -1
+    assert_same_batches(twin, reloaded(again, tmp_path / "buffer"))
 
 
 def test_a_buffer_may_be_saved_again_and_again(tmp_path):
