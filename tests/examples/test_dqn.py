@@ -83,8 +83,14 @@ def test_evaluate_averages_whole_episodes():
         evaluate(gym.make("CartPole-v1"), lambda observation: 0, episodes=1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(0, marks=pytest.mark.slow),
+        pytest.param(1, marks=pytest.mark.campaign),
+        pytest.param(2, marks=pytest.mark.campaign),
+    ],
+)
 def test_dqn_solves_15_bits_with_her_and_not_without(seed):
     env = gym.make("her_envs/BitFlipping-v0", n_bits=15)
     rates = {
@@ -97,8 +103,13 @@ def test_dqn_solves_15_bits_with_her_and_not_without(seed):
     assert rates[False] <= 0.05
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("bits", "steps", "least"), [(5, 10_000, 0.95), (10, 50_000, 0.9)])
+@pytest.mark.parametrize(
+    ("bits", "steps", "least"),
+    [
+        pytest.param(5, 10_000, 0.95, marks=pytest.mark.slow),
+        pytest.param(10, 50_000, 0.9, marks=pytest.mark.campaign),
+    ],
+)
 def test_the_baseline_without_her_is_an_honest_one(bits, steps, least):
     run = train(bits, steps, 0, her=False, show=lambda run: None)
     env = gym.make("her_envs/BitFlipping-v0", n_bits=bits)

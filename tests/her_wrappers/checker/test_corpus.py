@@ -37,8 +37,13 @@ def test_correct_environments_get_neither_errors_nor_warnings(factory):
     assert_silent(factory, seed=0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 30))
+SEEDS = [
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8)),
+    *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(8, 30)),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_verdict_does_not_depend_on_the_seed(seed):
     for specimen, code in FAULTS:
         assert_found_alone(specimen, code, seed)
