@@ -93,6 +93,23 @@ class DeviceRing(Ring):
             number += count
         return larger
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the rows that there are, see `Ring`."""
+        rows = {
+            # Of a view, torch would keep all the memory that it looks at.
+            name: (records.dtype, [records.rows[there].clone() for there in self._live()])
+            for name, records in self._records.items()
+        }
+        return super().__getstate__() | {"_records": rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over rows, in memory of the same capacity as before."""
+        super().__setstate__(state | {"_records": {}})
+        for name, (dtype, pieces) in state["_records"].items():
+            self.add_column(name, dtype)
+            for there, rows in zip(self._live(), pieces, strict=True):
+                self._records[name].rows[there] = rows
+
     def _memory(self, name: str, dtype: DTypeLike) -> Any:
         if name not in ON_DEVICE:
             return super()._memory(name, dtype)
