@@ -42,7 +42,7 @@ class Draw(NamedTuple):
         goal_index: (B,) numbers of the steps that led there; anything where there are none.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
-        here: (B,) the numbers once more; an array always.
+        here: (B,) the numbers once more; an array always, which is not handed out.
         left: (B,) how many steps there are from each on, itself included, that may have its goal: to the end
             of the episode for a new one, else until the episode changes its goal. Anything without windows.
     """
@@ -150,9 +150,7 @@ class Draws:
         none = np.zeros(0, np.int64)
         rows = [none, none, none]
         if self._used < self._batches:
-            rows = [
-                column.ravel() for column in (self._drawn.numbers, self._drawn.part, self._drawn.goal_index)
-            ]
+            rows = [column.ravel() for column in (self._drawn.here, self._drawn.part, self._drawn.goal_index)]
         return Ahead(self._batch_size, self._batches, self._used, *rows)
 
     def restore(self, ahead: Ahead) -> None:
@@ -236,7 +234,7 @@ class Draws:
             goal_index=goal_index.reshape(part.shape),
             part=part,
             relabeled=relabeled,
-            here=steps.numbers.reshape(part.shape),
+            here=steps.numbers.reshape(part.shape).copy(),
             left=_steps_left(steps, relabeled) if self._windowed else part,
         )
         return draw, relabeled.sum(axis=1).tolist()

@@ -186,6 +186,17 @@ def test_what_is_drawn_ahead_survives_another_layout_of_memory(tmp_path):
     assert_same_batches(buffer, reloaded(buffer, tmp_path / "buffer", **FUNCTIONS, buffer_size=61))
 
 
+def test_what_is_done_to_a_batch_does_no_harm_to_what_is_saved(tmp_path):
+    """Also where other batches were drawn with it, which are saved as well."""
+    buffer, twin = wrapped(), wrapped()
+    for _ in range(2):
+        batch = buffer.sample(16)
+        twin.sample(16)
+        for leaf in (batch.index, batch.relabeled, batch.weights, *leaf_arrays(batch.observations)):
+            leaf[:] = 0
+    assert_same_batches(reloaded(buffer, tmp_path / "buffer"), twin)
+
+
 def test_a_buffer_may_be_saved_again_and_again(tmp_path):
     buffer = wrapped()
     for number in range(10, 20):
