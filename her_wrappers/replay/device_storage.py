@@ -150,16 +150,21 @@ class DeviceStorage(EpisodeStorage):
         return torch.ones(count, dtype=torch.float32, device=self._device)
 
     def send(self, draw: Draw) -> Draw:
-        """Bring what batches are gathered by to the device, all at once; places there, not positions."""
+        """Bring what batches are gathered by to the device, all at once; places there, not positions.
+
+        In inference mode too, as tensors that can be used outside.
+        """
         states, goals = draw.states % self._states.capacity, draw.sources % self._states.capacity
         goals = np.where(draw.relabeled, goals, draw.places)
-        rows = send(np.stack([draw.numbers, *np.moveaxis(states, -2, 0), goals], axis=-2), self._device)
+        here = np.stack([draw.numbers, *np.moveaxis(states, -2, 0), goals], axis=-2)
+        with torch.inference_mode(False):
+            rows, relabeled = send(here, self._device), send(draw.relabeled, self._device)
         return draw._replace(
             numbers=rows[:, 0],
             states=rows[:, 1:3],
             sources=rows[:, 3],
             places=rows[:, 3],
-            relabeled=send(draw.relabeled, self._device),
+            relabeled=relabeled,
         )
 
     def between(self, before: Any, after: Any) -> Any:

@@ -234,6 +234,34 @@ def test_torch_may_have_other_defaults():
     assert_equal(batches[1], filled(n_steps=3).sample(32))
 
 
+@pytest.mark.parametrize("act", ["make", "grow", "clear"])
+def test_what_is_stored_in_inference_mode_can_be_added_to_outside_of_it(act):
+    """Where an actor collects episodes, say; torch writes to no tensor that was made there."""
+    buffer = filled(buffer_size=200)
+    with torch.inference_mode():
+        if act == "make":
+            buffer = counting_buffer(device="cpu")
+        elif act == "grow":
+            buffer.add_episodes([counting_episode(number, 1) for number in range(200)])
+        else:
+            buffer.clear()
+    buffer.add_episode(counting_episode(7, 150))
+    assert set(buffer.sample(9).observations["observation"][:, 0].tolist()) <= {7, *range(150, 200)}
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_a_batch_after_others_in_inference_mode_can_be_learned_from(n_steps):
+    buffer = filled(n_steps=n_steps)
+    with torch.inference_mode():
+        buffer.sample(8)
+        buffer.sample(8)  # and another is drawn with it
+    batch = buffer.sample(8)
+    batch.map(lambda leaf: leaf.zero_())
+    values = torch.ones(1, 12, requires_grad=True)
+    values.expand(8, 12).gather(1, batch.index[:, None]).sum().backward()
+    assert values.grad[0, 0] == 8
+
+
 WEIGHT = torch.ones((), requires_grad=True)
 
 
@@ -629,11 +657,12 @@ sys.exit("torch" in sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
 
 
-def test_more_memory_than_a_device_has_is_an_error_with_its_name():
+@pytest.mark.parametrize("buffer_size", [10**15, 10**19, 10**30])
+def test_more_memory_than_a_device_has_is_an_error_with_its_name(buffer_size):
     with pytest.raises(
         MemoryError, match=r"^on cpu buffer_size=\d+ needs \d+\.\d GiB, which cannot be had; make it smaller$"
     ):
-        counting_buffer(device="cpu", buffer_size=10**15)
+        counting_buffer(device="cpu", buffer_size=buffer_size)
 
 
 def test_a_buffer_that_cannot_grow_on_its_device_stays_whole(monkeypatch):
@@ -665,6 +694,18 @@ def test_a_dtype_that_torch_does_not_have_is_refused(function):
     ):
         HindsightReplayBuffer(space, ACTIONS, compute_reward=function, device="cpu")
     HindsightReplayBuffer(space, ACTIONS, compute_reward=function)
+
+
+@pytest.mark.parametrize("name", [">f4", ">i8"])
+def test_numbers_in_another_order_of_bytes_are_refused(name):
+    """They would be read as others."""
+    dtype = np.dtype(name)
+    box = spaces.Box(0, 9, (2,), dtype)
+    space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))
+    with pytest.raises(
+        TypeError, match=rf"^observations/observation has dtype {name}, which torch .* not have"
+    ):
+        HindsightReplayBuffer(space, ACTIONS, compute_reward=sparse, device="cpu")
 
 
 def test_a_reward_that_answers_wrongly_on_the_device_leaves_the_buffer_usable():
