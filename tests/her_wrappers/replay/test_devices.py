@@ -234,6 +234,19 @@ def test_torch_may_have_other_defaults():
     assert_equal(batches[1], filled(n_steps=3).sample(32))
 
 
+def test_long_episodes_reach_a_device_in_parts(monkeypatch):
+    """Of five records each, over the end of the ring and past it."""
+    expected = filled(buffer_size=60, device=None)
+    monkeypatch.setattr("her_wrappers.replay.device_storage.STAGED_BYTES", 250)
+    buffer = filled(buffer_size=60)
+    for number, length in enumerate([25, 40, 60, 7]):
+        for each in (buffer, expected):
+            each.add_episode(counting_episode(number, length))
+        for one, other in zip(buffer.episodes(), expected.episodes(), strict=True):
+            np.testing.assert_array_equal(one.observations["observation"], other.observations["observation"])
+            np.testing.assert_array_equal(one.actions, other.actions)
+
+
 @pytest.mark.parametrize("act", ["make", "grow", "clear"])
 def test_what_is_stored_in_inference_mode_can_be_added_to_outside_of_it(act):
     """Where an actor collects episodes, say; torch writes to no tensor that was made there."""
