@@ -412,6 +412,13 @@ def writing(achieved, desired, info):
     return rewards
 
 
+def writing_elsewhere(achieved, desired, info):
+    rewards = sparse(achieved, desired, info)
+    if isinstance(achieved, torch.Tensor):
+        achieved += 1
+    return rewards
+
+
 def of_one_goal(achieved, desired, info):
     return bool((achieved == desired).all())
 
@@ -424,6 +431,7 @@ UNFIT = {
     "cpu; reduce over the goal's own axes only",
     warning: "compute_reward warns where it gets tensors",
     writing: "compute_reward writes to what it is given",
+    writing_elsewhere: "compute_reward writes to what it is given",
 }
 
 
@@ -466,14 +474,16 @@ def test_to_be_probed_tells_a_function_and_the_world_nothing(recwarn):
     state, seen = np.random.get_state()[1].copy(), copy.deepcopy(SPACE)  # noqa: NPY002 - that it stays as it is
     seen.seed(3)
     twin = copy.deepcopy(seen)
+    actions, other_actions = spaces.Discrete(1000, seed=3), spaces.Discrete(1000, seed=3)
     torch_state = torch.get_rng_state()
     for function in UNFIT:
-        HindsightReplayBuffer(seen, ACTIONS, compute_reward=function, device="cpu")
+        HindsightReplayBuffer(seen, actions, compute_reward=function, device="cpu")
     assert HindsightReplayBuffer(seen, ACTIONS, compute_reward=always_warning, device="cpu").on_device
     assert not recwarn
     np.testing.assert_array_equal(state, np.random.get_state()[1])  # noqa: NPY002 - the same
     assert torch.equal(torch_state, torch.get_rng_state())
     np.testing.assert_array_equal(seen.sample()["observation"], twin.sample()["observation"])
+    assert [actions.sample() for _ in range(9)] == [other_actions.sample() for _ in range(9)]
 
 
 def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
