@@ -736,16 +736,24 @@ def test_a_reward_that_answers_wrongly_on_the_device_leaves_the_buffer_usable():
 
     def reward(achieved, desired, info):
         if wrong and isinstance(achieved, torch.Tensor):
-            return wrong[0]
+            return wrong[0](len(achieved))
         return sparse(achieved, desired, info)
 
     buffer = filled(compute_reward=reward)
     for answer, message in [
         (
-            torch.zeros(3),
+            lambda count: torch.zeros(3),
             r"must return numbers of shape \(\d+,\) on cpu, got torch.float32 of shape \(3,\) on cpu",
         ),
-        (np.zeros(3), "must return a tensor for tensors, got ndarray"),
+        (
+            lambda count: torch.zeros(count) * 1j,
+            "must return numbers of shape .*, got torch.complex64 of shape",
+        ),
+        (
+            lambda count: torch.zeros(count, device="meta"),
+            r"must return numbers of .* on cpu, got .* on meta",
+        ),
+        (np.zeros, "must return a tensor for tensors, got ndarray"),
     ]:
         wrong[:] = [answer]
         with pytest.raises(ValueError, match=f"^compute_reward {message}"):
