@@ -610,9 +610,8 @@ class HindsightReplayBuffer:
                 self._relabeling.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the lock behind: copies and pickles get one of their own."""
-        with self._lock:
-            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        """Leave the lock behind: copies get one of their own. Meanwhile no other thread may add or sample."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over a state, with a new lock."""

@@ -93,6 +93,23 @@ class DeviceRing(Ring):
             number += count
         return larger
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the rows that there are, see `Ring`."""
+        rows = {
+            # Of a view, torch would keep all the memory that it looks at.
+            name: (records.dtype, [records.rows[there].clone() for there in self._live()])
+            for name, records in self._records.items()
+        }
+        return super().__getstate__() | {"_records": rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over rows, in memory of the same capacity as before."""
+        super().__setstate__(state | {"_records": {}})
+        for name, (dtype, pieces) in state["_records"].items():
+            self.add_column(name, dtype)
+            for there, rows in zip(self._live(), pieces, strict=True):
+                self._records[name].rows[there] = rows
+
     def _memory(self, name: str, dtype: DTypeLike) -> Any:
         if name not in ON_DEVICE:
             return super()._memory(name, dtype)
@@ -133,16 +150,21 @@ class DeviceStorage(EpisodeStorage):
         return torch.ones(count, dtype=torch.float32, device=self._device)
 
     def send(self, draw: Draw) -> Draw:
-        """Bring what batches are gathered by to the device, all at once; places there, not positions."""
+        """Bring what batches are gathered by to the device, all at once; places there, not positions.
+
+        In inference mode too, as tensors that can be used outside.
+        """
         states, goals = draw.states % self._states.capacity, draw.sources % self._states.capacity
         goals = np.where(draw.relabeled, goals, draw.places)
-        rows = send(np.stack([draw.numbers, *np.moveaxis(states, -2, 0), goals], axis=-2), self._device)
+        here = np.stack([draw.numbers, *np.moveaxis(states, -2, 0), goals], axis=-2)
+        with torch.inference_mode(False):
+            rows, relabeled = send(here, self._device), send(draw.relabeled, self._device)
         return draw._replace(
             numbers=rows[:, 0],
             states=rows[:, 1:3],
             sources=rows[:, 3],
             places=rows[:, 3],
-            relabeled=send(draw.relabeled, self._device),
+            relabeled=relabeled,
         )
 
     def between(self, before: Any, after: Any) -> Any:

@@ -39,7 +39,7 @@ def empty_bytes(shape: Sequence[int], device: torch.device) -> torch.Tensor:
     """
     try:
         return torch.empty(tuple(shape), dtype=torch.uint8, device=device)
-    except RuntimeError as error:  # torch's own errors of this kind are no MemoryError
+    except (RuntimeError, TypeError) as error:  # torch's own; the second for more than 64 bits count
         gigabytes = float(np.prod(shape, dtype=np.float64)) / 2**30
         raise MemoryError(f"{gigabytes:.1f} GiB cannot be had on {device}") from error
 

@@ -96,13 +96,9 @@ class Ring:
         Returns:
             Where they stand: one or two slices of a column's memory, each with the slice of the new rows.
         """
-        first = self.end % self.capacity
-        before_end = min(count, self.capacity - first)
+        pieces = self._pieces(self.end, count)
         self.end += count
         self._turn()
-        pieces = [(slice(first, first + before_end), slice(0, before_end))]
-        if before_end < count:
-            pieces.append((slice(0, count - before_end), slice(before_end, count)))
         return pieces
 
     def restart(self, number: int) -> None:
@@ -169,6 +165,28 @@ class Ring:
         # from -capacity to capacity - 1, with which NumPy finds them without the division.
         self._origin = self.end - self.end % self.capacity
 
+    def _pieces(self, number: int, count: int) -> list[tuple[slice, slice]]:
+        """Return where ``count`` rows from this number on stand, see `reserve`."""
+        first = number % self.capacity
+        before_end = min(count, self.capacity - first)
+        pieces = [(slice(first, first + before_end), slice(0, before_end))]
+        if before_end < count:
+            pieces.append((slice(0, count - before_end), slice(before_end, count)))
+        return pieces
+
+    def _live(self) -> list[slice]:
+        """Return where the rows that there are stand, oldest first."""
+        return [there for there, _ in self._pieces(self.first, len(self))]
+
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the views behind, which would become copies."""
-        return self.__dict__ | {"_starts": {}}
+        """Keep the rows that there are, in pieces; copies and pickles make room for more themselves."""
+        rows = {name: [column[there] for there in self._live()] for name, column in self._bytes.items()}
+        return self.__dict__ | {"_bytes": rows, "_starts": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over rows, in memory of the same capacity as before."""
+        self.__dict__.update(state, _bytes={})
+        for name, pieces in state["_bytes"].items():
+            self.add_column(name, self._dtypes[name])
+            for there, rows in zip(self._live(), pieces, strict=True):
+                self._bytes[name][there] = rows

@@ -7,6 +7,8 @@ all draws of a batch, where a binary tree has twenty.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 WIDTH = 16
@@ -85,6 +87,18 @@ class SumTree:
             nodes, left = _descend(level.take(nodes, axis=0), nodes, left)
         places: np.ndarray = nodes
         return places
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the numbers up to the last that is not 0; copies and pickles make the rest themselves."""
+        leaves = self._levels[0].reshape(-1)
+        end = leaves.nonzero()[0].max(initial=-1) + 1
+        return {"places": leaves.size, "numbers": leaves[:end]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over numbers, and add them up as they were."""
+        tree = SumTree(state["places"])
+        tree.set_range(0, len(state["numbers"]), state["numbers"])
+        self.__dict__ = tree.__dict__
 
     def verify(self) -> None:
         """Check that each node is the sum of those below it.

@@ -52,12 +52,13 @@ class TensorRecords:
 
     @classmethod
     def empty(cls, count: int, dtype: np.dtype[Any], device: torch.device) -> TensorRecords:
-        """Return records that hold anything.
+        """Return records that hold anything, and can be written to in inference mode and outside.
 
         Raises:
             MemoryError: The device has not so much memory.
         """
-        return cls(empty_bytes((count, dtype.itemsize), device), dtype)
+        with torch.inference_mode(False):
+            return cls(empty_bytes((count, dtype.itemsize), device), dtype)
 
     @classmethod
     def of(cls, records: np.ndarray, device: torch.device) -> TensorRecords:
@@ -147,7 +148,7 @@ def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
     """
     kind = "bool" if dtype.kind == "b" else dtype.name
     found = getattr(torch, kind, None)
-    if not isinstance(found, torch.dtype):
+    if not isinstance(found, torch.dtype) or not dtype.isnative:
         raise TypeError(
             f"{name} has dtype {dtype}, which torch {torch.__version__} does not have; leave device out for "
             "NumPy arrays"

@@ -8,12 +8,10 @@ import torch
 
 from her_wrappers.replay.devices import send
 from her_wrappers.replay.tensor_records import TensorRecords
-from her_wrappers.replay.windows import Returns, Windows, discounted_sum, until_first
+from her_wrappers.replay.windows import Windows
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from her_wrappers.replay.batch import Batch
 
 
 class TensorWindows(Windows):
@@ -37,20 +35,8 @@ class TensorWindows(Windows):
             return rows.spread(self.width)
         return rows.repeat_interleave(self.width, dim=-1)
 
-    def returns(self, steps: Batch, gamma: float) -> Returns:
-        """Return what the windows brought, of a batch of all their steps."""
-        rewards, terminations, truncations = (
-            column.reshape(-1, self.width).T
-            for column in (steps.rewards, steps.terminations, steps.truncations)
-        )
-        powers = gamma ** torch.arange(self.width + 1, dtype=torch.float64, device=rewards.device)
-        counted = until_first(terminations, self._within)
-        lengths = counted.sum(0)
-        terminated = (terminations & counted).any(0)
-        return Returns(
-            lengths,
-            discounted_sum(rewards, counted, powers[:-1, None]).float(),
-            terminated,
-            (truncations & counted).any(0),
-            (powers[lengths] * ~terminated).float(),
-        )
+    def _side_by_side(self, steps: Any) -> Any:
+        return steps.reshape(-1, self.width).T
+
+    def _exponents(self) -> Any:
+        return torch.arange(self.width + 1, dtype=torch.float64, device=self._within.device)

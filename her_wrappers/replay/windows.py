@@ -39,6 +39,11 @@ def end_at(discounts: Any, terminations: Any) -> None:
         discounts.masked_fill_(terminations, 0)
 
 
+def as_float32(values: Any) -> Any:
+    """Return an array or a tensor of floats as float32."""
+    return values.astype(np.float32) if isinstance(values, np.ndarray) else values.float()
+
+
 class Returns(NamedTuple):
     """What B windows brought.
 
@@ -85,22 +90,28 @@ class Windows:
 
     def returns(self, steps: Batch, gamma: float) -> Returns:
         """Return what the windows brought, of a batch of all their steps."""
-        # With windows side by side, NumPy takes half the time.
         rewards, terminations, truncations = (
-            np.ascontiguousarray(column.reshape(-1, self.width).T)
-            for column in (steps.rewards, steps.terminations, steps.truncations)
+            self._side_by_side(column) for column in (steps.rewards, steps.terminations, steps.truncations)
         )
-        powers = gamma ** np.arange(self.width + 1)
+        powers = gamma ** self._exponents()
         counted = until_first(terminations, self._within)
         lengths = counted.sum(0)
         terminated = (terminations & counted).any(0)
         return Returns(
             lengths,
-            discounted_sum(rewards, counted, powers[:-1, None]).astype(np.float32),
+            as_float32(discounted_sum(rewards, counted, powers[:-1, None])),
             terminated,
             (truncations & counted).any(0),
-            (powers[lengths] * ~terminated).astype(np.float32),
+            as_float32(powers[lengths] * ~terminated),
         )
+
+    def _side_by_side(self, steps: Any) -> Any:
+        """Return what (B * W,) steps have as (W, B)."""
+        return np.ascontiguousarray(steps.reshape(-1, self.width).T)  # NumPy takes half the time of these
+
+    def _exponents(self) -> Any:
+        """Return the numbers from 0 to W."""
+        return np.arange(self.width + 1)
 
 
 def until_first(ends: Any, within: Any) -> Any:

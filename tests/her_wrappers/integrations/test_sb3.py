@@ -283,6 +283,12 @@ def test_saving_and_loading_goes_on_with_the_open_episode(tmp_path, n_envs):
     assert len(after.hindsight) > len(before.hindsight)
 
 
+def test_a_saved_buffer_is_as_large_as_what_is_in_it():
+    buffer = make_buffer(10**6)
+    add(buffer, [counting_episode(0, 4)])
+    assert len(pickle.dumps(buffer)) < 40_000 < buffer.hindsight.nbytes
+
+
 @pytest.mark.parametrize("optimize", [False, True])
 def test_an_episode_that_a_second_learn_breaks_off_is_not_joined_to_the_next(optimize):
     """SB3 goes on with the episode after the reset, and takes goals of the one for steps of the other."""

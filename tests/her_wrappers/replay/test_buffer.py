@@ -824,6 +824,24 @@ def test_copies_and_pickles_sample_alike():
             np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("length", [1, 7])  # one makes the rings grow, the other leaves gaps
+def test_a_pickle_is_of_what_is_stored_and_what_it_makes_goes_on_alike(length):
+    buffer = filled(buffer_size=150)
+    for number in range(3, 200):
+        buffer.add_episode(counting_episode(number, length))
+    twin = pickle.loads(pickle.dumps(buffer))
+    for number in range(200, 300):
+        twin.verify()
+        for each in (buffer, twin):
+            each.add_episode(counting_episode(number, 1 + number % 5))
+        batch, other = buffer.sample(30), twin.sample(30)
+        for one, two in zip(arrays_of(batch), arrays_of(other), strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert twin.nbytes == buffer.nbytes
+    large = filled(buffer_size=10**6)
+    assert len(pickle.dumps(large)) < 40_000 < large.nbytes
+
+
 # --- seeds and threads ----------------------------------------------------------------------------
 
 

@@ -234,6 +234,47 @@ def test_torch_may_have_other_defaults():
     assert_equal(batches[1], filled(n_steps=3).sample(32))
 
 
+def test_long_episodes_reach_a_device_in_parts(monkeypatch):
+    """Of five records each, over the end of the ring and past it."""
+    expected = filled(buffer_size=60, device=None)
+    monkeypatch.setattr("her_wrappers.replay.device_storage.STAGED_BYTES", 250)
+    buffer = filled(buffer_size=60)
+    for number, length in enumerate([25, 40, 60, 7]):
+        for each in (buffer, expected):
+            each.add_episode(counting_episode(number, length))
+        for one, other in zip(buffer.episodes(), expected.episodes(), strict=True):
+            np.testing.assert_array_equal(one.observations["observation"], other.observations["observation"])
+            np.testing.assert_array_equal(one.actions, other.actions)
+
+
+@pytest.mark.parametrize("act", ["make", "grow", "clear"])
+def test_what_is_stored_in_inference_mode_can_be_added_to_outside_of_it(act):
+    """Where an actor collects episodes, say; torch writes to no tensor that was made there."""
+    buffer = filled(buffer_size=200)
+    with torch.inference_mode():
+        if act == "make":
+            buffer = counting_buffer(device="cpu")
+        elif act == "grow":
+            buffer.add_episodes([counting_episode(number, 1) for number in range(200)])
+        else:
+            buffer.clear()
+    buffer.add_episode(counting_episode(7, 150))
+    assert set(buffer.sample(9).observations["observation"][:, 0].tolist()) <= {7, *range(150, 200)}
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_a_batch_after_others_in_inference_mode_can_be_learned_from(n_steps):
+    buffer = filled(n_steps=n_steps)
+    with torch.inference_mode():
+        buffer.sample(8)
+        buffer.sample(8)  # and another is drawn with it
+    batch = buffer.sample(8)
+    batch.map(lambda leaf: leaf.zero_())
+    values = torch.ones(1, 12, requires_grad=True)
+    values.expand(8, 12).gather(1, batch.index[:, None]).sum().backward()
+    assert values.grad[0, 0] == 8
+
+
 WEIGHT = torch.ones((), requires_grad=True)
 
 
@@ -371,6 +412,13 @@ def writing(achieved, desired, info):
     return rewards
 
 
+def writing_elsewhere(achieved, desired, info):
+    rewards = sparse(achieved, desired, info)
+    if isinstance(achieved, torch.Tensor):
+        achieved += 1
+    return rewards
+
+
 def of_one_goal(achieved, desired, info):
     return bool((achieved == desired).all())
 
@@ -383,6 +431,7 @@ UNFIT = {
     "cpu; reduce over the goal's own axes only",
     warning: "compute_reward warns where it gets tensors",
     writing: "compute_reward writes to what it is given",
+    writing_elsewhere: "compute_reward writes to what it is given",
 }
 
 
@@ -425,14 +474,16 @@ def test_to_be_probed_tells_a_function_and_the_world_nothing(recwarn):
     state, seen = np.random.get_state()[1].copy(), copy.deepcopy(SPACE)  # noqa: NPY002 - that it stays as it is
     seen.seed(3)
     twin = copy.deepcopy(seen)
+    actions, other_actions = spaces.Discrete(1000, seed=3), spaces.Discrete(1000, seed=3)
     torch_state = torch.get_rng_state()
     for function in UNFIT:
-        HindsightReplayBuffer(seen, ACTIONS, compute_reward=function, device="cpu")
+        HindsightReplayBuffer(seen, actions, compute_reward=function, device="cpu")
     assert HindsightReplayBuffer(seen, ACTIONS, compute_reward=always_warning, device="cpu").on_device
     assert not recwarn
     np.testing.assert_array_equal(state, np.random.get_state()[1])  # noqa: NPY002 - the same
     assert torch.equal(torch_state, torch.get_rng_state())
     np.testing.assert_array_equal(seen.sample()["observation"], twin.sample()["observation"])
+    assert [actions.sample() for _ in range(9)] == [other_actions.sample() for _ in range(9)]
 
 
 def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
@@ -629,11 +680,12 @@ sys.exit("torch" in sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
 
 
-def test_more_memory_than_a_device_has_is_an_error_with_its_name():
+@pytest.mark.parametrize("buffer_size", [10**15, 10**19, 10**30])
+def test_more_memory_than_a_device_has_is_an_error_with_its_name(buffer_size):
     with pytest.raises(
         MemoryError, match=r"^on cpu buffer_size=\d+ needs \d+\.\d GiB, which cannot be had; make it smaller$"
     ):
-        counting_buffer(device="cpu", buffer_size=10**15)
+        counting_buffer(device="cpu", buffer_size=buffer_size)
 
 
 def test_a_buffer_that_cannot_grow_on_its_device_stays_whole(monkeypatch):
@@ -667,21 +719,41 @@ def test_a_dtype_that_torch_does_not_have_is_refused(function):
     HindsightReplayBuffer(space, ACTIONS, compute_reward=function)
 
 
+@pytest.mark.parametrize("name", [">f4", ">i8"])
+def test_numbers_in_another_order_of_bytes_are_refused(name):
+    """They would be read as others."""
+    dtype = np.dtype(name)
+    box = spaces.Box(0, 9, (2,), dtype)
+    space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))
+    with pytest.raises(
+        TypeError, match=rf"^observations/observation has dtype {name}, which torch .* not have"
+    ):
+        HindsightReplayBuffer(space, ACTIONS, compute_reward=sparse, device="cpu")
+
+
 def test_a_reward_that_answers_wrongly_on_the_device_leaves_the_buffer_usable():
     wrong = []
 
     def reward(achieved, desired, info):
         if wrong and isinstance(achieved, torch.Tensor):
-            return wrong[0]
+            return wrong[0](len(achieved))
         return sparse(achieved, desired, info)
 
     buffer = filled(compute_reward=reward)
     for answer, message in [
         (
-            torch.zeros(3),
+            lambda count: torch.zeros(3),
             r"must return numbers of shape \(\d+,\) on cpu, got torch.float32 of shape \(3,\) on cpu",
         ),
-        (np.zeros(3), "must return a tensor for tensors, got ndarray"),
+        (
+            lambda count: torch.zeros(count) * 1j,
+            "must return numbers of shape .*, got torch.complex64 of shape",
+        ),
+        (
+            lambda count: torch.zeros(count, device="meta"),
+            r"must return numbers of .* on cpu, got .* on meta",
+        ),
+        (np.zeros, "must return a tensor for tensors, got ndarray"),
     ]:
         wrong[:] = [answer]
         with pytest.raises(ValueError, match=f"^compute_reward {message}"):

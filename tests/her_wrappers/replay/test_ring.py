@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from her_wrappers.replay.device_storage import DeviceRing
 from her_wrappers.replay.ring import Ring
 
 pytestmark = pytest.mark.arrays_only("no buffer is in it")
@@ -87,3 +92,60 @@ def test_a_take_is_a_copy(take):
     ring.append(row=rows_of(np.arange(2)))
     take(ring)[:] = 7
     assert take(ring).tolist() == [0, 10]
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def ring_there(capacity, first=0):
+    """A ring whose records are tensors, and whose numbers are an array."""
+    return DeviceRing(torch.device("cpu"), capacity, first, segment=np.int64, record=ROW)
+
+
+def ring_here(capacity, first=0):
+    return Ring(capacity, first, segment=np.int64, record=ROW)
+
+
+def values_of(ring):
+    numbers = np.arange(ring.first, ring.end)
+    records = ring.column("record")
+    records = records if isinstance(records, np.ndarray) else records.to_numpy()
+    return ring.take_range("segment", ring.first, ring.end), records[numbers % ring.capacity]
+
+
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("new_ring", [ring_here, ring_there])
+@given(st.integers(1, 7), st.lists(st.integers(0, 20), min_size=3, max_size=3))
+def test_a_copy_of_a_ring_has_its_rows_in_memory_of_its_own(new_ring, made, capacity, counts):
+    first, total, stay = counts
+    ring = new_ring(capacity, first)
+    for number in range(first, first + total):
+        ring.drop_before(max(ring.first, number + 1 - capacity))
+        ring.append(segment=np.array([number]), record=rows_of(np.array([number])))
+    ring.drop_before(max(ring.first, ring.end - stay))
+    twin = made(ring)
+    assert (twin.first, twin.end, twin.capacity, twin.nbytes) == (
+        ring.first,
+        ring.end,
+        ring.capacity,
+        ring.nbytes,
+    )
+    room = np.arange(ring.end, ring.first + capacity)
+    twin.append(segment=room, record=rows_of(room))
+    ring.append(segment=-room, record=rows_of(-room))
+    numbers = np.arange(twin.first, twin.end)
+    for values, expected in zip(values_of(twin), (numbers, rows_of(numbers)), strict=True):
+        np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize("new_ring", [ring_here, ring_there])
+def test_a_pickle_of_a_ring_holds_no_room_for_rows_to_come(new_ring):
+    """Neither what was never written nor what was there before."""
+    ring, numbers = new_ring(100_000), np.arange(100_000)
+    ring.append(segment=numbers, record=rows_of(numbers))
+    full = len(pickle.dumps(ring))
+    ring.drop_before(99_990)
+    ring.append(segment=numbers[:10], record=rows_of(numbers[:10]))  # so that they go around the end
+    assert len(pickle.dumps(ring)) < 4000 < ring.nbytes <= full
+    assert values_of(pickled(ring))[0].tolist() == [*range(99_990, 100_000), *range(10)]

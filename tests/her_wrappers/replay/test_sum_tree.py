@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -136,3 +137,25 @@ def test_verify_finds_a_sum_that_does_not_agree():
 
 def test_it_takes_less_than_nine_bytes_a_place():
     assert SumTree(1_000_000).nbytes < 8.6e6
+
+
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, lambda tree: pickle.loads(pickle.dumps(tree))])
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_a_copy_of_a_tree_is_equal_to_the_last_bit_in_memory_of_its_own(capacity, made):
+    rng = np.random.default_rng(capacity)
+    for stored in {0, 1, capacity // 2, capacity}:
+        tree = SumTree(capacity)
+        tree.set_range(0, stored, rng.random(stored))
+        twin, levels = made(tree), copy.deepcopy(tree._levels)
+        twin.verify()
+        for level, other in zip(levels, twin._levels, strict=True):
+            np.testing.assert_array_equal(level, other)
+        twin.set_range(0, capacity, 7.0)
+        for level, other in zip(levels, tree._levels, strict=True):
+            np.testing.assert_array_equal(level, other)
+
+
+def test_a_pickle_of_a_tree_holds_no_room_for_places_that_hold_nothing():
+    tree = SumTree(100_000)
+    tree.set_range(0, 30, 1.0)
+    assert len(pickle.dumps(tree)) < 1000 < tree.nbytes
