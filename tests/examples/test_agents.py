@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from examples.agents.ddpg import DDPG
 from examples.agents.dqn import DQN
+from examples.agents.iql import IQL
+from examples.agents.networks import BoxActions
 from examples.agents.sac import SAC
 from examples.agents.td3 import TD3
 from her_envs import BitFlipping, TaskEnv
@@ -158,7 +162,7 @@ def test_the_penalty_pulls_actions_towards_the_middle(algorithm):
     assert sizes[1] < 0.5 < sizes[0]
 
 
-@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
 def test_a_saved_agent_goes_on_as_if_it_had_never_been_away(algorithm):
     """Through a file that holds nothing but data; after an odd number of updates, as TD3 counts them."""
     agents = [make(algorithm, seed=seed) for seed in (0, 1)]
@@ -204,7 +208,7 @@ def test_a_prioritized_buffer_learns_of_the_errors(algorithm):
     assert buffer.sample(32).weights.min() < 1
 
 
-@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
 def test_one_observation_gets_one_action_and_many_get_many(algorithm):
     agent = make(algorithm)
     observations = batch_for(algorithm).observations
@@ -225,6 +229,29 @@ def test_actions_fill_the_space_of_the_environment(algorithm):
     np.testing.assert_allclose(agent.act(observation), [1, 10], atol=1e-5)
     taken = torch.tensor([[-3.0, 12.0], [-1.0, 11.0]])
     assert agent._actions.from_env(taken).tolist() == [[-1, 1], [0, 0]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    low=st.floats(-1e3, 1e3),
+    width=st.floats(1e-2, 1e3),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    action=st.sampled_from([-1.0, 0.3, 1.0]),
+)
+def test_no_action_is_rounded_out_of_the_space(low, width, dtype, action):
+    """Bounds need not be numbers of float32, nor their sums and differences."""
+    space = spaces.Box(low, low + width, (2,), dtype)
+    taken = BoxActions(space, "sac").to_env(torch.full((1, 2), action))[0]
+    assert space.contains(taken)
+    np.testing.assert_allclose(
+        taken, low + (action + 1) * width / 2, rtol=1e-5, atol=1e-5 * (width + abs(low))
+    )
+
+
+def test_a_number_of_an_action_may_be_fixed():
+    actions = BoxActions(spaces.Box(np.float32([0, 1]), np.float32([1, 1])), "sac")
+    assert actions.to_env(torch.tensor([[0.0, 0.7]])).tolist() == [[0.5, 1]]
+    assert actions.from_env(torch.tensor([[0.5, 1.0]])).tolist() == [[0, -1]]
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
