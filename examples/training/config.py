@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from examples.training.ranges import require_agent_options, require_number
 from her_wrappers.arguments import require_count, require_keys
 
 COUNTS = {
@@ -35,8 +36,6 @@ KINDS = {
     "clip_targets": (bool, "true or false"),
     "env_kwargs": (dict, "a table of names and values"),
     "agent": (dict, "a table of names and values"),
-    "gamma": (float, "a number"),
-    "updates_per_step": ((int, float), "a number"),
 }
 """Other options: their types, in Python and in words."""
 
@@ -100,14 +99,15 @@ class Config:
     def __post_init__(self) -> None:
         for name, (kind, words) in KINDS.items():
             value = getattr(self, name)
-            if not isinstance(value, kind):  # type: ignore[arg-type] # types and tuples of types
+            if not isinstance(value, kind):
                 raise TypeError(f"{name} must be {words}, got {value!r}")
         for name, least in COUNTS.items():
             require_count(name, getattr(self, name), at_least=least)
-        if not 0 <= self.gamma < 1:
-            raise ValueError(f"gamma must lie in [0, 1), got {self.gamma}")
-        if self.updates_per_step <= 0:
-            raise ValueError(f"updates_per_step must be positive, got {self.updates_per_step}")
+        if self.seed >= 2**63:
+            raise ValueError(f"seed must be below 2**63, got {self.seed}")
+        for name in ("gamma", "updates_per_step"):
+            require_number(name, getattr(self, name))
+        require_agent_options(self.agent)
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
 
     def as_dict(self) -> dict[str, Any]:
