@@ -38,6 +38,12 @@ def main(
         str | None, typer.Option(help="Which goals, such as future (default) or final.")
     ] = None,
     k: Annotated[int | None, typer.Option(help="Relabeled transitions for every original one [4].")] = None,
+    termination: Annotated[
+        str | None,
+        typer.Option(
+            help="Where relabeled episodes end if the environment does not tell: success, keep or never."
+        ),
+    ] = None,
     num_envs: Annotated[int | None, typer.Option(help="Environments that are stepped together [16].")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of all environments together [100000].")] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds everything [0].")] = None,

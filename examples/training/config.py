@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from examples.training.ranges import require_agent_options, require_number
@@ -32,6 +33,7 @@ KINDS = {
     "env": (str, "a text"),
     "algo": (str, "a text"),
     "strategy": (str, "a text"),
+    "termination": ((str, NoneType), "a text"),
     "her": (bool, "true or false"),
     "clip_targets": (bool, "true or false"),
     "env_kwargs": (dict, "a table of names and values"),
@@ -51,6 +53,8 @@ class Config:
         her: Whether to relabel.
         strategy: ``goal_selection_strategy`` of the buffer.
         k: Relabeled transitions for every original one.
+        termination: ``"success"``, ``"keep"``, ``"never"`` or ``"recompute"``, as the buffer has it; None
+            asks the environment's ``compute_terminated``, or keeps what was recorded where there is none.
         num_envs: Environments that are stepped together.
         steps: Steps of all environments together.
         seed: Seeds environments, buffer and agent.
@@ -79,6 +83,7 @@ class Config:
     her: bool = True
     strategy: str = "future"
     k: int = 4
+    termination: str | None = None
     num_envs: int = 16
     steps: int = 100_000
     seed: int = 0
@@ -99,7 +104,7 @@ class Config:
     def __post_init__(self) -> None:
         for name, (kind, words) in KINDS.items():
             value = getattr(self, name)
-            if not isinstance(value, kind):
+            if not isinstance(value, kind):  # type: ignore[arg-type] # types and tuples of types
                 raise TypeError(f"{name} must be {words}, got {value!r}")
         for name, least in COUNTS.items():
             require_count(name, getattr(self, name), at_least=least)

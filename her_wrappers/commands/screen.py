@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import typer
 
 from her_envs.canvas import Keys, Window
 
 QUIT_KEYS = {"escape", "q"}
+
+
+def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
+    """Draw an environment.
+
+    Raises:
+        typer.BadParameter: It draws no pictures.
+    """
+    picture = np.asarray(env.render())
+    if picture.ndim != 3:
+        raise typer.BadParameter(f'{env} draws no pictures for render_mode="rgb_array"')
+    return picture
 
 
 class Quit(Exception):  # noqa: N818 - the player's wish, not an error

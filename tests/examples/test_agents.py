@@ -129,6 +129,76 @@ def test_td3_moves_its_actor_and_its_targets_at_every_second_update_only():
     assert moved == [[False, False], [True, True]] * 2
 
 
+def slow_and_fast(agent):
+    if isinstance(agent, DQN):
+        return agent._target, agent._network
+    return agent._targets, agent._networks if isinstance(agent, DDPG | TD3) else agent._critics
+
+
+@pytest.mark.parametrize("algorithm", CONTINUOUS)
+def test_targets_know_the_slow_networks_alone(algorithm):
+    """Else what is learned chases itself; of SAC the actor is the fast one."""
+    agent = make(algorithm, gamma=0.5, clip_targets=False)
+    batch = point_transition().to_torch()
+    given = [batch, torch.tensor(0.1)] if algorithm is SAC else [batch]
+
+    def values():
+        agent._generator.manual_seed(0)
+        return agent._target_values(*given)
+
+    before = values()
+    slow, fast = slow_and_fast(agent)
+    for parameter in fast.parameters():
+        parameter.data += 1
+    assert torch.equal(values(), before)
+    for parameter in slow.parameters():
+        parameter.data += 1
+    assert not torch.equal(values(), before)
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
+def test_an_update_moves_the_slow_networks_and_the_normaliser(algorithm):
+    agent = make(algorithm, tau=0.25, **({"policy_delay": 1} if algorithm is TD3 else {}))
+    slow, fast = slow_and_fast(agent)
+    before = [parameter.clone() for parameter in slow.parameters()]
+    agent.update(batch_for(algorithm))
+    for was, now, ahead in zip(before, slow.parameters(), fast.parameters(), strict=True):
+        torch.testing.assert_close(now, 0.75 * was + 0.25 * ahead)
+    assert any(not torch.equal(was, now) for was, now in zip(before, slow.parameters(), strict=True))
+    assert agent._inputs.normalizers["desired_goal"].count == 2 * 64
+
+
+@pytest.mark.parametrize("algorithm", [TD3, SAC])
+def test_actors_climb_what_their_papers_say(algorithm):
+    """TD3's the first critic; SAC's the lower one, and its own entropy."""
+    options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
+    agent = make(algorithm, learning_rate=0.0, **options)
+    always(agent._critics.first, -3.0)
+    always(agent._critics.second, -4.0)
+    outcome = agent.update(point_transition())
+    bonus = 0.1 * outcome["entropy"] if algorithm is SAC else 0
+    assert outcome["actor_loss"] == pytest.approx(4 - bonus if algorithm is SAC else 3)
+
+
+def test_sac_clips_targets_from_below_alone():
+    agent = make(SAC, gamma=0.5)
+    for value, expected in ((-90.0, -2.0), (40.0, -1 + 0.5 * 40)):
+        set_target_values(agent, value, value)
+        values = agent._target_values(point_transition().to_torch(), torch.tensor(0.0))
+        assert values.unique().tolist() == [pytest.approx(expected)]
+
+
+def test_the_deviations_of_sac_are_bounded():
+    agent = make(SAC)
+    seen = agent._inputs(agent._inputs.as_batch(point_transition().observations)[0])
+    entropies = []
+    for bounds in ((2.0, -5.0), (60.0, -60.0)):
+        always(agent._actor, 0.0, 0.0, *bounds)
+        agent._generator.manual_seed(0)
+        entropies.append(agent._sample(seen)[1])
+    assert torch.equal(*entropies)
+
+
 @pytest.mark.parametrize(("target_entropy", "falls"), [(-50.0, True), (50.0, False)])
 def test_sac_lowers_the_temperature_where_there_is_too_much_entropy(target_entropy, falls):
     agent = make(SAC, target_entropy=target_entropy)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -82,6 +84,28 @@ def test_values_and_policy_may_learn_from_batches_of_their_own():
     assert value(agent, for_values) == pytest.approx(-1, abs=0.1)
     here = {key: np.float32([0.5, 0.5]) for key in TASK.observation_space}
     np.testing.assert_allclose(agent.act(here), [-0.5, 0.5], atol=0.1)
+
+
+def test_weights_count_in_all_losses():
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    lighter = dataclasses.replace(batch, weights=np.full(ROWS, 0.25, np.float32))
+    losses = [
+        IQL(TASK.observation_space, TASK.action_space, **QUICK).update(each) for each in (batch, lighter)
+    ]
+    for name in ("critic_loss", "value_loss", "actor_loss"):
+        assert losses[1][name] == pytest.approx(losses[0][name] / 4)
+
+
+def test_the_best_actions_do_not_drown_all_others():
+    """However much better they are than expected, they count a hundred times at most."""
+    agent = IQL(TASK.observation_space, TASK.action_space, temperature=1e6, **QUICK)
+    with torch.no_grad():
+        for critic in (agent._targets.first, agent._targets.second):
+            critic.layers[-1].bias.fill_(50)
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    missed = ((agent.act(batch.observations) - batch.actions) ** 2).mean()
+    agent._inputs.learn = lambda observations: None  # so that the actor sees what it just saw
+    assert agent.update(batch)["actor_loss"] == pytest.approx(100 * missed, rel=1e-4)
 
 
 def test_actions_that_are_not_continuous_are_refused():

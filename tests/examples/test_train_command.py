@@ -224,6 +224,16 @@ def test_play_records_ten_episodes_and_tells_how_they_went(trained, tmp_path):
     assert np.ptp(frames) > 100
 
 
+@pytest.mark.parametrize("drawn", [None, np.zeros(4)])
+def test_play_needs_no_pictures_if_nothing_is_to_be_shown(trained, tmp_path, monkeypatch, drawn):
+    monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
+    out, _ = trained
+    result = run(play.app, out / "best.pt", "--record", tmp_path / "out.gif")
+    assert (result.exit_code, "draws no pictures" in result.output) == (2, True)
+    assert not (tmp_path / "out.gif").exists()
+    assert run(play.app, out / "best.pt", "--no-show", "--episodes", 1).exit_code == 0
+
+
 def test_play_opens_a_window_and_ends_when_the_player_has_seen_enough(trained, monkeypatch):
     out, _ = trained
     captions = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import signal
 import sys
+from contextlib import closing
 
 import gymnasium as gym
 import numpy as np
@@ -23,6 +24,7 @@ from examples.training.logs import COLUMNS
 from examples.training.loop import train
 from examples.training.parts import ALGORITHMS
 from examples.training.ranges import RULES
+from examples.training.session import Training
 from her_envs import BitFlipping, TaskEnv
 from her_wrappers import InUseError
 
@@ -273,6 +275,7 @@ MISTAKES = [
         "dqn has no option 'layers'; choose from epsilon, hidden, learning",
     ),
     ({"strategy": "futur"}, ValueError, "'futur'"),
+    ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),
     (
         {"env_kwargs": {"reward_type": "dense"}},
         ValueError,
@@ -292,6 +295,19 @@ def test_every_number_that_an_agent_takes_has_a_rule():
     """Else a mistake in it shows as a traceback in the middle of a training."""
     taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
     assert taken == {*RULES, "hidden", "policy_delay", "seed", "clip_targets"} - {"updates_per_step"}
+
+
+@pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])
+def test_relabeled_episodes_end_as_the_config_says(termination, discount):
+    """An environment need not have a compute_terminated, to which else they look."""
+    with closing(Training(tiny(termination=termination))) as training:
+        training.begin_episodes()
+        while not training.buffer.can_sample:
+            training._step()
+        batch = training.buffer.sample(256)
+    reached = batch.relabeled & (batch.rewards == 0)
+    assert (batch.discounts[reached] == discount).all()
+    assert reached.any()
 
 
 def test_returns_of_several_steps_train_too():
