@@ -108,6 +108,11 @@ class Config:
                 raise TypeError(f"{name} must be {words}, got {value!r}")
         for name, least in COUNTS.items():
             require_count(name, getattr(self, name), at_least=least)
+        if self.learning_starts >= self.steps:
+            raise ValueError(
+                f"learning_starts must be below steps, got {self.learning_starts} and {self.steps}: nothing "
+                "would be learned; train for more steps, or set learning_starts in the file of --config"
+            )
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         for name in ("gamma", "updates_per_step"):

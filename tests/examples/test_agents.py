@@ -112,6 +112,8 @@ def test_td3_smooths_the_targets_actions_within_bounds():
     assert noise.mean().item() == pytest.approx(0, abs=0.03)
     inside = noise[noise.abs() < 0.49]
     assert len(inside) / len(noise) == pytest.approx(math.erf(0.49 / 0.3 / math.sqrt(2)), abs=0.02)
+    always(agent._targets["actor"][0], 9.0, 0.0)
+    assert ((agent._target_values(batch) + 1) / 0.9).max().item() == pytest.approx(1), "no action is beyond"
 
 
 def test_td3_moves_its_actor_and_its_targets_at_every_second_update_only():
@@ -168,16 +170,17 @@ def test_an_update_moves_the_slow_networks_and_the_normaliser(algorithm):
     assert agent._inputs.normalizers["desired_goal"].count == 2 * 64
 
 
+@pytest.mark.parametrize("first", [-3.0, -4.0])
 @pytest.mark.parametrize("algorithm", [TD3, SAC])
-def test_actors_climb_what_their_papers_say(algorithm):
+def test_actors_climb_what_their_papers_say(algorithm, first):
     """TD3's the first critic; SAC's the lower one, and its own entropy."""
     options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
     agent = make(algorithm, learning_rate=0.0, **options)
-    always(agent._critics.first, -3.0)
-    always(agent._critics.second, -4.0)
+    always(agent._critics.first, first)
+    always(agent._critics.second, -7.0 - first)
     outcome = agent.update(point_transition())
-    bonus = 0.1 * outcome["entropy"] if algorithm is SAC else 0
-    assert outcome["actor_loss"] == pytest.approx(4 - bonus if algorithm is SAC else 3)
+    expected = 4 - 0.1 * outcome["entropy"] if algorithm is SAC else -first
+    assert outcome["actor_loss"] == pytest.approx(expected)
 
 
 def test_sac_clips_targets_from_below_alone():

@@ -272,6 +272,7 @@ def test_play_tells_numbers_alone_and_they_are_those_of_the_agent(trained):
         (["config.json"], "config.json is no checkpoint of examples.train"),
         (["best.pt", "--env", "her_envs/PointPush-v0"], "best.pt is of an agent for Dict("),
         (["best.pt", "--env", "no/Such-v0"], "cannot make no/Such-v0"),
+        (["best.pt", "--record", "best.pt/out.gif", "--episodes", "1"], "cannot write best.pt/out.gif"),
         (["best.pt", "--record", "out.mp4"], "--record writes a .gif, got out.mp4"),
     ],
 )

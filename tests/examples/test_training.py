@@ -329,6 +329,7 @@ BAD_OPTIONS = [
     ({"gamma": 1.0}, ValueError, r"gamma must be a number in \(0, 1\), got 1.0"),
     ({"gamma": 0}, ValueError, r"gamma must be a number in \(0, 1\), got 0"),
     ({"gamma": True}, ValueError, r"gamma must be a number in \(0, 1\), got True"),
+    ({"learning_starts": 600}, ValueError, "learning_starts must be below steps, got 600 and 600: nothing"),
     ({"seed": 2**63}, ValueError, r"seed must be below 2\*\*63, got 9223"),
     ({"updates_per_step": float("inf")}, ValueError, "updates_per_step must be a positive number, got inf"),
     ({"updates_per_step": float("nan")}, ValueError, "updates_per_step must be a positive number, got nan"),
