@@ -405,7 +405,9 @@ class Trap:
         return (sys.exit, (3,))
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no zip", Trap(), {"format": "another"}, [1]])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x02.", b"\x80\x020", b"PK\x03\x04 no zip", Trap(), {"format": "another"}, [1]]
+)
 def test_what_is_no_checkpoint_is_refused_and_never_executed(content, tmp_path):
     path = tmp_path / "latest.pt"
     if isinstance(content, bytes):
