@@ -191,6 +191,13 @@ def test_sac_clips_targets_from_below_alone():
         assert values.unique().tolist() == [pytest.approx(expected)]
 
 
+def test_the_greedy_action_of_sac_is_its_squashed_mean():
+    agent = make(SAC)
+    always(agent._actor, 0.5, -1.5, 0.0, 0.0)
+    actions = agent.act(point_transition().observations)
+    np.testing.assert_allclose(actions, np.tile(np.tanh([0.5, -1.5]), (64, 1)), rtol=1e-5)
+
+
 def test_the_deviations_of_sac_are_bounded():
     agent = make(SAC)
     seen = agent._inputs(agent._inputs.as_batch(point_transition().observations)[0])

@@ -86,6 +86,15 @@ def test_values_and_policy_may_learn_from_batches_of_their_own():
     np.testing.assert_allclose(agent.act(here), [-0.5, 0.5], atol=0.1)
 
 
+def test_of_two_opinions_the_lower_counts():
+    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True).to_torch()
+    seen = agent._inputs(batch.observations)
+    opinions = agent._targets(seen, batch.actions)
+    assert not torch.equal(*opinions)
+    assert torch.equal(agent._worth(seen, batch.actions), torch.minimum(*opinions))
+
+
 def test_weights_count_in_all_losses():
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
     lighter = dataclasses.replace(batch, weights=np.full(ROWS, 0.25, np.float32))
