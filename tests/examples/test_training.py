@@ -168,6 +168,17 @@ def test_checkpoints_are_the_best_the_latest_and_some_of_the_way(finished):
     assert make_config(read_options(folder / "config.json")) == config
 
 
+@pytest.mark.parametrize("algo", TASKS)
+def test_steps_are_counted_as_they_are_stored(algo):
+    """Resets of a vector environment are none."""
+    with closing(Training(tiny(algo, steps=10_000))) as training:
+        training.begin_episodes()
+        for _ in range(50):
+            training._step()
+        training.begin_episodes()
+        assert training.counts.env_steps == len(training.buffer) <= 200
+
+
 @pytest.mark.parametrize("strategy", ["episode", "random"])
 def test_the_age_of_goals_is_counted_within_episodes_and_in_both_directions(strategy):
     row = train(tiny(strategy=strategy, steps=200)).history[-1]
