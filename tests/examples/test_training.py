@@ -168,6 +168,11 @@ def test_checkpoints_are_the_best_the_latest_and_some_of_the_way(finished):
     assert make_config(read_options(folder / "config.json")) == config
 
 
+def test_the_agent_has_the_gamma_of_the_config():
+    with closing(Training(tiny(gamma=0.5))) as training:
+        assert training.agent._bounds == (-2.0, 0.0)
+
+
 @pytest.mark.parametrize("algo", TASKS)
 def test_steps_are_counted_as_they_are_stored(algo):
     """Resets of a vector environment are none."""
