@@ -16,7 +16,7 @@ from examples.evaluate import Outcome, Policy, play_episode
 from examples.training.checkpoints import config_of, load_checkpoint, require_spaces
 from examples.training.display import one_sentence
 from examples.training.parts import make_agent, make_env, use_threads
-from her_wrappers.commands.screen import Film, Quit, Screen
+from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
 
 console = Console()
 
@@ -74,14 +74,19 @@ def _load(path: Path, env_id: str | None, options: dict[str, Any]) -> tuple[gym.
 def _play(
     env: gym.Env[Any, Any], policy: Policy, screen: Screen | Film | None, episodes: int, seed: int
 ) -> list[Outcome]:
-    """Play, and show it if there is a screen, until the last episode or until the player has seen enough."""
+    """Play, and show it if there is a screen, until the last episode or until the player has seen enough.
+
+    Raises:
+        ValueError: The environment does not tell success.
+        typer.BadParameter: There is a screen, and the environment draws no pictures.
+    """
     outcomes: list[Outcome] = []
 
     def watch(outcome: Outcome) -> None:
         if isinstance(screen, Screen):
             screen.keys()
         if screen is not None:
-            screen.show(np.asarray(env.render()), f"episode {len(outcomes) + 1} | {_describe(outcome)}")
+            screen.show(picture_of(env), f"episode {len(outcomes) + 1} | {_describe(outcome)}")
 
     try:
         for number in range(episodes):

@@ -80,12 +80,21 @@ def main(
     bits: Annotated[int, typer.Option(min=1, help="Number of bits to flip.")] = 10,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seeds everything.")] = 0,
 ) -> None:
-    """Train SAC on PointReach and DQN on BitFlipping with Stable-Baselines3."""
+    """Train SAC on PointReach and DQN on BitFlipping with Stable-Baselines3.
+
+    For example:
+
+    - `python -m examples.sb3_drop_in --seed 1`
+    - `python -m examples.sb3_drop_in --bits 15 --flip-steps 10000`
+    """
     torch.set_num_threads(1)  # the networks are so small that more threads only wait for each other
     train("SAC on PointReach", reach(seed), gym.make("her_envs/PointReach-v0"), reach_steps)
     env = gym.make("her_envs/BitFlipping-v0", n_bits=bits)
     train("DQN on BitFlipping", flip(seed, bits), env, flip_steps)
 
 
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app.command()(main)
+
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -38,6 +38,12 @@ def main(
         str | None, typer.Option(help="Which goals, such as future (default) or final.")
     ] = None,
     k: Annotated[int | None, typer.Option(help="Relabeled transitions for every original one [4].")] = None,
+    termination: Annotated[
+        str | None,
+        typer.Option(
+            help="Where relabeled episodes end if the environment does not tell: success, keep or never."
+        ),
+    ] = None,
     num_envs: Annotated[int | None, typer.Option(help="Environments that are stepped together [16].")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of all environments together [100000].")] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds everything [0].")] = None,
@@ -59,7 +65,9 @@ def main(
         Path | None,
         typer.Option(help="Folder of a training to go on with; of its options only --steps may change."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for logs and checkpoints [runs/<name>].")] = None,
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Folder for logs and checkpoints [runs/<name>].")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Train though the check finds errors.")] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard/--no-tensorboard", help="Whether to log for TensorBoard.")
@@ -103,11 +111,10 @@ def _choose(
             raise ValueError(
                 "--resume goes on in its own folder with its own config; leave out --out and --config"
             )
+        if resume.suffix == ".pt" and resume.name != "latest.pt":
+            raise ValueError(f"--resume takes the folder of a training, or its latest.pt, got {resume}")
         folder = resume.parent if resume.suffix == ".pt" else resume
-        saved = load_checkpoint(resume if resume.suffix == ".pt" else folder / "latest.pt")
-        if "buffer" not in saved:
-            raise ValueError(f"{resume} has no replay buffer; resume from {folder / 'latest.pt'}")
-        return make_config(saved["config"], given), folder
+        return make_config(load_checkpoint(folder / "latest.pt")["config"], given), folder
     chosen = make_config({} if file is None else read_options(file), given)
     name = chosen.env.rpartition("/")[2].replace(":", "-")
     plain = "" if chosen.her else "-no-her"

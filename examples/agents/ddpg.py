@@ -102,7 +102,7 @@ class DDPG(Agent):
         Returns:
             ``critic_loss``, ``actor_loss``, and ``q_mean``, the mean value of the actions taken.
         """
-        batch = batch if isinstance(batch.rewards, torch.Tensor) else batch.to_torch()
+        batch = batch.to_torch()
         self._inputs.learn(batch.observations)
         seen = self._inputs(batch.observations)
         target = self._target_values(batch)

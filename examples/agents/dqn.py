@@ -92,10 +92,10 @@ class DQN(Agent):
         Returns:
             ``loss`` and ``q_mean``, the mean value of the actions taken.
         """
-        batch = batch if isinstance(batch.rewards, torch.Tensor) else batch.to_torch()
+        batch = batch.to_torch()
         self._inputs.learn(batch.observations)
         target = self._target_values(batch)
-        taken = (batch.actions - self._first_action).unsqueeze(1)
+        taken = (batch.actions.long() - self._first_action).unsqueeze(1)
         value = self._network(self._inputs(batch.observations)).gather(1, taken).squeeze(1)
         errors = value - target
         self.td_errors = errors.detach().abs().numpy()

@@ -160,12 +160,14 @@ class BoxActions:
         self.count = math.prod(space.shape)
         self._space = space
         self._low = torch.tensor(space.low.reshape(-1), dtype=torch.float32)
-        self._half = (torch.tensor(space.high.reshape(-1), dtype=torch.float32) - self._low) / 2
+        half = (torch.tensor(space.high.reshape(-1), dtype=torch.float32) - self._low) / 2
+        self._half = half.clamp(min=torch.finfo(torch.float32).tiny)  # what is fixed is divided by it, too
 
     def to_env(self, actions: torch.Tensor) -> np.ndarray:
         """Return (B, A) actions of a network as the environment takes them."""
-        scaled = (self._low + (actions + 1) * self._half).numpy()
-        return scaled.reshape(-1, *self._space.shape).astype(self._space.dtype)
+        scaled = (self._low + (actions + 1) * self._half).numpy().reshape(-1, *self._space.shape)
+        # Rounding may carry an action over a bound, which some environments refuse.
+        return scaled.clip(self._space.low, self._space.high).astype(self._space.dtype)
 
     def from_env(self, actions: torch.Tensor) -> torch.Tensor:
         """Return actions of the environment as a network gives them, (B, A)."""

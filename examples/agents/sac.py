@@ -103,7 +103,7 @@ class SAC(Agent):
             ``critic_loss``, ``actor_loss``, ``temperature``, ``entropy``, and ``q_mean``, the mean value of
             the actions taken.
         """
-        batch = batch if isinstance(batch.rewards, torch.Tensor) else batch.to_torch()
+        batch = batch.to_torch()
         self._inputs.learn(batch.observations)
         seen = self._inputs(batch.observations)
         temperature = self._temperature["log"].exp().detach()

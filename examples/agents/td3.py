@@ -112,7 +112,7 @@ class TD3(Agent):
             ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean value of the
             actions taken.
         """
-        batch = batch if isinstance(batch.rewards, torch.Tensor) else batch.to_torch()
+        batch = batch.to_torch()
         self._inputs.learn(batch.observations)
         seen = self._inputs(batch.observations)
         target = self._target_values(batch)

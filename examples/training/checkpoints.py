@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    except (RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+    except Exception as error:
         raise ValueError(f"{path} is no checkpoint of examples.train, or it is damaged") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is no checkpoint of examples.train, or one of another version")

@@ -7,8 +7,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
+from examples.training.ranges import require_agent_options, require_number
 from her_wrappers.arguments import require_count, require_keys
 
 COUNTS = {
@@ -31,12 +33,11 @@ KINDS = {
     "env": (str, "a text"),
     "algo": (str, "a text"),
     "strategy": (str, "a text"),
+    "termination": ((str, NoneType), "a text"),
     "her": (bool, "true or false"),
     "clip_targets": (bool, "true or false"),
     "env_kwargs": (dict, "a table of names and values"),
     "agent": (dict, "a table of names and values"),
-    "gamma": (float, "a number"),
-    "updates_per_step": ((int, float), "a number"),
 }
 """Other options: their types, in Python and in words."""
 
@@ -52,6 +53,8 @@ class Config:
         her: Whether to relabel.
         strategy: ``goal_selection_strategy`` of the buffer.
         k: Relabeled transitions for every original one.
+        termination: ``"success"``, ``"keep"``, ``"never"`` or ``"recompute"``, as the buffer has it; None
+            asks the environment's ``compute_terminated``, or keeps what was recorded where there is none.
         num_envs: Environments that are stepped together.
         steps: Steps of all environments together.
         seed: Seeds environments, buffer and agent.
@@ -80,6 +83,7 @@ class Config:
     her: bool = True
     strategy: str = "future"
     k: int = 4
+    termination: str | None = None
     num_envs: int = 16
     steps: int = 100_000
     seed: int = 0
@@ -104,10 +108,16 @@ class Config:
                 raise TypeError(f"{name} must be {words}, got {value!r}")
         for name, least in COUNTS.items():
             require_count(name, getattr(self, name), at_least=least)
-        if not 0 <= self.gamma < 1:
-            raise ValueError(f"gamma must lie in [0, 1), got {self.gamma}")
-        if self.updates_per_step <= 0:
-            raise ValueError(f"updates_per_step must be positive, got {self.updates_per_step}")
+        if self.learning_starts >= self.steps:
+            raise ValueError(
+                f"learning_starts must be below steps, got {self.learning_starts} and {self.steps}: nothing "
+                "would be learned; train for more steps, or set learning_starts in the file of --config"
+            )
+        if self.seed >= 2**63:
+            raise ValueError(f"seed must be below 2**63, got {self.seed}")
+        for name in ("gamma", "updates_per_step"):
+            require_number(name, getattr(self, name))
+        require_agent_options(self.agent)
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
 
     def as_dict(self) -> dict[str, Any]:

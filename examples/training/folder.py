@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from examples.training.checkpoints import load_checkpoint, require_alike, save_checkpoint
 from examples.training.logs import TensorBoard, write_csv
+from her_wrappers.files.atomic import Claim
 
 if TYPE_CHECKING:
     from examples.training.config import Config
@@ -28,6 +29,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._latest = path / "latest.pt"
+        self._claim: Claim | None = None
         self._tensorboard: TensorBoard | None = None
 
     def require_new(self) -> None:
@@ -46,19 +48,25 @@ class RunFolder:
         """Return the checkpoint to go on from, and the file of its replay buffer.
 
         Raises:
-            ValueError: There is none, or it is of another training.
+            ValueError: There is none, it is of another training, or that is at its end.
         """
         saved = load_checkpoint(self._latest)
         require_alike(self._latest, saved["config"], config.as_dict())
+        if (taken := saved["counts"]["env_steps"]) >= config.steps:
+            raise ValueError(
+                f"{self.path} is at {taken} of {config.steps} steps already; pass more by --steps"
+            )
         return saved, self.path / saved["buffer"]
 
     def open(self, training: Training, *, tensorboard: bool) -> None:
         """Begin to write.
 
         Raises:
+            InUseError: Another training writes to the folder.
             ValueError: The package tensorboard is wanted and missing.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        self._claim = Claim(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
             self._tensorboard = TensorBoard(self.path / "tensorboard", training.counts.env_steps)
         (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")
@@ -93,11 +101,13 @@ class RunFolder:
         training.buffer.save(buffer)
         save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})
         for other in self.path.glob("buffer-*.replay"):
-            if other != buffer:
+            if other != buffer and other.stem.removeprefix("buffer-").isdigit():
                 other.unlink()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is left, and let others write."""
+        if self._claim is not None:
+            self._claim.release()
         if self._tensorboard is not None:
             self._tensorboard.close()
 

@@ -9,6 +9,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from her_wrappers.files.atomic import replacement
 
 if TYPE_CHECKING:
@@ -40,10 +42,12 @@ class Meter:
 
     Args:
         success_key: Entry of the infos of episodes that tells success.
+        zero_is_success: Whether a reward of 0 tells it, too, as it does where rewards are -1 and 0.
     """
 
-    def __init__(self, success_key: str) -> None:
+    def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
         self._success_key = success_key
+        self._zero_is_success = zero_is_success
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._counts: defaultdict[str, int] = defaultdict(int)
 
@@ -62,10 +66,12 @@ class Meter:
         """Take the rewards of a batch into account, and the goals of what is relabeled in it."""
         self.add({"reward_mean": float(batch.rewards.mean())})
         rows = batch.relabeled
-        if count := int(rows.sum()):
-            age = (batch.goal_index - batch.index)[rows]
-            reached = (batch.rewards[rows] == 0).sum()
-            self.add({"relabeled_success": float(reached), "goal_age": float(age.sum())}, count)
+        if self._zero_is_success and rows.any():
+            self.add({"relabeled_success": float((batch.rewards[rows] == 0).sum())}, int(rows.sum()))
+        rows = rows & (batch.strategy != "random")  # whose goals are of other episodes
+        if rows.any():
+            age = np.abs(batch.goal_index - batch.index)[rows]
+            self.add({"goal_age": float(age.sum())}, int(rows.sum()))
 
     def read(self) -> Row:
         """Return the means, and begin anew."""

@@ -61,6 +61,7 @@ def train(
         show: Called after each step of the environments.
 
     Raises:
+        InUseError: Another training writes to the folder.
         TypeError: Algorithm and environment do not fit each other.
         ValueError: The environment cannot be made or is no goal environment; there is another training in
             the folder, or none to resume; rewards are not what clipped targets assume; tensorboard is
@@ -71,8 +72,8 @@ def train(
         training = stack.enter_context(closing(_begin(config, files, resume=resume)))
         stop = stack.enter_context(ctrl_c())
         if files is not None:
-            files.open(training, tensorboard=tensorboard)
             stack.callback(files.close)
+            files.open(training, tensorboard=tensorboard)
         training.begin_episodes()
         while training.counts.env_steps < config.steps and not stop.is_set():
             training.run_epoch(stop.is_set, show)

@@ -81,13 +81,14 @@ def make_buffer(config: Config, env: Any) -> HindsightReplayBuffer:
     """Make the replay buffer of an environment.
 
     Raises:
-        ValueError: It is no goal environment, or the strategy is unknown.
+        ValueError: It is no goal environment, or the strategy or the rule for terminations is unknown.
     """
     return HindsightReplayBuffer.for_env(
         env,
         buffer_size=min(config.buffer_size, config.steps),
         n_sampled_goal=config.k if config.her else 0,
         goal_selection_strategy=config.strategy,
+        termination=config.termination,
         n_steps=config.n_steps,
         gamma=config.gamma,
         info_keys=config.info_keys,

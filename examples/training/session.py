@@ -72,7 +72,7 @@ class Training:
         self.agent = make_agent(config, *self._spaces)
         self._test_env = make_env(config)
         told = _success_key(self._test_env)
-        self._meter = Meter(told)
+        self._meter = Meter(told, zero_is_success=config.clip_targets)
         keys = sorted({told, *config.info_keys})
         self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=keys)
         self._waits = envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
-import numpy as np
 import typer
 
 from her_wrappers.commands.keyboard import key_map
 from her_wrappers.commands.make import load_policy, make_env, parse_options
-from her_wrappers.commands.screen import Film, Quit, Screen
+from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
 
 
 def play(
@@ -96,11 +95,11 @@ def _play_episode(
     """Play one episode and tell how it went."""
     observation, info = env.reset(seed=None if seed is None else seed + number)
     steps, total, ended = 0, 0.0, False
-    screen.show(_picture(env), _caption(env, steps, total, info))
+    screen.show(picture_of(env), _caption(env, steps, total, info))
     while not ended:
         observation, reward, terminated, truncated, info = env.step(policy(observation))
         steps, total, ended = steps + 1, total + float(reward), terminated or truncated
-        screen.show(_picture(env), _caption(env, steps, total, info))
+        screen.show(picture_of(env), _caption(env, steps, total, info))
     typer.echo(f"episode {number + 1}: {_caption(env, steps, total, info)}")
 
 
@@ -108,7 +107,3 @@ def _caption(env: gym.Env[Any, Any], steps: int, total: float, info: dict[str, A
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     success = f" | {'success' if info['is_success'] else 'no success'}" if "is_success" in info else ""
     return f"{name} | step {steps} | return {total:.4g}{success}"
-
-
-def _picture(env: gym.Env[Any, Any]) -> np.ndarray:
-    return np.asarray(env.render())

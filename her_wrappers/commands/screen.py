@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import typer
 
 from her_envs.canvas import Keys, Window
 
 QUIT_KEYS = {"escape", "q"}
+
+
+def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
+    """Draw an environment.
+
+    Raises:
+        typer.BadParameter: It draws no pictures.
+    """
+    picture = np.asarray(env.render())
+    if picture.ndim != 3:
+        raise typer.BadParameter(f'{env} draws no pictures for render_mode="rgb_array"')
+    return picture
 
 
 class Quit(Exception):  # noqa: N818 - the player's wish, not an error
@@ -91,7 +105,7 @@ class Film:
         """Write the file, if there is a picture.
 
         Raises:
-            typer.BadParameter: imageio is missing.
+            typer.BadParameter: imageio is missing, or the file cannot be written.
         """
         if not self._pictures:
             return
@@ -101,6 +115,13 @@ class Film:
             raise typer.BadParameter(
                 '--record needs imageio and pillow; run: pip install "her-toolkit[examples]"'
             ) from error
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        imageio.imwrite(self._path, self._pictures, duration=1000 / self._fps, loop=0)
+        # Not to the path: where that cannot be written, imageio prints a traceback when it is torn down.
+        film: bytes = imageio.imwrite(
+            "<bytes>", self._pictures, extension=".gif", duration=1000 / self._fps, loop=0
+        )
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_bytes(film)
+        except OSError as error:
+            raise typer.BadParameter(f"cannot write {self._path}: {error.strerror or error}") from error
         typer.echo(f"{len(self._pictures)} pictures in {self._path}")

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from examples.agents.ddpg import DDPG
 from examples.agents.dqn import DQN
+from examples.agents.iql import IQL
+from examples.agents.networks import BoxActions
 from examples.agents.sac import SAC
 from examples.agents.td3 import TD3
 from her_envs import BitFlipping, TaskEnv
@@ -108,6 +112,8 @@ def test_td3_smooths_the_targets_actions_within_bounds():
     assert noise.mean().item() == pytest.approx(0, abs=0.03)
     inside = noise[noise.abs() < 0.49]
     assert len(inside) / len(noise) == pytest.approx(math.erf(0.49 / 0.3 / math.sqrt(2)), abs=0.02)
+    always(agent._targets["actor"][0], 9.0, 0.0)
+    assert ((agent._target_values(batch) + 1) / 0.9).max().item() == pytest.approx(1), "no action is beyond"
 
 
 def test_td3_moves_its_actor_and_its_targets_at_every_second_update_only():
@@ -123,6 +129,84 @@ def test_td3_moves_its_actor_and_its_targets_at_every_second_update_only():
         moved.append([not torch.equal(*pair) for pair in zip(before, after, strict=True)])
         assert ("actor_loss" in outcome) == moved[-1][0]
     assert moved == [[False, False], [True, True]] * 2
+
+
+def slow_and_fast(agent):
+    if isinstance(agent, DQN):
+        return agent._target, agent._network
+    return agent._targets, agent._networks if isinstance(agent, DDPG | TD3) else agent._critics
+
+
+@pytest.mark.parametrize("algorithm", CONTINUOUS)
+def test_targets_know_the_slow_networks_alone(algorithm):
+    """Else what is learned chases itself; of SAC the actor is the fast one."""
+    agent = make(algorithm, gamma=0.5, clip_targets=False)
+    batch = point_transition().to_torch()
+    given = [batch, torch.tensor(0.1)] if algorithm is SAC else [batch]
+
+    def values():
+        agent._generator.manual_seed(0)
+        return agent._target_values(*given)
+
+    before = values()
+    slow, fast = slow_and_fast(agent)
+    for parameter in fast.parameters():
+        parameter.data += 1
+    assert torch.equal(values(), before)
+    for parameter in slow.parameters():
+        parameter.data += 1
+    assert not torch.equal(values(), before)
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
+def test_an_update_moves_the_slow_networks_and_the_normaliser(algorithm):
+    agent = make(algorithm, tau=0.25, **({"policy_delay": 1} if algorithm is TD3 else {}))
+    slow, fast = slow_and_fast(agent)
+    before = [parameter.clone() for parameter in slow.parameters()]
+    agent.update(batch_for(algorithm))
+    for was, now, ahead in zip(before, slow.parameters(), fast.parameters(), strict=True):
+        torch.testing.assert_close(now, 0.75 * was + 0.25 * ahead)
+    assert any(not torch.equal(was, now) for was, now in zip(before, slow.parameters(), strict=True))
+    assert agent._inputs.normalizers["desired_goal"].count == 2 * 64
+
+
+@pytest.mark.parametrize("first", [-3.0, -4.0])
+@pytest.mark.parametrize("algorithm", [TD3, SAC])
+def test_actors_climb_what_their_papers_say(algorithm, first):
+    """TD3's the first critic; SAC's the lower one, and its own entropy."""
+    options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
+    agent = make(algorithm, learning_rate=0.0, **options)
+    always(agent._critics.first, first)
+    always(agent._critics.second, -7.0 - first)
+    outcome = agent.update(point_transition())
+    expected = 4 - 0.1 * outcome["entropy"] if algorithm is SAC else -first
+    assert outcome["actor_loss"] == pytest.approx(expected)
+
+
+def test_sac_clips_targets_from_below_alone():
+    agent = make(SAC, gamma=0.5)
+    for value, expected in ((-90.0, -2.0), (40.0, -1 + 0.5 * 40)):
+        set_target_values(agent, value, value)
+        values = agent._target_values(point_transition().to_torch(), torch.tensor(0.0))
+        assert values.unique().tolist() == [pytest.approx(expected)]
+
+
+def test_the_greedy_action_of_sac_is_its_squashed_mean():
+    agent = make(SAC)
+    always(agent._actor, 0.5, -1.5, 0.0, 0.0)
+    actions = agent.act(point_transition().observations)
+    np.testing.assert_allclose(actions, np.tile(np.tanh([0.5, -1.5]), (64, 1)), rtol=1e-5)
+
+
+def test_the_deviations_of_sac_are_bounded():
+    agent = make(SAC)
+    seen = agent._inputs(agent._inputs.as_batch(point_transition().observations)[0])
+    entropies = []
+    for bounds in ((2.0, -5.0), (60.0, -60.0)):
+        always(agent._actor, 0.0, 0.0, *bounds)
+        agent._generator.manual_seed(0)
+        entropies.append(agent._sample(seen)[1])
+    assert torch.equal(*entropies)
 
 
 @pytest.mark.parametrize(("target_entropy", "falls"), [(-50.0, True), (50.0, False)])
@@ -158,7 +242,7 @@ def test_the_penalty_pulls_actions_towards_the_middle(algorithm):
     assert sizes[1] < 0.5 < sizes[0]
 
 
-@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
 def test_a_saved_agent_goes_on_as_if_it_had_never_been_away(algorithm):
     """Through a file that holds nothing but data; after an odd number of updates, as TD3 counts them."""
     agents = [make(algorithm, seed=seed) for seed in (0, 1)]
@@ -204,7 +288,7 @@ def test_a_prioritized_buffer_learns_of_the_errors(algorithm):
     assert buffer.sample(32).weights.min() < 1
 
 
-@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
 def test_one_observation_gets_one_action_and_many_get_many(algorithm):
     agent = make(algorithm)
     observations = batch_for(algorithm).observations
@@ -225,6 +309,29 @@ def test_actions_fill_the_space_of_the_environment(algorithm):
     np.testing.assert_allclose(agent.act(observation), [1, 10], atol=1e-5)
     taken = torch.tensor([[-3.0, 12.0], [-1.0, 11.0]])
     assert agent._actions.from_env(taken).tolist() == [[-1, 1], [0, 0]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    low=st.floats(-1e3, 1e3),
+    width=st.floats(1e-2, 1e3),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    action=st.sampled_from([-1.0, 0.3, 1.0]),
+)
+def test_no_action_is_rounded_out_of_the_space(low, width, dtype, action):
+    """Bounds need not be numbers of float32, nor their sums and differences."""
+    space = spaces.Box(low, low + width, (2,), dtype)
+    taken = BoxActions(space, "sac").to_env(torch.full((1, 2), action))[0]
+    assert space.contains(taken)
+    np.testing.assert_allclose(
+        taken, low + (action + 1) * width / 2, rtol=1e-5, atol=1e-5 * (width + abs(low))
+    )
+
+
+def test_a_number_of_an_action_may_be_fixed():
+    actions = BoxActions(spaces.Box(np.float32([0, 1]), np.float32([1, 1])), "sac")
+    assert actions.to_env(torch.tensor([[0.0, 0.7]])).tolist() == [[0.5, 1]]
+    assert actions.from_env(torch.tensor([[0.5, 1.0]])).tolist() == [[0, -1]]
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])

@@ -63,6 +63,7 @@ def test_actions_may_begin_anywhere():
     assert {agent.act(observation, explore=True) for _ in range(50)} == {5, 6}
     batch = bit_transition(terminated=True)
     agent.update(dataclasses.replace(batch, actions=batch.actions + 5))
+    agent.update(dataclasses.replace(batch, actions=(batch.actions + 5).astype(np.uint8)))
 
 
 def flip_what_differs(observation):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -13,16 +15,7 @@ from her_wrappers import HindsightReplayBuffer
 
 TASK = PointReach()
 ROWS = 32
-QUICK = {"hidden": 32, "tau": 0.2, "learning_rate": 1e-2, "seed": 0}
-
-
-@pytest.fixture(autouse=True, name="one_thread")
-def use_one_thread():
-    """More threads only wait for each other on networks so small."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+QUICK = {"hidden": [32], "tau": 0.2, "learning_rate": 1e-2, "seed": 0}
 
 
 def rows(*, action, reward, terminated):
@@ -37,7 +30,8 @@ def rows(*, action, reward, terminated):
 
 
 def value(agent, batch):
-    return agent._value(agent._inputs(batch.to_torch().observations)).mean().item()
+    with torch.no_grad():
+        return agent._value(agent._inputs(batch.to_torch().observations)).mean().item()
 
 
 @pytest.mark.parametrize(("terminated", "expected"), [(True, -1.0), (False, -2.0)])
@@ -65,10 +59,64 @@ def test_seeds_fix_the_weights_and_leave_torch_alone():
     state = torch.random.get_rng_state()
     first, second = (IQL(TASK.observation_space, TASK.action_space, seed=4) for _ in range(2))
     assert torch.equal(torch.random.get_rng_state(), state)
-    assert torch.equal(first._policy[0].weight, second._policy[0].weight)
+    assert torch.equal(first._actor[0].layers[0].weight, second._actor[0].layers[0].weight)
 
 
-@pytest.mark.parametrize("space", [BitFlipping().action_space, gym.spaces.Box(-1, 1, (2, 2))])
-def test_actions_that_are_no_vectors_are_refused(space):
-    with pytest.raises(TypeError, match="IQL needs a Box of vectors as actions, got"):
-        IQL(TASK.observation_space, space)
+def test_the_policy_imitates_in_the_units_of_the_environment():
+    """A recorded action of 8, of 10 at most, is one of 0.6 for the network."""
+    space = gym.spaces.Box(0, 10, (2,))
+    agent = IQL(TASK.observation_space, space, hidden=[32], learning_rate=1e-2, seed=0)
+    batch = rows(action=[[8, 3]], reward=[-1.0], terminated=True)
+    for _ in range(150):
+        losses = agent.update(batch)
+    assert {"critic_loss", "value_loss", "actor_loss", "q_mean"} == losses.keys()
+    np.testing.assert_allclose(
+        agent.act({key: np.float32([0.5, 0.5]) for key in TASK.observation_space}), [8, 3], atol=0.3
+    )
+
+
+def test_values_and_policy_may_learn_from_batches_of_their_own():
+    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
+    for_values = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    for_policy = rows(action=[[-0.5, 0.5]], reward=[-9.0], terminated=True)
+    for _ in range(150):
+        agent.update(for_values, for_policy)
+    assert value(agent, for_values) == pytest.approx(-1, abs=0.1)
+    here = {key: np.float32([0.5, 0.5]) for key in TASK.observation_space}
+    np.testing.assert_allclose(agent.act(here), [-0.5, 0.5], atol=0.1)
+
+
+def test_of_two_opinions_the_lower_counts():
+    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True).to_torch()
+    seen = agent._inputs(batch.observations)
+    opinions = agent._targets(seen, batch.actions)
+    assert not torch.equal(*opinions)
+    assert torch.equal(agent._worth(seen, batch.actions), torch.minimum(*opinions))
+
+
+def test_weights_count_in_all_losses():
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    lighter = dataclasses.replace(batch, weights=np.full(ROWS, 0.25, np.float32))
+    losses = [
+        IQL(TASK.observation_space, TASK.action_space, **QUICK).update(each) for each in (batch, lighter)
+    ]
+    for name in ("critic_loss", "value_loss", "actor_loss"):
+        assert losses[1][name] == pytest.approx(losses[0][name] / 4)
+
+
+def test_the_best_actions_do_not_drown_all_others():
+    """However much better they are than expected, they count a hundred times at most."""
+    agent = IQL(TASK.observation_space, TASK.action_space, temperature=1e6, **QUICK)
+    with torch.no_grad():
+        for critic in (agent._targets.first, agent._targets.second):
+            critic.layers[-1].bias.fill_(50)
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    missed = ((agent.act(batch.observations) - batch.actions) ** 2).mean()
+    agent._inputs.learn = lambda observations: None  # so that the actor sees what it just saw
+    assert agent.update(batch)["actor_loss"] == pytest.approx(100 * missed, rel=1e-4)
+
+
+def test_actions_that_are_not_continuous_are_refused():
+    with pytest.raises(TypeError, match="iql needs actions in a Box, got"):
+        IQL(TASK.observation_space, BitFlipping().action_space)

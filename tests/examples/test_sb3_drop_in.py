@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
 from examples import sb3_drop_in  # noqa: E402 - after the check that it is there
 
-app = typer.Typer()
-app.command()(sb3_drop_in.main)
-
 
 def test_it_trains_both_and_says_how_well():
-    result = CliRunner().invoke(app, ["--reach-steps", "60", "--flip-steps", "600", "--bits", "3"])
+    result = CliRunner().invoke(
+        sb3_drop_in.app, ["--reach-steps", "60", "--flip-steps", "600", "--bits", "3"]
+    )
     assert result.exit_code == 0, result.output
     assert "SAC on PointReach: success rate 0." in result.output
     assert "DQN on BitFlipping: success rate 1.00 after 600 steps" in result.output

@@ -151,7 +151,7 @@ def test_a_training_is_not_written_over(trained, options):
     assert f"there is a training in {out} already; go on with it by --resume {out}" in again.output
 
 
-def test_only_steps_may_change_and_only_latest_has_a_buffer(trained):
+def test_only_steps_may_change_and_only_latest_is_resumed(trained):
     out, _ = trained
     other = run(command.app, "--resume", out, "--env", "her_envs/PointPush-v0")
     assert (other.exit_code, "is of a training with env 'her_envs/PointReach-v0', got" in other.output) == (
@@ -159,7 +159,8 @@ def test_only_steps_may_change_and_only_latest_has_a_buffer(trained):
         True,
     )
     best = run(command.app, "--resume", out / "best.pt")
-    assert (best.exit_code, f"best.pt has no replay buffer; resume from {out}" in best.output) == (2, True)
+    assert best.exit_code == 2
+    assert f"--resume takes the folder of a training, or its latest.pt, got {out / 'best.pt'}" in best.output
 
 
 class Swapped(TaskEnv):
@@ -223,6 +224,16 @@ def test_play_records_ten_episodes_and_tells_how_they_went(trained, tmp_path):
     assert np.ptp(frames) > 100
 
 
+@pytest.mark.parametrize("drawn", [None, np.zeros(4)])
+def test_play_needs_no_pictures_if_nothing_is_to_be_shown(trained, tmp_path, monkeypatch, drawn):
+    monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
+    out, _ = trained
+    result = run(play.app, out / "best.pt", "--record", tmp_path / "out.gif")
+    assert (result.exit_code, "draws no pictures" in result.output) == (2, True)
+    assert not (tmp_path / "out.gif").exists()
+    assert run(play.app, out / "best.pt", "--no-show", "--episodes", 1).exit_code == 0
+
+
 def test_play_opens_a_window_and_ends_when_the_player_has_seen_enough(trained, monkeypatch):
     out, _ = trained
     captions = []
@@ -261,6 +272,7 @@ def test_play_tells_numbers_alone_and_they_are_those_of_the_agent(trained):
         (["config.json"], "config.json is no checkpoint of examples.train"),
         (["best.pt", "--env", "her_envs/PointPush-v0"], "best.pt is of an agent for Dict("),
         (["best.pt", "--env", "no/Such-v0"], "cannot make no/Such-v0"),
+        (["best.pt", "--record", "best.pt/out.gif", "--episodes", "1"], "cannot write best.pt/out.gif"),
         (["best.pt", "--record", "out.mp4"], "--record writes a .gif, got out.mp4"),
     ],
 )

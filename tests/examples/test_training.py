@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import signal
 import sys
+from contextlib import closing
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +23,10 @@ from examples.training.ctrl_c import ctrl_c
 from examples.training.logs import COLUMNS
 from examples.training.loop import train
 from examples.training.parts import ALGORITHMS
+from examples.training.ranges import RULES
+from examples.training.session import Training
 from her_envs import BitFlipping, TaskEnv
+from her_wrappers import InUseError
 
 TINY = {
     "num_envs": 4,
@@ -164,6 +168,58 @@ def test_checkpoints_are_the_best_the_latest_and_some_of_the_way(finished):
     assert make_config(read_options(folder / "config.json")) == config
 
 
+def test_the_agent_has_the_gamma_of_the_config():
+    with closing(Training(tiny(gamma=0.5))) as training:
+        assert training.agent._bounds == (-2.0, 0.0)
+
+
+@pytest.mark.parametrize("algo", TASKS)
+def test_steps_are_counted_as_they_are_stored(algo):
+    """Resets of a vector environment are none."""
+    with closing(Training(tiny(algo, steps=10_000))) as training:
+        training.begin_episodes()
+        for _ in range(50):
+            training._step()
+        training.begin_episodes()
+        assert training.counts.env_steps == len(training.buffer) <= 200
+
+
+@pytest.mark.parametrize("strategy", ["episode", "random"])
+def test_the_age_of_goals_is_counted_within_episodes_and_in_both_directions(strategy):
+    row = train(tiny(strategy=strategy, steps=200)).history[-1]
+    assert row["relabeled_success"] > 0
+    if strategy == "random":
+        assert "goal_age" not in row
+    else:
+        assert 0.5 < row["goal_age"] < 5, "5 bits are at most 4 steps away, before and after"
+
+
+def test_a_folder_takes_one_training_at_a_time_and_keeps_what_it_did_not_write(tmp_path):
+    """The second begins while the first is in its first epoch, when nothing is saved yet."""
+    (tmp_path / "buffer-mine.replay").write_text("of another")
+    refused = []
+
+    def begin_another(training):
+        if not refused:
+            with pytest.raises(InUseError, match="is in use: another writer is at work there") as caught:
+                train(tiny(steps=200), folder=tmp_path)
+            refused.append(caught)
+
+    train(tiny(steps=200), folder=tmp_path, show=begin_another)
+    assert refused
+    assert (tmp_path / "buffer-mine.replay").read_text() == "of another"
+    train(tiny(steps=400), folder=tmp_path, resume=True)
+
+
+def test_a_finished_training_is_gone_on_with_by_more_steps_alone(finished):
+    _, folder = finished
+    before = (folder / "config.json").read_text()
+    for steps in (600, 100):
+        with pytest.raises(ValueError, match=rf"is at 60\d of {steps} steps already; pass more by --steps"):
+            train(tiny(steps=steps), folder=folder, resume=True)
+    assert (folder / "config.json").read_text() == before
+
+
 def test_a_better_evaluation_replaces_the_best_and_a_worse_one_does_not(tmp_path, monkeypatch):
     rates = iter([(0.2, -5.0, 5.0), (0.6, -5.0, 5.0), (0.6, -4.0, 4.0), (0.4, -1.0, 1.0)])
     monkeypatch.setattr(session, "evaluate", lambda *arguments: Evaluation(*next(rates)))
@@ -235,6 +291,7 @@ MISTAKES = [
         "dqn has no option 'layers'; choose from epsilon, hidden, learning",
     ),
     ({"strategy": "futur"}, ValueError, "'futur'"),
+    ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),
     (
         {"env_kwargs": {"reward_type": "dense"}},
         ValueError,
@@ -250,6 +307,25 @@ def test_what_does_not_go_together_is_refused(options, error, message, tmp_path)
     assert not list(tmp_path.glob("*.pt"))
 
 
+def test_every_number_that_an_agent_takes_has_a_rule():
+    """Else a mistake in it shows as a traceback in the middle of a training."""
+    taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
+    assert taken == {*RULES, "hidden", "policy_delay", "seed", "clip_targets"} - {"updates_per_step"}
+
+
+@pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])
+def test_relabeled_episodes_end_as_the_config_says(termination, discount):
+    """An environment need not have a compute_terminated, to which else they look."""
+    with closing(Training(tiny(termination=termination))) as training:
+        training.begin_episodes()
+        while not training.buffer.can_sample:
+            training._step()
+        batch = training.buffer.sample(256)
+    reached = batch.relabeled & (batch.rewards == 0)
+    assert (batch.discounts[reached] == discount).all()
+    assert reached.any()
+
+
 def test_returns_of_several_steps_train_too():
     row = train(tiny(n_steps=3, steps=200)).history[-1]
     assert -3 < row["reward_mean"] < train(tiny(steps=200)).history[-1]["reward_mean"]
@@ -258,14 +334,30 @@ def test_returns_of_several_steps_train_too():
 def test_dense_rewards_train_without_clipped_targets():
     row = train(tiny(env_kwargs={"reward_type": "dense"}, clip_targets=False, steps=200)).history[-1]
     assert row["reward_mean"] < -1
+    assert "relabeled_success" not in row, "0 does not tell success where rewards are other than -1 and 0"
+    assert row["goal_age"] > 0
 
 
 BAD_OPTIONS = [
     ({"setps": 3}, ValueError, "unknown option 'setps'; choose from env, algo, env_kwargs"),
     ({"steps": 0}, ValueError, "steps must be a whole number >= 1, got 0"),
     ({"steps": 1.5}, ValueError, "steps must be a whole number >= 1, got 1.5"),
-    ({"gamma": 1.0}, ValueError, r"gamma must lie in \[0, 1\), got 1.0"),
-    ({"updates_per_step": 0}, ValueError, "updates_per_step must be positive, got 0"),
+    ({"gamma": 1.0}, ValueError, r"gamma must be a number in \(0, 1\), got 1.0"),
+    ({"gamma": 0}, ValueError, r"gamma must be a number in \(0, 1\), got 0"),
+    ({"gamma": True}, ValueError, r"gamma must be a number in \(0, 1\), got True"),
+    ({"learning_starts": 600}, ValueError, "learning_starts must be below steps, got 600 and 600: nothing"),
+    ({"seed": 2**63}, ValueError, r"seed must be below 2\*\*63, got 9223"),
+    ({"updates_per_step": float("inf")}, ValueError, "updates_per_step must be a positive number, got inf"),
+    ({"updates_per_step": float("nan")}, ValueError, "updates_per_step must be a positive number, got nan"),
+    ({"agent": {"hidden": 3}}, ValueError, "hidden must be a list of whole numbers, got 3"),
+    ({"agent": {"hidden": [8, -3]}}, ValueError, "each of hidden must be a whole number >= 1, got -3"),
+    ({"agent": {"policy_delay": 0}}, ValueError, "policy_delay must be a whole number >= 1, got 0"),
+    ({"agent": {"epsilon": "a"}}, ValueError, r"epsilon must be a number in \[0, 1\], got 'a'"),
+    ({"agent": {"tau": 0}}, ValueError, r"tau must be a number in \(0, 1\], got 0"),
+    ({"agent": {"temperature": 0}}, ValueError, "temperature must be a positive number, got 0"),
+    ({"agent": {"action_l2": -1}}, ValueError, "action_l2 must be a number of at least 0, got -1"),
+    ({"agent": {"target_entropy": "low"}}, ValueError, "target_entropy must be a number, got 'low'"),
+    ({"updates_per_step": 0}, ValueError, "updates_per_step must be a positive number, got 0"),
     ({"her": "no"}, TypeError, "her must be true or false, got 'no'"),
     ({"env_kwargs": [1]}, TypeError, r"env_kwargs must be a table of names and values, got \[1\]"),
     ({"info_keys": "cost"}, TypeError, "info_keys must be a list of strings"),
@@ -329,7 +421,9 @@ class Trap:
         return (sys.exit, (3,))
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no zip", Trap(), {"format": "another"}, [1]])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x02.", b"\x80\x020", b"PK\x03\x04 no zip", Trap(), {"format": "another"}, [1]]
+)
 def test_what_is_no_checkpoint_is_refused_and_never_executed(content, tmp_path):
     path = tmp_path / "latest.pt"
     if isinstance(content, bytes):
