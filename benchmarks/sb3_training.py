@@ -9,10 +9,10 @@ difference. Buffers are full before anything is timed. One thread; time is that 
 waiting for other work on the machine does not count, though what that takes of caches and memory does. Both
 train in turns of some whole episodes each; ratios are taken within one turn, and tables give medians.
 
-The replay's time is that of all calls of `add` and `sample`, the environment's `compute_reward` and the reading
-of the clock included; on both sides the two are wrapped in the same way. What the update pays to read a batch,
-whose rows do not stand side by side with ours, is in the step and not in the replay. The share is the replay's
-part of a step: environment, policy, replay, and update.
+The replay's time is that of all calls of `add` and `sample`, the environment's `compute_reward` and the
+reading of the clock included; both sides are wrapped in the same way. What the update pays to read a batch,
+whose rows do not stand side by side with ours, is in the step and not in the replay. The share is the
+replay's part of a step: environment, policy, replay, and update.
 """
 
 from __future__ import annotations
