@@ -6,11 +6,13 @@ Method: SAC as SB3 sets it up (two hidden layers of 256, batches of 256, one upd
 on the spaces of FetchPush: observations of 25, goals of 3 and actions of 4 numbers, episodes of 50 steps. The
 environment only moves its goal by the action, since a simulator would cost both sides alike and hide the
 difference. Buffers are full before anything is timed. One thread; time is that of the processor, so that
-other work on the machine counts little. Both train in turns of some steps each; ratios are taken within one
-turn, and tables give medians.
+waiting for other work on the machine does not count, though what that takes of caches and memory does. Both
+train in turns of some whole episodes each; ratios are taken within one turn, and tables give medians.
 
-The replay's time is that of `add` and `sample`, the environment's `compute_reward` included. Its share is
-that of a step: environment, policy, replay, and update.
+The replay's time is that of all calls of `add` and `sample`, the environment's `compute_reward` and the
+reading of the clock included; both sides are wrapped in the same way. What the update pays to read a batch,
+whose rows do not stand side by side with ours, is in the step and not in the replay. The share is the
+replay's part of a step: environment, policy, replay, and update.
 """
 
 from __future__ import annotations

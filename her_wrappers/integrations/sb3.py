@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.goal_interface import require_goal_space
-from her_wrappers.recording.timeline import Timeline
+from her_wrappers.recording.timeline import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.shares import Shares
 
@@ -25,6 +25,7 @@ except ImportError as error:
 
 from her_wrappers.integrations.sb3_batches import TensorBatches, normalized
 from her_wrappers.integrations.sb3_infos import STEP, RecordedInfos
+from her_wrappers.integrations.sb3_open import OpenEpisodes, Step
 from her_wrappers.integrations.sb3_shapes import Ignored, Sb3Shapes, as_choice
 
 if TYPE_CHECKING:
@@ -128,9 +129,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         spaces_ = self._shapes.states, self._shapes.actions
-        self._nobody = np.zeros(n_envs, bool)
-        keys = (STEP,) if copy_info_dict else ()
-        self._timeline = Timeline(*spaces_, n_envs, keys)
+        self._open = OpenEpisodes(self._shapes.leaves, n_envs)
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.hindsight = HindsightReplayBuffer(
@@ -144,7 +143,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             n_steps=n_steps,
             gamma=gamma,
             skip_trivial=skip_trivial,
-            info_keys=keys,
+            info_keys=(STEP,) if copy_info_dict else (),
             seed=seed,
         )
         self._batches = TensorBatches(self.hindsight, seed, discounts=n_steps > 1)
@@ -173,18 +172,18 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
                 episode that ends has a reward that is not finite; it is dropped.
         """
         self._require_env()
-        line, ended = self._timeline, np.asarray(done).astype(bool)
-        if not line.shows(obs):
-            self._begin(self._shapes.as_states(obs))
-        line.act(self._shapes.as_actions(action))
-        recorded = {} if self._infos is None else {STEP: self._infos.keep(infos)}
-        line.observe(reward, self._shapes.as_states(next_obs), recorded, self._nobody)
+        states = self._shapes.read_states(obs, self._open.where)
+        actions = self._shapes.read_actions(action, self._open.where)
+        rewards = as_rewards(reward, self.n_envs).tolist()
+        outcomes = self._shapes.read_states(next_obs, self._open.where_next)
+        if not self._open.show(states):
+            self._begin(states)
+        recorded = None if self._infos is None else self._infos.keep(infos)
+        self._open.add(Step(actions, rewards, recorded), outcomes)
         self._advance()
-        over = ended
-        if line.span >= self.buffer_size:  # else there is none to cut
-            over = ended | (line.lengths == self.buffer_size)
-        if over.any():
-            self._store(over, ended & ~self._are_timeouts(infos, ended))
+        ended = np.asarray(done).tolist()
+        if any(ended) or self._open.span >= self.buffer_size:
+            self._end(ended, infos)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
         """Draw transitions uniformly with replacement, relabeled ones first.
@@ -204,25 +203,26 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
                     "Unable to sample before the end of the first episode; choose a learning_starts greater "
                     "than the steps of an episode times n_envs"
                 )
-        batch = self._batches.next(batch_size, self.device)
+            self._batches.make(batch_size, self.device)
+        batch = self._batches.pop()
         return batch if env is None else normalized(batch, env)
 
     def truncate_last_trajectory(self) -> None:
         """End the open episodes, if there are any, and warn that this was done."""
-        open_episodes = self._timeline.lengths > 0
-        if open_episodes.any():
+        envs = [i for i, length in enumerate(self._open.lengths) if length > 0]
+        if envs:
             warnings.warn(
                 "The last trajectory in the replay buffer will be truncated; pass truncate_last_traj=False "
                 "to load_replay_buffer if its episode goes on",
                 stacklevel=2,
             )
-            self._store(open_episodes, open_episodes & (not self.handle_timeout_termination))
+            self._store(envs, [not self.handle_timeout_termination] * len(envs))
 
     def reset(self) -> None:
         """Drop everything, open episodes included."""
         self.hindsight.clear()
         self._batches.forget()
-        self._timeline.forget()
+        self._open.forget()
         if self._infos is not None:
             self._infos = RecordedInfos(self.n_envs)
         super().reset()
@@ -240,13 +240,11 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             )
         raise AttributeError(f"HerReplayBuffer has no attribute {name!r}")
 
-    def _begin(self, states: Mapping[str, np.ndarray]) -> None:
+    def _begin(self, states: list[bytes]) -> None:
         """Open an episode wherever ``states`` do not follow on what is open."""
-        line = self._timeline
-        fresh = ~(line.is_open & line.is_at(states))
-        if fresh.any():
-            self._store(fresh & line.is_open, self._nobody)
-            line.begin(np.flatnonzero(fresh), states, {})
+        envs = self._open.elsewhere(states)
+        self._store(envs, [False] * len(envs))
+        self._open.begin(envs, states)
 
     def _advance(self) -> None:
         """Count as SB3 does."""
@@ -255,22 +253,24 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             self.full = True
             self.pos = 0
 
-    def _store(self, over: np.ndarray, terminated: np.ndarray) -> None:
-        """End episodes, (N,) bool, those of them as terminated, (N,) bool."""
-        episodes = self._timeline.finish(np.flatnonzero(over), terminated, ~terminated)
+    def _end(self, ended: Sequence[bool], infos: Sequence[Mapping[str, Any]]) -> None:
+        """Store the episodes that ended, and cut those that are as long as the buffer."""
+        lengths = self._open.lengths
+        over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
+        self._store(over, [bool(ended[i]) and not self._is_timeout(infos[i]) for i in over])
+
+    def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
+        """End the episodes of some environments, each as terminated or as truncated."""
+        episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.forget()
             self.hindsight.add_episodes(episodes)
             if self._infos is not None:
                 self._infos.follow(episodes, len(self.hindsight))
 
-    def _are_timeouts(self, infos: Sequence[Mapping[str, Any]], ended: np.ndarray) -> np.ndarray:
-        """Return which episodes a time limit ended, (N,) bool."""
-        timeouts = np.zeros_like(ended)
-        if self.handle_timeout_termination:
-            for i in np.flatnonzero(ended):
-                timeouts[i] = infos[int(i)].get("TimeLimit.truncated", False)
-        return timeouts
+    def _is_timeout(self, info: Mapping[str, Any]) -> bool:
+        """Whether a time limit ended an episode, and that is to be told from a termination."""
+        return self.handle_timeout_termination and bool(info.get("TimeLimit.truncated", False))
 
     def _find_compute_terminated(self) -> GoalFunction | None:
         self._require_env()

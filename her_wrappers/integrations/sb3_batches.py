@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples
 
-from her_wrappers.replay.draws import MOST_BATCHES, MOST_ROWS
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from stable_baselines3.common.vec_env import VecNormalize
 
     from her_wrappers.replay.batch import Batch
     from her_wrappers.replay.buffer import HindsightReplayBuffer
 
-MOST_BYTES = 2**22
+MOST_BATCHES = 64
+"""Batches that are made at once; more would save little."""
+
+MOST_BYTES = 2**23
 """Bytes of the batches that are made at once, unless a single one has more."""
+
+REMEMBERED = 8
+"""So many times it is known how many batches were asked for before something was stored."""
 
 
 class TensorBatches:
     """Makes batches of what a buffer stores.
 
-    Sixteen of them at once cost little more than one: NumPy, torch and the environment are called as often.
-    So as long as nothing is stored, twice as many are made as the last time. Each is as random as if made
-    alone, of the same transitions.
+    Many at once cost little more than one: NumPy, torch and the environment are called as often, and in
+    training each call is a slow one, since an update leaves nothing in the caches. What is stored makes them
+    useless, so at first as many are made as were asked for the last few times before something was stored,
+    whichever was least; then as many as were asked for beyond that. Each is as random as if made alone, of
+    the same transitions.
 
     Args:
         buffer: Where they are from.
@@ -47,72 +53,84 @@ class TensorBatches:
         self._buffer = buffer
         self._discounts = discounts
         self._rng = np.random.default_rng(seed)
+        self._made: list[DictReplayBufferSamples] = []
         self._batch_size = self._bytes = 0
-        self.forget()
+        self._used = 0
+        self._used_before: deque[int] = deque(maxlen=REMEMBERED)
 
     def forget(self) -> None:
         """Forget what was not handed out, since what is stored changes."""
-        self._made: list[DictReplayBufferSamples] = []
-        self._count = 0
+        self._made = []
+        if self._used:
+            self._used_before.append(self._used)
+            self._used = 0
 
     def are_made(self, batch_size: int) -> bool:
         """Whether a batch of this size is ready."""
         return bool(self._made) and batch_size == self._batch_size
 
-    def next(self, batch_size: int, device: torch.device) -> DictReplayBufferSamples:
-        """Return the next batch.
+    def make(self, batch_size: int, device: torch.device) -> None:
+        """Make batches in the place of those that there are.
 
         Args:
             batch_size: Number of transitions, B.
-            device: Where it goes.
+            device: Where they go.
 
         Raises:
             ValueError: As `HindsightReplayBuffer.sample`.
         """
-        if not self.are_made(batch_size):
-            if batch_size != self._batch_size:
-                self.forget()
-                self._bytes = 0
-            count = self._next_count(batch_size)
-            batch = self._buffer.sample(count * batch_size)
-            self._made = self._split(self._as_samples(batch, device), count)
-            self._count, self._batch_size = count, batch_size
-            self._bytes = sum(tensor.nbytes for tensor in _tensors(self._made[0]))
+        if batch_size != self._batch_size:
+            self._batch_size = self._bytes = self._used = 0
+            self._used_before.clear()
+            self._made = []
+        count = self._next_count()
+        batch = self._buffer.sample(count * batch_size)
+        self._made = self._split(batch, count, device)
+        self._batch_size = batch_size
+        self._bytes = self._bytes or sum(tensor.nbytes for tensor in _tensors(self._made[0]))
+
+    def pop(self) -> DictReplayBufferSamples:
+        """Hand out one that was made."""
+        self._used += 1
         return self._made.pop()
 
-    def _as_samples(self, batch: Batch, device: torch.device) -> DictReplayBufferSamples:
-        def on_device(array: np.ndarray) -> torch.Tensor:
-            return _as_tensor(array, device)
+    def _next_count(self) -> int:
+        if not self._bytes:
+            return 1  # to see how large it is
+        left = min(self._used_before, default=0) - self._used
+        count = left if left > 0 else max(1, -left)
+        most = max(1, min(MOST_BATCHES, MOST_BYTES // self._bytes))
+        return -(-count // -(-count // most))  # in equal parts, lest the last be small
 
-        samples = DictReplayBufferSamples(
-            observations={key: on_device(rows) for key, rows in batch.observations.items()},
-            actions=on_device(batch.actions),
-            next_observations={key: on_device(rows) for key, rows in batch.next_observations.items()},
-            dones=on_device(batch.terminations[:, None].astype(np.float32)),
-            rewards=on_device(batch.rewards[:, None]),
-        )
-        return samples._replace(discounts=on_device(batch.discounts[:, None])) if self._discounts else samples
-
-    def _next_count(self, batch_size: int) -> int:
-        if not self._count:
-            return 1
-        room = MOST_BYTES // max(1, self._bytes)
-        return max(1, min(2 * self._count, MOST_BATCHES, MOST_ROWS // batch_size, room))
-
-    def _split(self, samples: DictReplayBufferSamples, count: int) -> list[DictReplayBufferSamples]:
+    def _split(self, batch: Batch, count: int, device: torch.device) -> list[DictReplayBufferSamples]:
         """Return as many batches of equal size, in views.
 
         Relabeled rows come first, so each batch gets every ``count``-th row. Some may get one relabeled row
         more than others; which, is random.
         """
-        if count == 1:
-            return [samples]
-        parts = _map(lambda rows: rows.unflatten(0, (-1, count)).unbind(1), samples)
-        return [_map(itemgetter(i), parts) for i in self._rng.permutation(count)]
+
+        def split(array: np.ndarray) -> Sequence[torch.Tensor]:
+            return _as_tensor(array.reshape(-1, count, *array.shape[1:]), device).unbind(1)
+
+        def split_all(arrays: Mapping[str, np.ndarray]) -> list[dict[str, torch.Tensor]]:
+            parts = zip(*map(split, arrays.values()), strict=True)
+            return [dict(zip(arrays, part, strict=True)) for part in parts]
+
+        columns = [
+            split_all(batch.observations),
+            split(batch.actions),
+            split_all(batch.next_observations),
+            split(batch.terminations[:, None].astype(np.float32)),
+            split(batch.rewards[:, None]),
+        ]
+        if self._discounts:
+            columns.append(split(batch.discounts[:, None]))
+        made = [DictReplayBufferSamples(*fields) for fields in zip(*columns, strict=True)]
+        return [made[i] for i in self._rng.permutation(count).tolist()]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave batches behind: each would be saved with all that were made with it."""
-        return self.__dict__ | {"_made": [], "_count": 0}
+        return self.__dict__ | {"_made": []}
 
 
 def normalized(batch: DictReplayBufferSamples, env: VecNormalize) -> DictReplayBufferSamples:
@@ -134,16 +152,6 @@ def _as_tensor(array: np.ndarray, device: torch.device) -> torch.Tensor:
     """Do as SB3's ``to_torch`` without a copy, in a quarter of the time."""
     tensor = torch.from_numpy(array)
     return tensor if device.type == "cpu" else tensor.to(device)
-
-
-def _map(function: Callable[[Any], Any], samples: DictReplayBufferSamples) -> DictReplayBufferSamples:
-    """Return samples with a function applied to what stands for each tensor."""
-    fields: list[Any] = [
-        {key: function(rows) for key, rows in part.items()} if isinstance(part, dict) else function(part)
-        for part in samples
-        if part is not None
-    ]
-    return DictReplayBufferSamples(*fields)
 
 
 def _tensors(samples: DictReplayBufferSamples) -> Sequence[torch.Tensor]:

@@ -10,8 +10,13 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
+from her_wrappers.recording.batch_columns import as_batch
+from her_wrappers.recording.leaves import TransitionLeaves
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from her_wrappers.recording.batch_columns import Where
 
 
 class Sb3Shapes:
@@ -25,6 +30,7 @@ class Sb3Shapes:
     Attributes:
         states: Space of what is stored of one observation.
         actions: Space of what is stored of one action.
+        leaves: Of both.
     """
 
     def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space[Any], n_envs: int) -> None:
@@ -35,33 +41,59 @@ class Sb3Shapes:
             # SB3 turns doubles into floats, and what comes is scaled to this range, whatever the space's.
             dtype: Any = ReplayBuffer._maybe_cast_dtype(action_space.dtype)  # noqa: SLF001 - SB3's own rule
             self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
-        self._parts = {
-            key: ((n_envs, *(part.shape or ())), np.dtype(part.dtype)) for key, part in self.states.items()
-        }
+        self.leaves = TransitionLeaves.of(self.states, self.actions)
+        self._n_envs = n_envs
+        self._parts = [
+            (str(leaf.path[0]), (n_envs, *leaf.shape), leaf.dtype) for leaf in self.leaves.observations
+        ]
+        (self._action_leaf,) = self.leaves.actions
 
-    def as_states(self, obs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return observations of N environments in the shapes and float dtypes in which they are stored."""
-        states = {}
-        for key in self._parts.keys() & obs.keys():
-            value, (shape, dtype) = obs[key], self._parts[key]
-            if type(value) is np.ndarray and (value.shape != shape or value.dtype is not dtype):
-                if value.dtype.kind == dtype.kind == "f":  # DummyVecEnv rounds, SubprocVecEnv leaves it to us
-                    value = value.astype(dtype)
-                if value.shape == shape[:1]:
-                    value = value.reshape(shape)
-            states[key] = value
-        return states
+    def read_states(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
+        """Return the bytes of each leaf of the observations of N environments, as they are stored.
 
-    def as_actions(self, action: Any) -> np.ndarray:
-        """Return actions of N environments in the shape in which they are stored.
+        Args:
+            obs: The observations.
+            where: Says where an environment is, for messages.
 
         Raises:
-            ValueError: They are not so many numbers.
+            ValueError: They do not fit their space.
         """
-        actions = np.asarray(action)
+        row = [
+            value.tobytes()
+            for key, shape, dtype in self._parts
+            if type(value := obs.get(key)) is np.ndarray and value.dtype is dtype and value.shape == shape
+        ]
+        return row if len(row) == len(self._parts) else self._read_others(obs, where)
+
+    def read_actions(self, action: Any, where: Where) -> list[bytes]:
+        """Return the bytes of the actions of N environments, as they are stored.
+
+        Raises:
+            ValueError: They are not so many numbers, or do not fit their space; floats may be rounded.
+        """
+        actions, leaf = np.asarray(action), self._action_leaf
         if actions.size != self._action_shape[0] * self._action_shape[1]:
             raise ValueError(f"action must have shape {self._action_shape}, got {actions.shape}")
-        return actions.reshape(self._action_shape)
+        if actions.dtype is not leaf.dtype:
+            rows = actions.reshape(self._action_shape)
+            actions = as_batch(leaf, rows, count=self._n_envs, where=where, rounding=True)
+        return [actions.tobytes()]
+
+    def _read_others(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
+        """Read observations of other shapes and dtypes.
+
+        Raises:
+            ValueError: They do not fit their space.
+        """
+        states = dict(obs)
+        for key, shape, dtype in self._parts:
+            value = obs.get(key)
+            if type(value) is np.ndarray:
+                if value.dtype.kind == dtype.kind == "f":  # DummyVecEnv rounds, SubprocVecEnv leaves it to us
+                    value = value.astype(dtype)
+                states[key] = value.reshape(shape) if value.shape == shape[:1] else value
+        leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.leaves.observations]
+        return [as_batch(leaf, value, count=self._n_envs, where=where).tobytes() for leaf, value in leaves]
 
 
 def _with_axis(space: spaces.Space[Any]) -> spaces.Space[Any]:

@@ -56,21 +56,6 @@ class BatchColumns:
             else:
                 array[slot, rows] = value[rows]
 
-    def is_copy(self, slot: int, tree: Tree) -> bool:
-        """Whether a batch has the very bytes that stand there."""
-        for leaf, array in zip(self.leaves, self._arrays, strict=True):
-            value = leaf.find(tree, "in the batch")
-            if type(value) is not np.ndarray or value.tobytes() != array[slot].tobytes():
-                return False
-        return True
-
-    def equal(self, slot: int, values: list[np.ndarray]) -> np.ndarray:
-        """Return which rows of a batch have the very bytes that stand there, (N,) bool."""
-        same = np.ones(self._num_envs, bool)
-        for array, value in zip(self._arrays, values, strict=True):
-            same &= [old.tobytes() == new.tobytes() for old, new in zip(array[slot], value, strict=True)]
-        return same
-
     def take(self, index: np.ndarray) -> list[np.ndarray]:
         """Return what stands at slot * N + environment, modulo the whole."""
         return [take_rows(array, index) for array in self._arrays]

@@ -108,24 +108,6 @@ class Timeline:
         self._begun[rows] = self._now
         self.is_open[rows] = True
 
-    def shows(self, observations: Tree) -> bool:
-        """Whether all have an episode under way, and these are the very bytes of their present states.
-
-        Takes a fraction of the time of `is_at`, since nothing is checked.
-        """
-        return bool(self.is_open.all()) and self._observations.is_copy(
-            self._now % self._capacity, observations
-        )
-
-    def is_at(self, observations: Tree) -> np.ndarray:
-        """Return which environments are in the states that these observations show, (N,) bool.
-
-        Raises:
-            ValueError: An observation does not fit its space.
-        """
-        values = self._observations.check(observations, self._where(0))
-        return self._observations.equal(self._now % self._capacity, values)
-
     def act(self, actions: Tree) -> None:
         """Note the actions of the step that comes; they count once `observe` has seen the outcome.
 

@@ -310,7 +310,10 @@ def test_an_episode_that_a_second_learn_breaks_off_is_not_joined_to_the_next(opt
 
 @BOTH
 def test_dqn_solves_ten_bits_in_1500_steps(kind):
-    """The setting of SB3's own regression test; both pass it."""
+    """SB3's own regression test: its k, strategy, learning rate, batches, seed, steps and environments.
+
+    The network and the interval at which the target is updated are chosen so that both classes pass.
+    """
     model = sb3.DQN(
         "MultiInputPolicy",
         make_vec_env(lambda: BitFlippingEnv(10), 2),
@@ -396,6 +399,46 @@ def test_batches_made_ahead_are_dropped_when_an_episode_is_stored():
     add(buffer, [counting_episode(1, 60)])
     for _ in range(4):  # at least two more had been made
         assert (buffer.sample(8).observations["achieved_goal"][:, 0] == 1).any()
+
+
+def test_as_many_batches_are_made_at_once_as_were_surely_asked_for_before():
+    buffer, made = make_buffer(), []
+    make = buffer.hindsight.sample
+    buffer.hindsight.sample = lambda rows: made.append(rows // 8) or make(rows)
+    for number, asked in enumerate((5, 7, 6)):
+        add(buffer, [counting_episode(number, 4)])
+        made.clear()
+        for _ in range(asked):
+            buffer.sample(8)
+        assert made == ([1, 1, 2, 4], [5, 1, 1], [5, 1])[number]
+    buffer.sample(2)
+    assert made == [5, 1, 0]  # of another size, nothing is known
+
+
+def test_episodes_that_end_at_different_moments_are_stored_whole():
+    buffer = make_buffer(300, n_envs=3)
+    lengths = (2, 3, 7)
+    for t in range(42):
+        numbers, at = [i + 3 * (t // n) for i, n in enumerate(lengths)], [t % n for n in lengths]
+        rows = [(counting_episode(number, n), k) for number, n, k in zip(numbers, lengths, at, strict=True)]
+        buffer.add(
+            {key: np.stack([episode.observations[key][k] for episode, k in rows]) for key in SPACE},
+            {key: np.stack([episode.observations[key][k + 1] for episode, k in rows]) for key in SPACE},
+            np.stack([episode.actions[k] for episode, k in rows]),
+            np.array([episode.rewards[k] for episode, k in rows]),
+            np.array([k + 1 == n for k, n in zip(at, lengths, strict=True)]),
+            [{}] * 3,
+        )
+    stored = list(buffer.hindsight.episodes())
+    assert len(stored) == 21 + 14 + 6
+    for episode in stored:
+        number = int(episode.observations["achieved_goal"][0, 0])
+        expected = counting_episode(number, lengths[number % 3])
+        for key in SPACE:
+            np.testing.assert_array_equal(episode.observations[key], expected.observations[key])
+        np.testing.assert_array_equal(episode.actions, expected.actions.astype(np.float32))
+        np.testing.assert_array_equal(episode.rewards, expected.rewards)
+        assert episode.terminated
 
 
 def test_batches_share_no_element():
