@@ -30,7 +30,7 @@ from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
 from her_wrappers.replay.step_layout import INFINITE, StepLayout
 from her_wrappers.replay.termination import make_termination
-from her_wrappers.replay.windows import end_at, undiminished
+from her_wrappers.replay.windows import end_at
 
 if TYPE_CHECKING:
     import os
@@ -202,6 +202,7 @@ class HindsightReplayBuffer:
             priorities=self._priorities,
             skip_trivial=skip_trivial,
             windowed=self._n_steps > 1,
+            gamma=self._gamma,
         )
         self._lock = threading.RLock()
 
@@ -422,19 +423,25 @@ class HindsightReplayBuffer:
     def _sample(self, batch_size: int, draws: Draws, beta: float | None = None) -> Batch:
         self._priorities.require_beta(beta)
         draw, count = draws.next(batch_size)
-        weights = self._priorities.weights(draw.here, beta)
+        weights = self._priorities.weights(draw, beta)
         desired = self._storage.desired_goals(draw.sources[:count], draw.places[count:])
         if self._n_steps == 1:
             steps = self._storage.take(draw.numbers, draw.states, desired)
-            batch = self._relabel(steps, weights, draw.relabeled, count)
+            batch = self._relabel(steps, (draw.discounts, weights, draw.relabeled), count)
         else:
             batch = self._add_up(draw, desired, weights, count)
         batch.provenance = Provenance(draw.first_index, draw.goal_index, draw.part, self._names)
         return batch
 
-    def _relabel(self, steps: Steps, weights: Any, relabeled: Any, count: int) -> Batch:
-        """Return single steps, of which the first ``count`` are relabeled."""
-        discounts = undiminished(relabeled, self._gamma)
+    def _relabel(self, steps: Steps, columns: tuple[Any, Any, Any], count: int) -> Batch:
+        """Return single steps, of which the first ``count`` are relabeled.
+
+        Args:
+            steps: They.
+            columns: Their discounts if none terminates, their weights, and which are relabeled.
+            count: How many are.
+        """
+        discounts, weights, relabeled = columns
         batch = Batch(*self._layout.parts(steps), discounts, weights, relabeled, steps.numbers)
         if self._relabeling is not None and count:
             self._relabeling.relabel(batch, steps, count)
@@ -447,8 +454,8 @@ class HindsightReplayBuffer:
         windows = storage.windows(draw.left, self._n_steps)
         numbers, begins = windows.steps(draw.numbers), windows.steps(first)
         steps = storage.take(numbers, storage.between(begins, begins + 1), windows.spread(desired))
-        of_steps = windows.spread(weights), windows.spread(draw.relabeled)
-        singles = self._relabel(steps, *of_steps, count * windows.width)
+        of_steps = windows.spread(draw.discounts), windows.spread(weights), windows.spread(draw.relabeled)
+        singles = self._relabel(steps, of_steps, count * windows.width)
         returns = windows.returns(singles, self._gamma)
         ends = storage.take(draw.numbers, storage.between(first, first + returns.lengths), desired)
         observations, actions, _, next_observations, *_ = self._layout.parts(ends)

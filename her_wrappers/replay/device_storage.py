@@ -145,10 +145,6 @@ class DeviceStorage(EpisodeStorage):
         """Return values on the device."""
         return send(values, self._device)
 
-    def ones(self, count: int) -> Any:
-        """Return float32 ones on the device."""
-        return torch.ones(count, dtype=torch.float32, device=self._device)
-
     def send(self, draw: Draw) -> Draw:
         """Bring what batches are gathered by to the device, all at once; places there, not positions.
 
@@ -158,13 +154,17 @@ class DeviceStorage(EpisodeStorage):
         goals = np.where(draw.relabeled, goals, draw.places)
         here = np.stack([draw.numbers, *np.moveaxis(states, -2, 0), goals], axis=-2)
         with torch.inference_mode(False):
-            rows, relabeled = send(here, self._device), send(draw.relabeled, self._device)
+            rows, relabeled, discounts, weights = (
+                send(array, self._device) for array in (here, draw.relabeled, draw.discounts, draw.weights)
+            )
         return draw._replace(
             numbers=rows[:, 0],
             states=rows[:, 1:3],
             sources=rows[:, 3],
             places=rows[:, 3],
             relabeled=relabeled,
+            discounts=discounts,
+            weights=weights,
         )
 
     def between(self, before: Any, after: Any) -> Any:

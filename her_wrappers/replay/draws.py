@@ -45,6 +45,8 @@ class Draw(NamedTuple):
         here: (B,) the numbers once more; an array always.
         left: (B,) how many steps there are from each on, itself included, that may have its goal: to the end
             of the episode for a new one, else until the episode changes its goal. Anything without windows.
+        discounts: (B,) float32, those of single steps of which none terminates: memory for a batch's own.
+        weights: (B,) float32 ones: the same.
     """
 
     numbers: Any
@@ -57,6 +59,8 @@ class Draw(NamedTuple):
     relabeled: Any
     here: np.ndarray
     left: np.ndarray
+    discounts: Any
+    weights: Any
 
 
 class Located(NamedTuple):
@@ -109,6 +113,7 @@ class Draws:
         skip_trivial: Whether to choose once more where a goal was achieved before the step already.
         priorities: By which steps are drawn.
         windowed: Whether batches are of windows.
+        gamma: Discount factor of a step.
     """
 
     def __init__(
@@ -120,6 +125,7 @@ class Draws:
         skip_trivial: bool,
         priorities: Priorities | NoPriorities,
         windowed: bool,
+        gamma: float,
     ) -> None:
         self._storage = storage
         self._shares = shares
@@ -127,6 +133,7 @@ class Draws:
         self._skip_trivial = skip_trivial
         self._priorities = priorities
         self._windowed = windowed
+        self._gamma = gamma
         self.forget()
 
     def forget(self) -> None:
@@ -143,6 +150,7 @@ class Draws:
             skip_trivial=self._skip_trivial,
             priorities=self._priorities,
             windowed=self._windowed,
+            gamma=self._gamma,
         )
 
     def ahead(self) -> Ahead:
@@ -196,12 +204,12 @@ class Draws:
             self._batch_size, self._batches, self._used = batch_size, batches, 0
         number = self._used - self._batches  # from the end: of what was restored only those to come are there
         self._used += 1
-        return Draw(*[column[number] for column in self._ahead]), self._counts[number]
+        return self._ahead[number], self._counts[number]
 
     def _hold(self, draw: Draw, counts: list[int]) -> None:
         """Keep what was drawn; batches of it are gathered where the storage has its records."""
         self._drawn, self._counts = draw, counts
-        self._ahead = self._storage.send(draw)
+        self._ahead = [Draw._make(rows) for rows in zip(*self._storage.send(draw), strict=True)]
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
         """Draw batches, and return how many rows are relabeled in each.
@@ -238,6 +246,8 @@ class Draws:
             relabeled=relabeled,
             here=steps.numbers.reshape(part.shape),
             left=_steps_left(steps, relabeled) if self._windowed else part,
+            discounts=_filled(part.shape, self._gamma),
+            weights=_filled(part.shape, 1),
         )
         return draw, relabeled.sum(axis=1).tolist()
 
@@ -283,6 +293,12 @@ def _steps_left(steps: Located, relabeled: np.ndarray) -> np.ndarray:
     left: np.ndarray = np.where(relabeled, episode_end, segments["end"])
     left -= steps.numbers.reshape(relabeled.shape)
     return left
+
+
+def _filled(shape: tuple[int, ...], value: float) -> np.ndarray:
+    values = np.empty(shape, np.float32)
+    values.fill(value)  # `numpy.full` takes three times as long
+    return values
 
 
 def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> None:

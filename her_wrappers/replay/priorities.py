@@ -11,6 +11,7 @@ from her_wrappers.replay.priority import Priority, require_between, require_prio
 from her_wrappers.replay.sum_tree import SumTree
 
 if TYPE_CHECKING:
+    from her_wrappers.replay.draws import Draw
     from her_wrappers.replay.storage import EpisodeStorage
 
 FIRST_PRIORITY = 1.0
@@ -60,9 +61,9 @@ class NoPriorities:
                 "or leave beta out"
             )
 
-    def weights(self, numbers: np.ndarray, beta: float | None) -> Any:
+    def weights(self, draw: Draw, beta: float | None) -> Any:
         """Return ones, where the storage has its records."""
-        return self._storage.ones(len(numbers))
+        return draw.weights
 
     def update(self, index: Any, priorities: Any) -> int:
         """Refuse priorities.
@@ -126,17 +127,17 @@ class Priorities:
         if beta is not None:
             require_between("beta", beta, 0, 1)
 
-    def weights(self, numbers: np.ndarray, beta: float | None) -> Any:
+    def weights(self, draw: Draw, beta: float | None) -> Any:
         """Return what makes up for the probabilities P of steps: (N P)^-beta, over the largest of them.
 
         Args:
-            numbers: (B,) numbers of the steps.
+            draw: The (B,) steps.
             beta: The exponent; None for that of the priorities.
 
         Returns:
             (B,) float32 in [0, 1], where the storage has its records.
         """
-        scaled = self._tree.get(numbers % self._capacity)
+        scaled = self._tree.get(draw.here % self._capacity)
         # N and the sum that makes probabilities of priorities are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return self._storage.there(weights.astype(np.float32))

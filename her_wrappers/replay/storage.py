@@ -166,10 +166,6 @@ class EpisodeStorage:
         """Return values where the records are."""
         return values
 
-    def ones(self, count: int) -> Any:
-        """Return float32 ones where the records are."""
-        return np.ones(count, np.float32)
-
     def send(self, draw: Draw) -> Draw:
         """Bring what batches are gathered by, and what is handed out with them, to where the records are."""
         return draw
