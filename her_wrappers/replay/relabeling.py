@@ -168,7 +168,9 @@ class Relabeling:
         outcomes = self._outcomes(batch, steps, count)
         rewards = self._rewards(batch, outcomes)
         batch.rewards[:count] = rewards
-        batch.terminations[:count] = self._termination.ends(outcomes, rewards)
+        ends = self._termination.ends(outcomes, rewards)
+        if ends is not outcomes.terminated:  # which are the batch's own
+            batch.terminations[:count] = ends
 
     def learn(self, episodes: EncodedEpisodes) -> None:
         """Find out why new episodes ended, and compare the first ones with the reward function.
