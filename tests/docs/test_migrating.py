@@ -51,6 +51,7 @@ def test_no_section_is_left_out():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_from_stable_baselines3():
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
     names = run("Stable-Baselines3")
     assert len(names["buffer"]) >= 290
     assert names["buffer"].sample(100).relabeled.sum() == 80
