@@ -20,7 +20,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -242,6 +242,14 @@ def markdown(table: Table) -> str:
     return "\n".join([rows[0], "|---" * len(columns) + "|", *rows[1:]])
 
 
+def publish(title: str, method: str, what: str, tables: Sequence[Table], out: Path | None) -> None:
+    """Print the tables, and write them to a file if there is to be one."""
+    Console().print(machine(), what, *tables, sep="\n")
+    if out:
+        text = "\n\n".join([title, method.strip(), machine(), what, *map(markdown, tables)])
+        out.write_text(text.replace("[red]", "").replace("[/red]", "") + "\n")
+
+
 def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(
@@ -257,11 +265,7 @@ def main() -> None:
         fill(contenders, size)
         costs = measure(contenders, turns, seconds)
     tables = [cost_table(costs), claim_table(costs)]
-    Console().print(machine(), what, *tables, sep="\n")
-    if options.out:
-        title = "# What recording costs"
-        text = "\n\n".join([title, (__doc__ or "").strip(), machine(), what, *map(markdown, tables)])
-        options.out.write_text(text.replace("[red]", "").replace("[/red]", "") + "\n")
+    publish("# What recording costs", __doc__ or "", what, tables, options.out)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,9 @@ import numpy as np
 import stable_baselines3 as sb3
 import torch
 from gymnasium import spaces
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks.recording import machine, markdown
+from benchmarks.recording import publish
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 HORIZON = 50
@@ -243,11 +242,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = [measure(slots, turns, steps) for slots in sizes]
     tables = [time_table(results), claim_table(*results)]
     what = f"medians of {turns} turns of {steps} steps each"
-    Console().print(machine(), what, *tables, sep="\n")
-    if options.out:
-        title = "# What the replay costs in training with Stable-Baselines3"
-        text = "\n\n".join([title, (__doc__ or "").strip(), machine(), what, *map(markdown, tables)])
-        options.out.write_text(text.replace("[red]", "").replace("[/red]", "") + "\n")
+    title = "# What the replay costs in training with Stable-Baselines3"
+    publish(title, __doc__ or "", what, tables, options.out)
 
 
 if __name__ == "__main__":

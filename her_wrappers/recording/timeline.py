@@ -77,11 +77,6 @@ class Timeline:
         lengths: np.ndarray = np.where(self.is_open, self._now - self._begun, -1)
         return lengths
 
-    @property
-    def span(self) -> int:
-        """No open episode has more steps."""
-        return self._now - self._oldest
-
     def begin(self, rows: np.ndarray, observations: Tree, infos: Any) -> None:
         """Open episodes with their first states; those that were open there are forgotten.
 
@@ -206,10 +201,6 @@ class Timeline:
             infos=infos,
             reset_infos=self._infos.take_first(begun % self._capacity * self._num_envs + rows),
         )
-
-    def forget(self) -> None:
-        """Close all episodes, and drop them."""
-        self.is_open[:] = False
 
     def _index(self, rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return where ``counts`` moments of each environment stand, beginning with ``first``."""

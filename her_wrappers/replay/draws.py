@@ -8,12 +8,14 @@ random as if drawn alone.
 from __future__ import annotations
 
 import copy
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from her_wrappers.arguments import require_count
 from her_wrappers.replay.steps import before_and_after
+from her_wrappers.replay.windows import filled_like
 
 if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import Strategy
@@ -138,7 +140,8 @@ class Draws:
 
     def forget(self) -> None:
         """Forget what was drawn ahead, since what is stored changes, or how likely it is."""
-        self._batch_size = self._batches = self._used = 0
+        self._batch_size = self._batches = 0
+        self._ahead: deque[tuple[Draw, int]] = deque()
 
     def fork(self) -> Draws:
         """Return draws with a copy of the generator, which leave this one as it is."""
@@ -156,11 +159,9 @@ class Draws:
     def ahead(self) -> Ahead:
         """Return what was drawn ahead."""
         none = np.zeros(0, np.int64)
-        rows = [none, none, none]
-        if self._used < self._batches:
-            columns = self._drawn.numbers, self._drawn.part, self._drawn.goal_index
-            rows = [column[self._used - self._batches :].ravel() for column in columns]
-        return Ahead(self._batch_size, self._batches, self._used, *rows)
+        batches = [(draw.here, draw.part, draw.goal_index) for draw, _ in self._ahead] or [(none, none, none)]
+        rows = map(np.concatenate, zip(*batches, strict=True))
+        return Ahead(self._batch_size, self._batches, self._batches - len(self._ahead), *rows)
 
     def restore(self, ahead: Ahead) -> None:
         """Go on with what was drawn ahead elsewhere, from the same episodes.
@@ -186,7 +187,7 @@ class Draws:
             sources[relabeled] = self._storage.states_after(goal_index[relabeled])
             steps = Located(numbers, *self._storage.locate(numbers))
             self._hold(*self._in_batches(steps, part, sources, goal_index))
-        self._batch_size, self._batches, self._used = batch_size, batches, used
+        self._batch_size, self._batches = batch_size, batches
 
     def next(self, batch_size: int) -> tuple[Draw, int]:
         """Return the rows of the next batch, and how many of them are relabeled.
@@ -196,20 +197,18 @@ class Draws:
         """
         if batch_size != self._batch_size:
             self.forget()
-        if self._used == self._batches:
+        if not self._ahead:
             require_count("batch_size", batch_size, at_least=1)
             batches = max(1, min(2 * self._batches, MOST_BATCHES, MOST_ROWS // batch_size))
             self._hold(*self._draw(batches, batch_size))
             # Only now: after an error there is nothing ahead.
-            self._batch_size, self._batches, self._used = batch_size, batches, 0
-        number = self._used - self._batches  # from the end: of what was restored only those to come are there
-        self._used += 1
-        return self._ahead[number], self._counts[number]
+            self._batch_size, self._batches = batch_size, batches
+        return self._ahead.popleft()
 
     def _hold(self, draw: Draw, counts: list[int]) -> None:
-        """Keep what was drawn; batches of it are gathered where the storage has its records."""
-        self._drawn, self._counts = draw, counts
-        self._ahead = [Draw._make(rows) for rows in zip(*self._storage.send(draw), strict=True)]
+        """Keep what was drawn, batch by batch, where the storage has its records."""
+        draws = map(Draw._make, zip(*self._storage.send(draw), strict=True))
+        self._ahead = deque(zip(draws, counts, strict=True))
 
     def _draw(self, batches: int, batch_size: int) -> tuple[Draw, list[int]]:
         """Draw batches, and return how many rows are relabeled in each.
@@ -246,8 +245,8 @@ class Draws:
             relabeled=relabeled,
             here=steps.numbers.reshape(part.shape),
             left=_steps_left(steps, relabeled) if self._windowed else part,
-            discounts=_filled(part.shape, self._gamma),
-            weights=_filled(part.shape, 1),
+            discounts=filled_like(part, self._gamma),
+            weights=filled_like(part, 1),
         )
         return draw, relabeled.sum(axis=1).tolist()
 
@@ -293,12 +292,6 @@ def _steps_left(steps: Located, relabeled: np.ndarray) -> np.ndarray:
     left: np.ndarray = np.where(relabeled, episode_end, segments["end"])
     left -= steps.numbers.reshape(relabeled.shape)
     return left
-
-
-def _filled(shape: tuple[int, ...], value: float) -> np.ndarray:
-    values = np.empty(shape, np.float32)
-    values.fill(value)  # `numpy.full` takes three times as long
-    return values
 
 
 def _require_rows(rows: np.ndarray, count: int, between: tuple[int, int]) -> None:

@@ -19,7 +19,7 @@ from her_wrappers.replay.rewards import (
     warn_of_other_rewards,
 )
 from her_wrappers.replay.termination import Outcomes, Recompute
-from her_wrappers.replay.windows import undiminished
+from her_wrappers.replay.windows import filled_like
 
 if TYPE_CHECKING:
     from her_wrappers.files.layout import Json
@@ -223,7 +223,7 @@ class Relabeling:
 
     def _batch(self, steps: Steps) -> Batch:
         parts, terminated = self._layout.parts(steps), steps.records[0]["terminated"]
-        discounts, weights = (undiminished(terminated, each) for each in (self._gamma, 1))
+        discounts, weights = (filled_like(terminated, each) for each in (self._gamma, 1))
         return Batch(*parts, discounts, weights, terminated | True, steps.numbers)  # all are relabeled
 
     def _earned(self, steps: Steps) -> Any:

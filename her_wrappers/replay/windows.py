@@ -16,16 +16,13 @@ if TYPE_CHECKING:
     from her_wrappers.replay.batch import Batch
 
 
-def undiminished(flags: Any, gamma: float) -> Any:
-    """Return the discounts of B single steps of which none terminates, float32, for any (B,) flags of them.
-
-    Takes NumPy arrays or torch tensors.
-    """
-    if not isinstance(flags, np.ndarray):
-        return flags.float().fill_(gamma)
-    discounts = np.empty(len(flags), np.float32)
-    discounts.fill(gamma)  # `numpy.full` takes three times as long
-    return discounts
+def filled_like(rows: Any, value: float) -> Any:
+    """Return one number in the shape of an array or a tensor, float32: discounts, or weights."""
+    if not isinstance(rows, np.ndarray):
+        return rows.float().fill_(value)
+    filled = np.empty(rows.shape, np.float32)
+    filled.fill(value)  # `numpy.full` takes three times as long
+    return filled
 
 
 def end_at(discounts: Any, terminations: Any) -> None:
