@@ -51,7 +51,7 @@ $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requireme
 	@echo "installing simulators into $(VENV)-real (some minutes)"
 	$(PYTHON) -m venv $(VENV)-real
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt \
-		--requirement tests/real_envs/requirements.txt pytest --editable ".[torch]"
+		--requirement tests/real_envs/requirements.txt pytest hypothesis --editable ".[torch]"
 	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # beside pygame-ce it breaks both
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --force-reinstall --no-deps pygame-ce
 	@touch $@

@@ -2,6 +2,11 @@
 
 import os
 
+from hypothesis import settings
+
 # Windows of `human` mode open in memory; must be set before pygame is imported.
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+
+settings.register_profile("suite", deadline=None)  # how long an example takes depends on the machine
+settings.load_profile("suite")

@@ -311,7 +311,7 @@ def test_actions_fill_the_space_of_the_environment(algorithm):
     assert agent._actions.from_env(taken).tolist() == [[-1, 1], [0, 0]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     low=st.floats(-1e3, 1e3),
     width=st.floats(1e-2, 1e3),

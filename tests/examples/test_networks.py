@@ -14,7 +14,7 @@ from examples.agents.normalizer import Normalizer
 from her_envs import BitFlipping, PointPush
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
     offset=st.floats(-1e3, 1e3),

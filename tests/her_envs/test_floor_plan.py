@@ -41,7 +41,7 @@ def straight_way_exists(free, start, end):
     return tuple(end) in reached
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     layout=layouts, length=st.sampled_from([1e-6, 0.1, 0.9, 1.0, 3.0, 40.0, 1e12]), seed=st.integers(0, 2**32)
 )

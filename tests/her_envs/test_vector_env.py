@@ -63,7 +63,7 @@ def pair(task, num_envs, mode, seed, **options):
     return native, sync
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     task=st.sampled_from(TASKS),
     num_envs=st.integers(1, 5),

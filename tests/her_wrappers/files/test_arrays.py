@@ -11,7 +11,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -59,7 +59,6 @@ def assert_same(one, other):
 
 
 @given(arrays=st.dictionaries(NAMES, ARRAYS, max_size=4), header=st.dictionaries(st.text(), JSON, max_size=3))
-@settings(deadline=None)  # fsync takes as long as the disk does
 def test_what_comes_back_is_what_was_written(tmp_path_factory, arrays, header):
     path = tmp_path_factory.getbasetemp() / "arrays.npz"
     write(path, arrays, header)

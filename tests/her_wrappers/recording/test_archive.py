@@ -98,7 +98,7 @@ def files(folder):
     together=st.booleans(),
     with_env=st.booleans(),
 )
-@settings(deadline=None, max_examples=40)  # fsync takes as long as the disk does
+@settings(max_examples=40)
 def test_what_was_added_comes_back(tmp_path_factory, lengths, shard_steps, together, with_env):
     """Also when the archive is closed and opened in between, once for each list of lengths."""
     folder = tmp_path_factory.mktemp("archive")

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import her_envs
@@ -115,7 +115,6 @@ def test_wide_environments_record_as_well(kind, mode):
     assert_is_what_happened(episodes, truth, INFO_KEYS)
 
 
-@settings(deadline=None)
 @given(
     kind=st.sampled_from(["sync", "native", "native with final arrays", "native with its own arrays"]),
     mode=st.sampled_from([NEXT_STEP, SAME_STEP, DISABLED]),

@@ -76,7 +76,7 @@ OPTIONS = st.fixed_dictionaries({
 })
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     options=OPTIONS,
     steps=st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=60),

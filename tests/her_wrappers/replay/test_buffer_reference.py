@@ -292,14 +292,14 @@ def run(world, program):
         world.sample(40)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(WORLDS, PROGRAMS)
 def test_every_row_is_explained_whatever_is_done(world, program):
     run(world, program)
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(WORLDS, PROGRAMS)
 def test_every_row_is_explained_whatever_is_done_in_thousands_of_ways(world, program):
     run(world, program)

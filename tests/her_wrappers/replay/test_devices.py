@@ -140,7 +140,7 @@ def random_episode(space, action_space, length, rng, *, alone):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_device_gives_the_same_batches_as_none(device, data):
     """For every strategy, rule for terminations, dtype and shape of spaces, at any moment."""

@@ -82,7 +82,7 @@ OPTIONS = st.fixed_dictionaries({
 })
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     options=OPTIONS,
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=12),

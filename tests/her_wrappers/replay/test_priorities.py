@@ -77,7 +77,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)  # files are written
+@settings(max_examples=60)  # files are written
 @given(
     st.builds(
         Priority,

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -31,7 +31,6 @@ def everything(tree, capacity):
     return tree.get(np.arange(capacity))
 
 
-@settings(deadline=None)  # numbers by the ten thousand
 @given(st.sampled_from(CAPACITIES), st.data())
 def test_a_tree_holds_what_was_put_there_last_and_equal_numbers_make_equal_trees(capacity, data):
     """Also the sums, to the last bit, however the numbers came there."""
@@ -76,7 +75,6 @@ def test_every_fraction_leads_to_its_place(capacity):
         np.testing.assert_array_equal(tree.find(begins + shift), expected)
 
 
-@settings(deadline=None)  # numbers by the ten thousand
 @given(
     st.sampled_from(CAPACITIES),
     st.lists(NUMBERS.filter(bool), min_size=1, max_size=40),
