@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -19,6 +18,7 @@ from examples.training.loop import Result, train
 from examples.training.parts import check, use_threads
 from examples.training.session import Training
 from her_wrappers.checker.display import print_report
+from her_wrappers.commands.make import parse_options
 
 console = Console()
 
@@ -29,8 +29,8 @@ CONFIG_HELP = "A TOML or JSON file with options by their names; those of the com
 def main(
     *,
     env: Annotated[str | None, typer.Option(help="Id of a goal environment, or module:id.")] = None,
-    env_kwargs: Annotated[
-        str | None, typer.Option(help="Arguments of the environment, as a JSON object.")
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
     ] = None,
     algo: Annotated[str | None, typer.Option(help="dqn, ddpg, td3 or sac.")] = None,
     her: Annotated[bool | None, typer.Option("--her/--no-her", help="Whether to relabel goals.")] = None,
@@ -59,14 +59,17 @@ def main(
     updates_per_step: Annotated[
         float | None, typer.Option(help="Updates for each step of an environment [0.25].")
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="More arguments of the agent, as a JSON object.")] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="An option of the agent, name=value, such as hidden=[256,256].")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help=CONFIG_HELP)] = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="Folder of a training to go on with; of its options only --steps may change."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Folder for logs and checkpoints [runs/<name>].")
+        Path | None,
+        typer.Option(file_okay=False, help="Folder for logs and checkpoints [runs/NAME-ALGO-SEED]."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Train though the check finds errors.")] = False,
     tensorboard: Annotated[
@@ -81,15 +84,16 @@ def main(
     For example:
 
     - `python -m examples.train --env her_envs/PointReach-v0 --algo sac --steps 12000`
-    - `python -m examples.train --env her_envs/BitFlipping-v0 --env-kwargs '{"n_bits": 15}' --algo dqn`
+    - `python -m examples.train --env her_envs/BitFlipping-v0 -o n_bits=15 --algo dqn`
     - `python -m examples.train --config runs/mine/config.json --seed 1`
     - `python -m examples.train --resume runs/PointReach-v0-sac-0 --steps 24000`
     """
     given = {name: value for name, value in locals().items() if name in OPTIONS and value is not None}
     use_threads(threads)
     with one_sentence():
-        for name in {"env_kwargs", "agent"} & given.keys():
-            given[name] = _parse_object(name, given[name])
+        for name, pairs in (("env_kwargs", option), ("agent", agent)):
+            if pairs:
+                given[name] = parse_options(pairs)
         chosen, folder = _choose(given, config, resume, out)
         if resume is None:
             RunFolder(folder).require_new()
@@ -119,21 +123,6 @@ def _choose(
     name = chosen.env.rpartition("/")[2].replace(":", "-")
     plain = "" if chosen.her else "-no-her"
     return chosen, out or Path("runs") / f"{name}-{chosen.algo}{plain}-{chosen.seed}"
-
-
-def _parse_object(name: str, text: str) -> dict[str, Any]:
-    """Read a JSON object from an option.
-
-    Raises:
-        ValueError: It is none.
-    """
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        raise ValueError(f"--{name.replace('_', '-')} must be a JSON object, got {text!r}")  # noqa: TRY004 - a value on the command line
-    return value
 
 
 def _require_sound(config: Config, *, force: bool) -> None:

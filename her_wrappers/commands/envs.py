@@ -28,9 +28,8 @@ def envs(
 
     For example:
 
-        her envs
-
-        her envs her_envs/PointMaze-v0
+    - `her envs`
+    - `her envs her_envs/PointMaze-v0`
     """
     console = Console()
     if env_id is None:

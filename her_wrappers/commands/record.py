@@ -40,11 +40,9 @@ def record(
 
     For example:
 
-        her record her_envs/PointReach-v0 --out runs/reach
-
-        her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0
-
-        her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
+    - `her record her_envs/PointReach-v0 --out runs/reach`
+    - `her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0`
+    - `her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push`
     """
     options = parse_options(option or [])
     env = make_env(env_id, **options)

@@ -73,8 +73,8 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
     arguments = [
         "--env",
         "her_envs/BitFlipping-v0",
-        "--env-kwargs",
-        '{"n_bits": 4}',
+        "-o",
+        "n_bits=4",
         "--algo",
         "dqn",
         "--no-her",
@@ -89,7 +89,7 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
         "--seed",
         5,
         "--agent",
-        '{"hidden": [8]}',
+        "hidden=[8]",
     )
     assert result.exit_code == 0, result.output
     config = json.loads(Path("runs/BitFlipping-v0-dqn-no-her-5/config.json").read_text())
@@ -125,8 +125,8 @@ MISTAKES = [
     (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs Discrete actions, got Box("),
     (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from dqn"),
     (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
-    (["--env", "x", "--algo", "dqn", "--env-kwargs", "[1]"], "--env-kwargs must be a JSON object, got '[1]'"),
-    (["--env", "x", "--algo", "dqn", "--agent", "{"], "--agent must be a JSON object, got '{'"),
+    (["--env", "x", "--algo", "dqn", "-o", "bits"], "expected name=value, such as n_bits=5, got 'bits'"),
+    (["--env", "x", "--algo", "dqn", "--agent", "tau"], "expected name=value, such as n_bits=5, got 'tau'"),
     (["--env", "x", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
     (["--config", "no.toml"], "cannot read no.toml"),
     (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
@@ -172,7 +172,7 @@ class Swapped(TaskEnv):
 
 @pytest.fixture(name="broken_id")
 def broken_environment():
-    gym.register("her-test/Swapped-v0", lambda **options: Swapped(PointReach(), max_steps=6, **options))
+    gym.register("her-test/Swapped-v0", lambda **options: Swapped(PointReach(), **options))
     yield "her-test/Swapped-v0"
     del gym.registry["her-test/Swapped-v0"]
 
@@ -183,8 +183,6 @@ def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(bro
         options,
         "--env",
         broken_id,
-        "--env-kwargs",
-        "{}",
         "--steps",
         100,
         "--no-tensorboard",
@@ -280,7 +278,7 @@ def test_play_answers_a_mistake_with_a_sentence(trained, arguments, message, mon
     monkeypatch.chdir(trained[0])
     result = run(play.app, *arguments)
     assert result.exit_code == 2
-    assert message in result.output
+    assert f"error: {message}" in result.output
 
 
 def test_play_without_pygame_names_it(trained, monkeypatch):

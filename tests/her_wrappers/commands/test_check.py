@@ -17,13 +17,13 @@ RENAMED = f"{BROKEN}broken_rewards:RewardNamesDiffer"
 
 
 def her(*arguments):
-    return CliRunner().invoke(app, arguments)
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "400"})
 
 
 @pytest.mark.parametrize(
     ("arguments", "exit_code"),
     [
-        (["her_envs/BitFlipping-v0", "--kwargs", '{"n_bits": 3}'], 0),
+        (["her_envs/BitFlipping-v0", "-o", "n_bits=3"], 0),
         (["her_envs:her_envs/PointReach-v0"], 0),
         ([SCALED], 1),
         ([NO_FLAG], 0),
@@ -41,19 +41,13 @@ def test_exit_codes_tell_clean_from_broken(arguments, exit_code):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["no-such-env-v0"],
-            "error: the factory raised NameNotFound: Environment `no-such-env` doesn't exist.",
-        ),
-        (["no_such_module:Env"], "error: cannot import the module 'no_such_module': No module named"),
-        ([SCALED, "--kwargs", "[1]"], "error: --kwargs must be a JSON object, got '[1]'"),
-        ([SCALED, "--kwargs", "{"], "error: --kwargs must be a JSON object, got '{'"),
-        ([SCALED, "--kwargs", '{"size": 3}'], "error: the factory raised TypeError"),
-        ([SCALED, "--select", "GE777"], "error: unknown rule code 'GE777'"),
-        (
-            ["json:dumps", "--kwargs", '{"obj": 1}'],
-            "error: the factory must return a gymnasium Env or VectorEnv",
-        ),
+        (["no-such-env-v0"], "cannot make no-such-env-v0: Environment `no-such-env` doesn't exist."),
+        (["no_such_module:Env-v0"], "cannot make no_such_module:Env-v0: No module named 'no_such_module'"),
+        (["her_envs/PointReach-v0", "-o", "stepsize=1"], "unexpected keyword argument 'stepsize'"),
+        ([SCALED, "-o", "size"], "expected name=value, such as n_bits=5, got 'size'"),
+        ([SCALED, "-o", "size=3"], "the factory raised TypeError"),
+        ([SCALED, "--select", "GE777"], "unknown rule code 'GE777'"),
+        (["json:dumps", "-o", "obj=1"], "the factory must return a gymnasium Env or VectorEnv"),
         ([SCALED, "--format", "xml"], "Invalid value for '--format'"),
         ([SCALED, "--steps", "0"], "Invalid value for '--steps'"),
         ([], "Missing argument"),
@@ -111,4 +105,4 @@ def test_explaining_what_is_unknown_is_wrong_usage():
 
 @pytest.mark.parametrize("command", ["check", "rules", "explain"])
 def test_help_gives_an_example(command):
-    assert "Example: her " in her(command, "--help").output
+    assert f"her {command}" in her(command, "--help").output.partition("For example:")[2]
