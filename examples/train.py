@@ -33,31 +33,42 @@ def main(
         list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
     ] = None,
     algo: Annotated[str | None, typer.Option(help="dqn, ddpg, td3 or sac.")] = None,
-    her: Annotated[bool | None, typer.Option("--her/--no-her", help="Whether to relabel goals.")] = None,
-    strategy: Annotated[
-        str | None, typer.Option(help="Which goals, such as future (default) or final.")
+    her: Annotated[
+        bool | None, typer.Option("--her/--no-her", help="Whether to relabel goals. [default: her]")
     ] = None,
-    k: Annotated[int | None, typer.Option(help="Relabeled transitions for every original one [4].")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Which goals, such as future or final. [default: future]")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(help="Relabeled transitions for every original one. [default: 4]")
+    ] = None,
     termination: Annotated[
         str | None,
         typer.Option(
             help="Where relabeled episodes end if the environment does not tell: success, keep or never."
         ),
     ] = None,
-    num_envs: Annotated[int | None, typer.Option(help="Environments that are stepped together [16].")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of all environments together [100000].")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seeds everything [0].")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Discount of a step [0.98].")] = None,
+    num_envs: Annotated[
+        int | None, typer.Option(help="Environments that are stepped together. [default: 16]")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of all environments together. [default: 100000]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seeds everything. [default: 0]")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Discount of a step. [default: 0.98]")] = None,
     n_steps: Annotated[
-        int | None, typer.Option(help="Rewards added up in a transition, at most [1].")
+        int | None, typer.Option(help="Rewards added up in a transition, at most. [default: 1]")
     ] = None,
     clip_targets: Annotated[
         bool | None,
-        typer.Option("--clip-targets/--no-clip-targets", help="Whether rewards lie between -1 and 0."),
+        typer.Option(
+            "--clip-targets/--no-clip-targets",
+            help="Whether rewards lie between -1 and 0. [default: clip-targets]",
+        ),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Transitions of an update [128].")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Transitions of an update. [default: 128]")] = None,
     updates_per_step: Annotated[
-        float | None, typer.Option(help="Updates for each step of an environment [0.25].")
+        float | None, typer.Option(help="Updates for each step of an environment. [default: 0.25]")
     ] = None,
     agent: Annotated[
         list[str] | None, typer.Option(help="An option of the agent, name=value, such as hidden=[256,256].")
@@ -69,7 +80,7 @@ def main(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Folder for logs and checkpoints [runs/NAME-ALGO-SEED]."),
+        typer.Option(file_okay=False, help="Folder for logs and checkpoints. [default: runs/NAME-ALGO-SEED]"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Train though the check finds errors.")] = False,
     tensorboard: Annotated[

@@ -55,8 +55,9 @@ def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
         with present_folder():
             return gym.make(env_id, **options)
     except (gym.error.Error, ImportError, TypeError, ValueError) as error:
+        reason = str(error).rstrip(".")
         raise typer.BadParameter(
-            f"cannot make {env_id}: {error}; `her envs` lists ids and options"
+            f"cannot make {env_id}: {reason}; `her envs` lists the bundled ones and their options"
         ) from error
 
 

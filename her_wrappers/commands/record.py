@@ -110,7 +110,7 @@ def _info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
     info = env.step(env.action_space.sample())[-1]
     for key in wanted:
         if key not in info:
-            raise typer.BadParameter(f"the infos have no {key!r}, only {', '.join(sorted(info)) or 'none'}")
+            raise typer.BadParameter(f"info has no {key!r}; it has {sorted(info)}")
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *wanted]))
 
 

@@ -101,7 +101,7 @@ class Film:
 
     def __init__(self, path: Path, fps: int) -> None:
         if path.suffix.lower() != ".gif":
-            raise typer.BadParameter(f"--record writes a .gif, got {path}")
+            raise typer.BadParameter(f"--record must be a file that ends in .gif, got {path}")
         self._path = path
         self._fps = fps
         self._pictures: list[np.ndarray] = []

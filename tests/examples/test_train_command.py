@@ -123,7 +123,7 @@ MISTAKES = [
     (["--env", "no/Such-v0", "--algo", "dqn"], "cannot make no/Such-v0:"),
     (["--env", "her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs actions in a Box, got Discrete(10)"),
     (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs Discrete actions, got Box("),
-    (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from dqn"),
+    (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
     (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
     (["--env", "x", "--algo", "dqn", "-o", "bits"], "expected name=value, such as n_bits=5, got 'bits'"),
     (["--env", "x", "--algo", "dqn", "--agent", "tau"], "expected name=value, such as n_bits=5, got 'tau'"),
@@ -198,9 +198,10 @@ def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(bro
     assert (tmp_path / "a" / "latest.pt").exists()
 
 
-def test_help_shows_examples():
+def test_help_shows_examples_and_defaults():
     for module, example in (
         (command, "examples.train --env her_envs/PointReach-v0"),
+        (command, "runs/NAME-ALGO-SEED"),
         (play, "best.pt --record"),
     ):
         result = run(module.app, "--help")
@@ -271,7 +272,7 @@ def test_play_tells_numbers_alone_and_they_are_those_of_the_agent(trained):
         (["best.pt", "--env", "her_envs/PointPush-v0"], "best.pt is of an agent for Dict("),
         (["best.pt", "--env", "no/Such-v0"], "cannot make no/Such-v0"),
         (["best.pt", "--record", "best.pt/out.gif", "--episodes", "1"], "cannot write best.pt/out.gif"),
-        (["best.pt", "--record", "out.mp4"], "--record writes a .gif, got out.mp4"),
+        (["best.pt", "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
     ],
 )
 def test_play_answers_a_mistake_with_a_sentence(trained, arguments, message, monkeypatch):

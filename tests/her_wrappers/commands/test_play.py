@@ -99,7 +99,7 @@ MISTAKES = [
     ([*BITS, "--policy", "no_such_module:act"], "cannot load the policy no_such_module:act"),
     ([*BITS, "--policy", "math:pi"], "the policy must be a function of an observation, got 3.14"),
     ([*BITS, "--policy", "random", "--record", "/dev/null/out.gif"], "cannot write /dev/null/out.gif"),
-    ([*BITS, "--record", "out.mp4"], "--record writes a .gif, got out.mp4"),
+    ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
 ]
 
 
