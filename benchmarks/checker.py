@@ -27,8 +27,10 @@ STEPS = 8000
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="What the checker costs.")
-    parser.add_argument("--repeat", type=int, default=7, help="repetitions, of which the median counts")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeat", type=int, default=7, help="repetitions, of which the median counts [7]")
     repeat = parser.parse_args().repeat
     print(
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"

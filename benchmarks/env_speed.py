@@ -183,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; rough numbers")
+    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
     quick = parser.parse_args().quick
     turns, seconds = (5, 0.02) if quick else (15, 0.2)
     console = Console()

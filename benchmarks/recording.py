@@ -255,8 +255,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; rough numbers")
-    parser.add_argument("--out", type=Path, help="write the tables to this file, too")
+    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the tables to this file, too")
     options = parser.parse_args()
     turns, seconds, size = (3, 0.1, 300_000) if options.quick else (15, 0.5, 1_000_000)
     what = f"medians of {turns} turns, about {seconds:g} s each; buffers of {size:,} transitions"

@@ -93,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument("--out", type=Path, help="folder for replay.md, replay.json and replay.png")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for replay.md, replay.json and replay.png"
+    )
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else FULL
     console = Console()

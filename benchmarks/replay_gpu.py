@@ -165,9 +165,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--device",
+        default="cuda" if torch.cuda.is_available() else "cpu",
+        help="where transitions are kept [cuda, or cpu where there is none]",
+    )
     parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument("--out", type=Path, help="folder for replay_gpu.md and replay_gpu.json")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for replay_gpu.md and replay_gpu.json"
+    )
     options = parser.parse_args(arguments)
     plan, console = QUICK if options.quick else FULL, Console()
     torch.set_num_threads(1)

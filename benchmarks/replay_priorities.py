@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument("--out", type=Path, help="folder for replay_priorities.md")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for replay_priorities.md")
     options = parser.parse_args(arguments)
     plan, console = (QUICK if options.quick else FULL), Console()
     kinds = contenders()

@@ -234,8 +234,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; rough numbers")
-    parser.add_argument("--out", type=Path, help="write the tables to this file, too")
+    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the tables to this file, too")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     sizes, turns, steps = ((1000, 10_000), 3, 50) if options.quick else ((10_000, 1_000_000), 10, 200)

@@ -63,8 +63,10 @@ def peak(work: Callable[[], Any]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--transitions", type=int, default=1_000_000)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--transitions", type=int, default=1_000_000, help="of the buffer [1000000]")
     buffer = make_buffer(parser.parse_args(arguments).transitions)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "buffer"

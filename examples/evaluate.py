@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.arguments import require_count
+
 SUCCESS_KEYS = ("is_success", "success")
 """Entries of infos that tell success: Gymnasium-Robotics' robots have the first, its mazes the second."""
 
@@ -101,7 +103,6 @@ def evaluate(
     Raises:
         ValueError: ``episodes`` is below 1, or a step does not tell whether it is a success.
     """
-    if episodes < 1:
-        raise ValueError(f"episodes must be >= 1, got {episodes}")
+    require_count("episodes", episodes, at_least=1)
     outcomes = [astuple(play_episode(env, policy, seed if i == 0 else None)) for i in range(episodes)]
     return Evaluation(*np.mean(outcomes, axis=0).tolist())

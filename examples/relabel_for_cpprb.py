@@ -42,7 +42,7 @@ def make_replay(bits: int) -> Any:
     try:
         import cpprb  # noqa: PLC0415 - nothing else here needs it, and it is no extra of ours
     except ImportError as error:
-        raise ImportError("cpprb is missing; run: pip install cpprb") from error
+        raise ImportError("examples.relabel_for_cpprb needs cpprb; run: pip install cpprb") from error
     column = {"shape": bits, "dtype": np.int8}
     return cpprb.PrioritizedReplayBuffer(
         BUFFER_SIZE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -19,6 +18,7 @@ from examples.training.loop import Result, train
 from examples.training.parts import check, use_threads
 from examples.training.session import Training
 from her_wrappers.checker.display import print_report
+from her_wrappers.commands.make import parse_options
 
 console = Console()
 
@@ -29,44 +29,58 @@ CONFIG_HELP = "A TOML or JSON file with options by their names; those of the com
 def main(
     *,
     env: Annotated[str | None, typer.Option(help="Id of a goal environment, or module:id.")] = None,
-    env_kwargs: Annotated[
-        str | None, typer.Option(help="Arguments of the environment, as a JSON object.")
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
     ] = None,
     algo: Annotated[str | None, typer.Option(help="dqn, ddpg, td3 or sac.")] = None,
-    her: Annotated[bool | None, typer.Option("--her/--no-her", help="Whether to relabel goals.")] = None,
-    strategy: Annotated[
-        str | None, typer.Option(help="Which goals, such as future (default) or final.")
+    her: Annotated[
+        bool | None, typer.Option("--her/--no-her", help="Whether to relabel goals. [default: her]")
     ] = None,
-    k: Annotated[int | None, typer.Option(help="Relabeled transitions for every original one [4].")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Which goals, such as future or final. [default: future]")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(help="Relabeled transitions for every original one. [default: 4]")
+    ] = None,
     termination: Annotated[
         str | None,
         typer.Option(
             help="Where relabeled episodes end if the environment does not tell: success, keep or never."
         ),
     ] = None,
-    num_envs: Annotated[int | None, typer.Option(help="Environments that are stepped together [16].")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of all environments together [100000].")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seeds everything [0].")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Discount of a step [0.98].")] = None,
+    num_envs: Annotated[
+        int | None, typer.Option(help="Environments that are stepped together. [default: 16]")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of all environments together. [default: 100000]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seeds everything. [default: 0]")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Discount of a step. [default: 0.98]")] = None,
     n_steps: Annotated[
-        int | None, typer.Option(help="Rewards added up in a transition, at most [1].")
+        int | None, typer.Option(help="Rewards added up in a transition, at most. [default: 1]")
     ] = None,
     clip_targets: Annotated[
         bool | None,
-        typer.Option("--clip-targets/--no-clip-targets", help="Whether rewards lie between -1 and 0."),
+        typer.Option(
+            "--clip-targets/--no-clip-targets",
+            help="Whether rewards lie between -1 and 0. [default: clip-targets]",
+        ),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Transitions of an update [128].")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Transitions of an update. [default: 128]")] = None,
     updates_per_step: Annotated[
-        float | None, typer.Option(help="Updates for each step of an environment [0.25].")
+        float | None, typer.Option(help="Updates for each step of an environment. [default: 0.25]")
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="More arguments of the agent, as a JSON object.")] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="An option of the agent, name=value, such as hidden=[256,256].")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help=CONFIG_HELP)] = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="Folder of a training to go on with; of its options only --steps may change."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Folder for logs and checkpoints [runs/<name>].")
+        Path | None,
+        typer.Option(file_okay=False, help="Folder for logs and checkpoints. [default: runs/NAME-ALGO-SEED]"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Train though the check finds errors.")] = False,
     tensorboard: Annotated[
@@ -81,15 +95,16 @@ def main(
     For example:
 
     - `python -m examples.train --env her_envs/PointReach-v0 --algo sac --steps 12000`
-    - `python -m examples.train --env her_envs/BitFlipping-v0 --env-kwargs '{"n_bits": 15}' --algo dqn`
+    - `python -m examples.train --env her_envs/BitFlipping-v0 -o n_bits=15 --algo dqn`
     - `python -m examples.train --config runs/mine/config.json --seed 1`
     - `python -m examples.train --resume runs/PointReach-v0-sac-0 --steps 24000`
     """
     given = {name: value for name, value in locals().items() if name in OPTIONS and value is not None}
     use_threads(threads)
     with one_sentence():
-        for name in {"env_kwargs", "agent"} & given.keys():
-            given[name] = _parse_object(name, given[name])
+        for name, pairs in (("env_kwargs", option), ("agent", agent)):
+            if pairs:
+                given[name] = parse_options(pairs)
         chosen, folder = _choose(given, config, resume, out)
         if resume is None:
             RunFolder(folder).require_new()
@@ -119,21 +134,6 @@ def _choose(
     name = chosen.env.rpartition("/")[2].replace(":", "-")
     plain = "" if chosen.her else "-no-her"
     return chosen, out or Path("runs") / f"{name}-{chosen.algo}{plain}-{chosen.seed}"
-
-
-def _parse_object(name: str, text: str) -> dict[str, Any]:
-    """Read a JSON object from an option.
-
-    Raises:
-        ValueError: It is none.
-    """
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        raise ValueError(f"--{name.replace('_', '-')} must be a JSON object, got {text!r}")  # noqa: TRY004 - a value on the command line
-    return value
 
 
 def _require_sound(config: Config, *, force: bool) -> None:

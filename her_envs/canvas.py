@@ -43,7 +43,7 @@ def require_pygame() -> ModuleType:
         return importlib.import_module("pygame")
     except ImportError as error:
         raise DependencyNotInstalled(
-            'rendering needs pygame, which is not installed; run: pip install "her-toolkit[render]"'
+            'rendering needs pygame; run: pip install "her-toolkit[render]"'
         ) from error
 
 

@@ -85,6 +85,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             The first observation, and ``{"is_success": bool}``.
 
         Raises:
+            TypeError: ``options``, or a state of several parts, is no dict.
             ValueError: An option is unknown or does not fit the task.
         """
         super().reset(seed=seed)

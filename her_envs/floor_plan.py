@@ -63,6 +63,7 @@ class FloorPlan:
         longest_way: Upper bound of the steps along the grid from any free cell to any other.
 
     Raises:
+        TypeError: The layout is neither a name nor a list of strings.
         ValueError: The layout is unknown, empty, ragged, has other letters or no free cell, or its free
             cells do not hang together.
     """
@@ -168,10 +169,11 @@ def _parse(layout: Sequence[str]) -> np.ndarray:
     """Return which cells are free, (rows, columns) bool, the bottom row first.
 
     Raises:
-        ValueError: The layout is no list of strings, empty, ragged, or has other letters.
+        TypeError: The layout is no list of strings.
+        ValueError: It is empty, ragged, or has other letters.
     """
     if not isinstance(layout, list | tuple) or not all(isinstance(row, str) for row in layout):
-        raise ValueError(f"layout must be a name or a list of strings, got {layout!r}")
+        raise TypeError(f"layout must be a name or a list of strings, got {layout!r}")
     if not layout or not layout[0]:
         raise ValueError(f"layout must have at least one row and one column, got {layout!r}")
     for number, row in enumerate(layout):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.task import Array, GoalTask
+from her_envs.task import Array, GoalTask, require_length
 
 
 class PointGoalTask(GoalTask):
@@ -20,9 +20,7 @@ class PointGoalTask(GoalTask):
     """
 
     def __init__(self, success_radius: float, largest_radius: float) -> None:
-        if not 0 < success_radius <= largest_radius:
-            raise ValueError(f"success_radius must lie in (0, {largest_radius:g}], got {success_radius!r}")
-        self.success_radius = float(success_radius)
+        self.success_radius = require_length("success_radius", success_radius, largest_radius)
         self._squared_radius = np.float32(success_radius) ** 2
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:

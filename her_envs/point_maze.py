@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from her_envs.floor_plan import FloorPlan, LayoutName
 from her_envs.point_goal import PointGoalTask, goal_spaces
-from her_envs.task import Array, Point, State
+from her_envs.task import Array, Point, State, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -50,10 +50,8 @@ class PointMaze(PointGoalTask):
     ) -> None:
         # A larger radius would reach through a wall, which is one cell thick, from half a cell away.
         super().__init__(success_radius, largest_radius=0.5)
-        if not 0 < step_size < math.inf:
-            raise ValueError(f"step_size must be a finite number above 0, got {step_size!r}")
+        self._step_size = require_length("step_size", step_size)
         self._plan = FloorPlan(layout)
-        self._step_size = float(step_size)
         self.max_steps = math.ceil((self._plan.longest_way + 2) / step_size)
         rows, columns = self._plan.free.shape
         self._scale = 1 / max(rows, columns)

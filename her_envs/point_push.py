@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_envs.point_goal import PointGoalTask, goal_spaces
-from her_envs.task import Array, Point, State
+from her_envs.task import Array, Point, State, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -54,9 +54,7 @@ class PointPush(PointGoalTask):
         # A larger radius could cover the whole region of the puck from its middle.
         super().__init__(success_radius, largest_radius=0.35)
         # A longer step could take the agent past the puck's centre, and the puck would jump behind it.
-        if not 0 < step_size <= 0.05:
-            raise ValueError(f"step_size must lie in (0, 0.05], got {step_size!r}")
-        self._step_size = np.float32(step_size)
+        self._step_size = np.float32(require_length("step_size", step_size, 0.05))
         puck = spaces.Box(_LOW, _HIGH, (2,), np.float32)
         both = spaces.Box(
             np.array([0, 0, _LOW, _LOW], np.float32), np.array([1, 1, _HIGH, _HIGH], np.float32)

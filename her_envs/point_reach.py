@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_envs.point_goal import PointGoalTask, goal_spaces
-from her_envs.task import Array, Point, State
+from her_envs.task import Array, Point, State, require_length
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -35,9 +35,7 @@ class PointReach(PointGoalTask):
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
         # A larger radius would cover the whole square from its middle; a corner is 0.7 away.
         super().__init__(success_radius, largest_radius=0.5)
-        if not 0 < step_size <= 1:
-            raise ValueError(f"step_size must lie in (0, 1], got {step_size!r}")
-        self._step_size = np.float32(step_size)
+        self._step_size = np.float32(require_length("step_size", step_size, 1))
         square = spaces.Box(0.0, 1.0, (2,), np.float32)
         self.observation_space = goal_spaces(square, goal=square)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)

@@ -34,6 +34,7 @@ def draw_starts(
         name in full is given as it is, solved or not.
 
     Raises:
+        TypeError: The options, or a state of several parts, are no dict.
         ValueError: The options do not fit the task, or leave only solved starts.
     """
     rows = np.arange(num_envs) if rows is None else rows
@@ -83,7 +84,7 @@ def _given_parts(state: State, options: dict[str, Any], num_envs: int, rows: np.
     """Return the parts of the state that the reset options name, shaped and typed as in ``state``.
 
     Raises:
-        TypeError: The options are no dict.
+        TypeError: The options, or the state of several parts, are no dict.
         ValueError: There are no such parts, or the values do not fit.
     """
     if not isinstance(options, dict):
@@ -97,7 +98,7 @@ def _given_parts(state: State, options: dict[str, Any], num_envs: int, rows: np.
         rest = options["state"]
         if not isinstance(rest, dict):
             if len(names) > 1:
-                raise ValueError(f"reset option 'state' must be a dict of {names}, got {rest!r}")
+                raise TypeError(f"reset option 'state' must be a dict of {names}, got {rest!r}")
             rest = {names[0]: rest}
         if unknown := rest.keys() - set(names):
             raise ValueError(f"reset option 'state' has an unknown part {min(unknown)!r}; it has {names}")

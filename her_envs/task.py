@@ -10,6 +10,7 @@ NumPy arrays and on torch tensors, for any number of leading axes: use operators
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -144,6 +145,19 @@ def require_positive(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
     return int(value)
+
+
+def require_length(name: str, value: object, largest: float = math.inf) -> float:
+    """Return ``value`` as a float.
+
+    Raises:
+        ValueError: ``value`` is no finite number above 0 and up to ``largest``.
+    """
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if is_number and 0 < value <= largest and value < math.inf:  # type: ignore[operator] # it is a number
+        return float(value)  # type: ignore[arg-type] # likewise
+    closing = ")" if largest == math.inf else "]"
+    raise ValueError(f"{name} must lie in (0, {largest:g}{closing}, got {value!r}")
 
 
 REWARD_TYPES: tuple[str, ...] = get_args(RewardType)

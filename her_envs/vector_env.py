@@ -111,7 +111,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             environments that were reset.
 
         Raises:
-            TypeError: ``seed`` is a list.
+            TypeError: ``seed`` is a list, or ``options`` or a state of several parts is no dict.
             ValueError: An option is unknown or does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):

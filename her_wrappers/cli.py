@@ -17,6 +17,7 @@ from her_wrappers.commands.record import record
 app = typer.Typer(
     help="Hindsight Experience Replay for any Gymnasium goal environment.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # or the examples, one a line, would have to be paragraphs
     add_completion=False,
 )
 
@@ -50,10 +51,5 @@ def main(
     """Hindsight Experience Replay for any Gymnasium goal environment."""
 
 
-app.command(epilog="""Example: her check her_envs/BitFlipping-v0 --kwargs '{"n_bits": 15}' --strict""")(check)
-app.command(epilog="Example: her rules")(rules)
-app.command(epilog="Example: her explain GE106")(explain)
-app.command()(envs)
-app.command()(play)
-app.command()(record)
-app.command()(inspect)
+for command in (check, rules, explain, envs, play, record, inspect):
+    app.command()(command)

@@ -136,7 +136,7 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     known = [each.name for each in fields(Config)]
     for name in options:
         if name not in known:
-            raise ValueError(f"unknown option {name!r}; choose from {', '.join(known)}")
+            raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
     for name in ("env", "algo"):
         if name not in options:
             raise ValueError(

@@ -39,6 +39,7 @@ def one_sentence() -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, SinkError, TypeError, ValueError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+    except (OSError, SinkError, TypeError, ValueError, typer.BadParameter) as error:
+        text = error.message if isinstance(error, typer.BadParameter) else str(error)
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(text)}")
         raise typer.Exit(2) from error

@@ -108,7 +108,7 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
         except ImportError as error:
             raise ValueError(
-                'TensorBoard logs need the package tensorboard; run: pip install "her-toolkit[examples]", '
+                'logging for TensorBoard needs tensorboard; run: pip install "her-toolkit[examples]", '
                 "or pass --no-tensorboard"
             ) from error
         self._writer: Any = SummaryWriter(str(folder), purge_step=from_step or None)

@@ -44,7 +44,10 @@ def make_env(config: Config, **options: Any) -> gym.Env[Any, Any]:
     try:
         return gym.make(config.env, disable_env_checker=True, **config.env_kwargs, **options)
     except (gym.error.Error, ImportError, TypeError, ValueError) as error:
-        raise ValueError(f"cannot make {config.env}: {error}; `her envs` lists the bundled ones") from error
+        reason = str(error).rstrip(".")
+        raise ValueError(
+            f"cannot make {config.env}: {reason}; `her envs` lists the bundled ones and their options"
+        ) from error
 
 
 def make_vector_env(config: Config) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -104,12 +107,14 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
         ValueError: There is no such algorithm, or it has no such argument.
     """
     if config.algo not in ALGORITHMS:
-        raise ValueError(f"unknown algo {config.algo!r}; choose from {', '.join(ALGORITHMS)}")
+        raise ValueError(f"unknown algo {config.algo!r}; choose from {', '.join(map(repr, ALGORITHMS))}")
     algorithm = ALGORITHMS[config.algo]
     known = (algorithm.__init__.__kwdefaults__ or {}).keys() - {"seed", "gamma", "clip_targets"}
     for name in config.agent:
         if name not in known:
-            raise ValueError(f"{config.algo} has no option {name!r}; choose from {', '.join(sorted(known))}")
+            raise ValueError(
+                f"{config.algo} has no option {name!r}; choose from {', '.join(map(repr, sorted(known)))}"
+            )
     options = {"gamma": config.gamma, "clip_targets": config.clip_targets, "seed": config.seed}
     agent: Agent = algorithm(observation_space, action_space, **options, **config.agent)
     return agent

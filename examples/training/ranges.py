@@ -10,21 +10,21 @@ from her_wrappers.arguments import require_count
 
 Rule = tuple[Callable[[float], bool], str]
 
-POSITIVE: Rule = (lambda number: number > 0, "a positive number")
-NOT_NEGATIVE: Rule = (lambda number: number >= 0, "a number of at least 0")
+POSITIVE: Rule = (lambda number: number > 0, "lie in (0, inf)")
+NOT_NEGATIVE: Rule = (lambda number: number >= 0, "lie in [0, inf)")
 
 RULES: dict[str, Rule] = {
-    "gamma": (lambda number: 0 < number < 1, "a number in (0, 1)"),
+    "gamma": (lambda number: 0 < number < 1, "lie in (0, 1)"),
     "updates_per_step": POSITIVE,
     "learning_rate": POSITIVE,
     "temperature": POSITIVE,
-    "tau": (lambda number: 0 < number <= 1, "a number in (0, 1]"),
-    "epsilon": (lambda number: 0 <= number <= 1, "a number in [0, 1]"),
+    "tau": (lambda number: 0 < number <= 1, "lie in (0, 1]"),
+    "epsilon": (lambda number: 0 <= number <= 1, "lie in [0, 1]"),
     "noise": NOT_NEGATIVE,
     "action_l2": NOT_NEGATIVE,
     "target_noise": NOT_NEGATIVE,
     "target_noise_clip": NOT_NEGATIVE,
-    "target_entropy": (lambda number: True, "a number"),
+    "target_entropy": (lambda number: True, "be a finite number"),
 }
 
 
@@ -37,7 +37,7 @@ def require_number(name: str, value: object) -> None:
     may_be, words = RULES[name]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and may_be(value)):  # type: ignore[arg-type] # is a number
-        raise ValueError(f"{name} must be {words}, got {value!r}")
+        raise ValueError(f"{name} must {words}, got {value!r}")
 
 
 def require_agent_options(options: Mapping[str, Any]) -> None:

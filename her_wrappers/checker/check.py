@@ -66,7 +66,7 @@ def check_goal_env(
     """
     rules = selected(select, ignore)
     if max_steps < 1:
-        raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
+        raise ValueError(f"max_steps must be a whole number >= 1, got {max_steps!r}")
     budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed)
     return run_check(env_or_factory, budget, rules)
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import sys
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import gymnasium as gym
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 import her_envs  # noqa: F401 - registers the bundled ids
@@ -22,6 +19,7 @@ from her_wrappers.checker.check import run_check
 from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
+from her_wrappers.commands.make import make_env, parse_options, present_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +43,9 @@ def check(
         ),
     ],
     *,
-    kwargs: Annotated[str, typer.Option(help="Arguments for it, as a JSON object.")] = "{}",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
+    ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps to take.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
     select: Annotated[
@@ -55,12 +55,21 @@ def check(
     output: Annotated[Format, typer.Option("--format", help="How to write the report.")] = Format.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings and notes fail too.")] = False,
 ) -> None:
-    """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage."""
+    """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage.
+
+    For example:
+
+    - `her check her_envs/BitFlipping-v0 -o n_bits=15 --strict`
+    - `her check my_envs:MyReach-v0 --steps 10000`
+    - `her check my_envs:make_env --ignore GE203 --format json`
+    """
+    options = parse_options(option or [])
     try:
         rules = selected(_codes(select), _codes(ignore))
-        factory = _factory(environment, _parse_kwargs(kwargs))
-        with _progress(steps) as advance:
-            report = run_check(factory, Budget(steps, seed=seed, on_step=advance), rules)
+        with present_folder(), _progress(steps) as advance:
+            report = run_check(
+                _factory(environment, options), Budget(steps, seed=seed, on_step=advance), rules
+            )
     except (TypeError, ValueError) as error:
         _refuse(error)
     _write(report, output)
@@ -68,12 +77,22 @@ def check(
 
 
 def rules() -> None:
-    """List all rules."""
+    """List all rules.
+
+    For example:
+
+    - `her rules`
+    """
     print_rules([rule for _, rule in sorted(RULES.items())], _console())
 
 
-def explain(code: Annotated[str, typer.Argument(help="Code of a rule.")]) -> None:
-    """Explain one rule, with a wrong and a right example."""
+def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a rule.")]) -> None:
+    """Explain one rule, with a wrong and a right example.
+
+    For example:
+
+    - `her explain GE106`
+    """
     rule = RULES.get(code.upper())
     if rule is None:
         _refuse(ValueError(unknown_code(code)))
@@ -85,9 +104,12 @@ def _console() -> Console:
 
 
 def _refuse(error: Exception) -> NoReturn:
-    """End with one sentence and the exit code of wrong usage."""
-    Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-    _leave(2)
+    """Say what was wrong with what the user typed.
+
+    Raises:
+        typer.BadParameter: Always.
+    """
+    raise typer.BadParameter(str(error)) from error
 
 
 def _leave(exit_code: int) -> NoReturn:
@@ -103,37 +125,17 @@ def _codes(options: Sequence[str] | None) -> list[str]:
     return [code.strip().upper() for option in options or () for code in option.split(",")]
 
 
-def _parse_kwargs(text: str) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises:
-        ValueError: It is none.
-    """
-    try:
-        kwargs = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--kwargs must be a JSON object, got {text!r}: {error}") from error
-    if not isinstance(kwargs, dict):
-        raise ValueError(f"--kwargs must be a JSON object, got {text!r}")  # noqa: TRY004 - a value on the command line
-    return kwargs
-
-
-def _factory(environment: str, kwargs: dict[str, Any]) -> Callable[[], Any]:
-    """Return what makes the environment that the command line names.
-
-    Raises:
-        ValueError: Its module cannot be imported.
-    """
-    module_name, separator, name = environment.partition(":")
-    if separator:
-        sys.path.insert(0, str(Path.cwd()))
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as error:
-            raise ValueError(f"cannot import the module {module_name!r}: {error}") from error
-        if hasattr(module, name):
-            return partial(getattr(module, name), **kwargs)
-    return partial(gym.make, environment, disable_env_checker=True, **kwargs)
+def _factory(environment: str, options: dict[str, Any]) -> Callable[[], Any]:
+    """Return what makes the environment that the command line names."""
+    module, colon, name = environment.partition(":")
+    if colon:
+        with contextlib.suppress(ImportError):  # told below, as the other commands tell it
+            function = getattr(importlib.import_module(module), name, None)
+            if function is not None:
+                return partial(function, **options)
+    options = {"disable_env_checker": True, **options}
+    make_env(environment, **options).close()
+    return partial(gym.make, environment, **options)
 
 
 @contextlib.contextmanager

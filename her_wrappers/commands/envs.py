@@ -28,9 +28,8 @@ def envs(
 
     For example:
 
-        her envs
-
-        her envs her_envs/PointMaze-v0
+    - `her envs`
+    - `her envs her_envs/PointMaze-v0`
     """
     console = Console()
     if env_id is None:
@@ -50,7 +49,7 @@ def _make(env_id: str) -> TaskEnv:
     """
     env = make_env(env_id).unwrapped if env_id in ENTRY_POINTS else None
     if not isinstance(env, TaskEnv):
-        raise typer.BadParameter(f"unknown id {env_id!r}; choose from {', '.join(ENTRY_POINTS)}")
+        raise typer.BadParameter(f"unknown id {env_id!r}; choose from {', '.join(map(repr, ENTRY_POINTS))}")
     return env
 
 

@@ -32,9 +32,8 @@ def inspect(
 
     For example:
 
-        her inspect runs/reach
-
-        her inspect runs/reach --json
+    - `her inspect runs/reach`
+    - `her inspect runs/reach --json`
     """
     episodes, summary = _read(archive)
     if as_json:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -26,12 +27,22 @@ def parse_options(options: list[str]) -> dict[str, Any]:
     for option in options:
         name, equals, value = option.partition("=")
         if not (name and equals):
-            raise typer.BadParameter(f"expected name=value, got {option!r}; write --option n_bits=5")
+            raise typer.BadParameter(f"expected name=value, such as n_bits=5, got {option!r}")
         try:
             parsed[name] = json.loads(value)
         except json.JSONDecodeError:
             parsed[name] = value
     return parsed
+
+
+@contextlib.contextmanager
+def present_folder() -> Iterator[None]:
+    """Let modules be imported from the present folder, as ``python -m`` does and ``her`` would not."""
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path.remove("")
 
 
 def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
@@ -41,10 +52,12 @@ def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
         typer.BadParameter: There is no such id, or it has no such options.
     """
     try:
-        return gym.make(env_id, **options)
+        with present_folder():
+            return gym.make(env_id, **options)
     except (gym.error.Error, ImportError, TypeError, ValueError) as error:
+        reason = str(error).rstrip(".")
         raise typer.BadParameter(
-            f"cannot make {env_id}: {error}; `her envs` lists ids and options"
+            f"cannot make {env_id}: {reason}; `her envs` lists the bundled ones and their options"
         ) from error
 
 
@@ -57,13 +70,11 @@ def load_policy(name: str) -> Callable[[Any], Any]:
     module, colon, function = name.partition(":")
     if not colon:
         raise typer.BadParameter(f"expected 'random' or module:function, got {name!r}")
-    sys.path.insert(0, "")
     try:
-        policy = getattr(importlib.import_module(module), function)
+        with present_folder():
+            policy = getattr(importlib.import_module(module), function)
     except Exception as error:  # whatever the module raises while it is imported
         raise typer.BadParameter(f"cannot load the policy {name}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove("")
     if not callable(policy):
         raise typer.BadParameter(f"the policy must be a function of an observation, got {policy!r}")
     return policy  # type: ignore[no-any-return] # its signature shows when it is called

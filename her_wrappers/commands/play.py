@@ -36,11 +36,9 @@ def play(
 
     For example:
 
-        her play her_envs/PointMaze-v0 -o layout=four_rooms
-
-        her play her_envs/BitFlipping-v0 --policy random
-
-        her play her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif
+    - `her play her_envs/PointMaze-v0 -o layout=four_rooms`
+    - `her play her_envs/BitFlipping-v0 --policy random`
+    - `her play her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif`
     """
     env = make_env(env_id, render_mode="rgb_array", **parse_options(option or []))
     env.action_space.seed(seed)

@@ -40,11 +40,9 @@ def record(
 
     For example:
 
-        her record her_envs/PointReach-v0 --out runs/reach
-
-        her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0
-
-        her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
+    - `her record her_envs/PointReach-v0 --out runs/reach`
+    - `her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0`
+    - `her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push`
     """
     options = parse_options(option or [])
     env = make_env(env_id, **options)
@@ -112,7 +110,7 @@ def _info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
     info = env.step(env.action_space.sample())[-1]
     for key in wanted:
         if key not in info:
-            raise typer.BadParameter(f"the infos have no {key!r}, only {', '.join(sorted(info)) or 'none'}")
+            raise typer.BadParameter(f"info has no {key!r}; it has {sorted(info)}")
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *wanted]))
 
 

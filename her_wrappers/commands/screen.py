@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,17 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
     """Draw an environment.
 
     Raises:
-        typer.BadParameter: It draws no pictures.
+        typer.BadParameter: It draws no pictures, or MuJoCo cannot draw here.
     """
-    picture = np.asarray(env.render())
+    try:
+        picture = np.asarray(env.render())
+    except Exception as error:
+        if "mujoco" not in sys.modules:
+            raise
+        raise typer.BadParameter(
+            f"cannot draw {env}: {type(error).__name__}: {error}; "
+            "where there is no display, MuJoCo needs the environment variable MUJOCO_GL=egl, or osmesa"
+        ) from error
     if picture.ndim != 3:
         raise typer.BadParameter(f'{env} draws no pictures for render_mode="rgb_array"')
     return picture
@@ -92,7 +101,7 @@ class Film:
 
     def __init__(self, path: Path, fps: int) -> None:
         if path.suffix.lower() != ".gif":
-            raise typer.BadParameter(f"--record writes a .gif, got {path}")
+            raise typer.BadParameter(f"--record must be a file that ends in .gif, got {path}")
         self._path = path
         self._fps = fps
         self._pictures: list[np.ndarray] = []

@@ -106,7 +106,9 @@ def _minari() -> Any:
         import h5py  # noqa: F401, PLC0415 - Minari imports it only when it is too late for a clear message
         import minari  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ImportError('Minari is missing; run: pip install "her-toolkit[minari]"') from error
+        raise ImportError(
+            'her_wrappers.integrations.minari needs Minari; run: pip install "her-toolkit[minari]"'
+        ) from error
     return minari
 
 

@@ -21,7 +21,9 @@ try:
     from stable_baselines3.common.buffers import BaseBuffer
     from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY
 except ImportError as error:
-    raise ImportError('Stable-Baselines3 is missing; run: pip install "her-toolkit[sb3]"') from error
+    raise ImportError(
+        'her_wrappers.integrations.sb3 needs Stable-Baselines3; run: pip install "her-toolkit[sb3]"'
+    ) from error
 
 from her_wrappers.integrations.sb3_batches import TensorBatches, normalized
 from her_wrappers.integrations.sb3_infos import STEP, RecordedInfos

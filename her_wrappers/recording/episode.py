@@ -82,7 +82,7 @@ def require_numbers(name: str, values: np.ndarray) -> None:
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"{name} must have shape (T,) with T >= 1, got {values.shape}")
     if values.dtype.kind not in NUMBERS:
-        raise ValueError(f"{name} must hold numbers, got {values.dtype}")
+        raise ValueError(f"{name} must hold numbers, got dtype {values.dtype}")
 
 
 def require_array(name: str, value: object) -> None:

@@ -169,7 +169,7 @@ def _read(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where
     missing = np.flatnonzero(required & ~there)
     if missing.size:
         has = sorted(name for name in infos if not name.startswith("_"))
-        raise ValueError(f"info has no {key!r} {where(int(missing[0]))}; infos have {has}")
+        raise ValueError(f"info has no {key!r} {where(int(missing[0]))}; it has {has}")
     if not there.any():
         return None
     values = _as_rows(infos[key])

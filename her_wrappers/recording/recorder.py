@@ -64,7 +64,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         if not isinstance(env, gym.Env):
             use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
-            raise TypeError(f"EpisodeRecorder records a single gymnasium.Env, got {type(env).__name__}{use}")
+            raise TypeError(f"EpisodeRecorder records a single gymnasium Env, got {type(env).__name__}{use}")
         self._sinks = Sinks(sinks)
         if max_episode_steps is not None:
             max_episode_steps = require_count("max_episode_steps", max_episode_steps, at_least=1)

@@ -65,7 +65,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         if not isinstance(env, gym.vector.VectorEnv):
             use = "; use EpisodeRecorder" if isinstance(env, gym.Env) else ""
             raise TypeError(
-                f"VectorEpisodeRecorder records a gymnasium.vector.VectorEnv, got {type(env).__name__}{use}"
+                f"VectorEpisodeRecorder records a gymnasium VectorEnv, got {type(env).__name__}{use}"
             )
         self._mode = _require_mode(env)
         self._sinks = Sinks(sinks)
@@ -194,7 +194,9 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             return np.arange(self.num_envs)
         flags = np.asarray(mask)
         if flags.shape != (self.num_envs,) or flags.dtype != np.bool_:
-            raise ValueError(f"options['reset_mask'] must be ({self.num_envs},) bools, got {mask!r}")
+            raise ValueError(
+                f"reset option 'reset_mask' must be bool of shape ({self.num_envs},), got {mask!r}"
+            )
         return np.flatnonzero(flags)
 
     def _require_begun(self) -> None:

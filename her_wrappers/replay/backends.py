@@ -95,7 +95,7 @@ def _require_torch(device: str | torch.device) -> None:
         import torch  # noqa: F401, PLC0415 - an optional dependency
     except ImportError as error:
         raise ImportError(
-            f"device={str(device)!r} needs torch; install her-toolkit[torch], or leave device out"
+            f'device={str(device)!r} needs torch; run: pip install "her-toolkit[torch]", or leave device out'
         ) from error
 
 

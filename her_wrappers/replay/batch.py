@@ -89,7 +89,7 @@ class Batch:
 
     def _from(self) -> Provenance:
         if self.provenance is None:
-            raise ValueError("this batch was not sampled from a buffer, so it has no provenance")
+            raise ValueError("a batch must be sampled from a buffer to know episode, goal_index and strategy")
         return self.provenance
 
     def to_torch(self, device: str | torch.device = "cpu") -> Batch:

@@ -67,7 +67,7 @@ class InfoLayout:
             )
         column = np.asarray(infos[key])
         if column.dtype.kind not in "biuf":
-            raise ValueError(f"infos/{key} of the episode must hold numbers, got {column.dtype}")
+            raise ValueError(f"infos/{key} of the episode must hold numbers, got dtype {column.dtype}")
         shape = (length, *(column.shape[1:] if self.dtype is None else self.dtype[key].shape))
         if column.shape != shape:
             raise ValueError(f"infos/{key} of the episode must have shape {shape}, got {column.shape}")

@@ -290,6 +290,6 @@ def _require_fit(episodes: Episodes, buffer_size: int) -> None:
     longest = int(episodes.lengths.max())
     if longest > buffer_size:
         raise ValueError(
-            f"an episode must fit the buffer of {buffer_size} transitions, the file has one of {longest} "
-            "steps; raise buffer_size"
+            f"an episode must fit the buffer of {buffer_size} transitions, got one of {longest} "
+            "steps in the file; raise buffer_size"
         )

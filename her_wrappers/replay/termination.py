@@ -204,7 +204,7 @@ def require_ends(name: str, ends: Any, count: int) -> Bools:
     answer = np.asarray(ends)
     if answer.shape != (count,):
         raise ValueError(
-            f"{name} must return shape {(count,)} for as many goals, got {answer.shape}; "
+            f"{name} must return shape ({count},) for {count} goals, got {answer.shape}; "
             "reduce over the goal's own axes only"
         )
     numbers = answer.dtype.kind in "biuf"

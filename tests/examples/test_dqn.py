@@ -78,7 +78,7 @@ def test_evaluate_averages_whole_episodes():
     hopeless = evaluate(TaskEnv(BitFlipping(n_bits=6)), lambda observation: 0, episodes=50, seed=0)
     assert (hopeless.success_rate < 0.2, 5 < hopeless.mean_length <= 6) == (True, True)
     assert evaluate(env, flip_what_differs, episodes=50, seed=0) == perfect
-    with pytest.raises(ValueError, match="episodes must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="episodes must be a whole number >= 1, got 0"):
         evaluate(env, flip_what_differs, episodes=0)
     with pytest.raises(ValueError, match="info must tell success as 'is_success' or 'success', got"):
         evaluate(gym.make("CartPole-v1"), lambda observation: 0, episodes=1)

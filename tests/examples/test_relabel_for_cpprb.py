@@ -21,7 +21,7 @@ def test_without_cpprb_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cpprb", None)
     result = CliRunner().invoke(app, [])
     assert result.exit_code == 1
-    assert "cpprb is missing; run: pip install cpprb" in result.output
+    assert "examples.relabel_for_cpprb needs cpprb; run: pip install cpprb" in result.output
 
 
 def test_help_shows_examples():

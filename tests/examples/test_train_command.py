@@ -73,8 +73,8 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
     arguments = [
         "--env",
         "her_envs/BitFlipping-v0",
-        "--env-kwargs",
-        '{"n_bits": 4}',
+        "-o",
+        "n_bits=4",
         "--algo",
         "dqn",
         "--no-her",
@@ -89,7 +89,7 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
         "--seed",
         5,
         "--agent",
-        '{"hidden": [8]}',
+        "hidden=[8]",
     )
     assert result.exit_code == 0, result.output
     config = json.loads(Path("runs/BitFlipping-v0-dqn-no-her-5/config.json").read_text())
@@ -123,10 +123,10 @@ MISTAKES = [
     (["--env", "no/Such-v0", "--algo", "dqn"], "cannot make no/Such-v0:"),
     (["--env", "her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs actions in a Box, got Discrete(10)"),
     (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs Discrete actions, got Box("),
-    (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from dqn"),
+    (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
     (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
-    (["--env", "x", "--algo", "dqn", "--env-kwargs", "[1]"], "--env-kwargs must be a JSON object, got '[1]'"),
-    (["--env", "x", "--algo", "dqn", "--agent", "{"], "--agent must be a JSON object, got '{'"),
+    (["--env", "x", "--algo", "dqn", "-o", "bits"], "expected name=value, such as n_bits=5, got 'bits'"),
+    (["--env", "x", "--algo", "dqn", "--agent", "tau"], "expected name=value, such as n_bits=5, got 'tau'"),
     (["--env", "x", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
     (["--config", "no.toml"], "cannot read no.toml"),
     (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
@@ -172,7 +172,7 @@ class Swapped(TaskEnv):
 
 @pytest.fixture(name="broken_id")
 def broken_environment():
-    gym.register("her-test/Swapped-v0", lambda **options: Swapped(PointReach(), max_steps=6, **options))
+    gym.register("her-test/Swapped-v0", lambda **options: Swapped(PointReach(), **options))
     yield "her-test/Swapped-v0"
     del gym.registry["her-test/Swapped-v0"]
 
@@ -183,8 +183,6 @@ def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(bro
         options,
         "--env",
         broken_id,
-        "--env-kwargs",
-        "{}",
         "--steps",
         100,
         "--no-tensorboard",
@@ -200,9 +198,10 @@ def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(bro
     assert (tmp_path / "a" / "latest.pt").exists()
 
 
-def test_help_shows_examples():
+def test_help_shows_examples_and_defaults():
     for module, example in (
         (command, "examples.train --env her_envs/PointReach-v0"),
+        (command, "runs/NAME-ALGO-SEED"),
         (play, "best.pt --record"),
     ):
         result = run(module.app, "--help")
@@ -273,14 +272,14 @@ def test_play_tells_numbers_alone_and_they_are_those_of_the_agent(trained):
         (["best.pt", "--env", "her_envs/PointPush-v0"], "best.pt is of an agent for Dict("),
         (["best.pt", "--env", "no/Such-v0"], "cannot make no/Such-v0"),
         (["best.pt", "--record", "best.pt/out.gif", "--episodes", "1"], "cannot write best.pt/out.gif"),
-        (["best.pt", "--record", "out.mp4"], "--record writes a .gif, got out.mp4"),
+        (["best.pt", "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
     ],
 )
 def test_play_answers_a_mistake_with_a_sentence(trained, arguments, message, monkeypatch):
     monkeypatch.chdir(trained[0])
     result = run(play.app, *arguments)
     assert result.exit_code == 2
-    assert message in result.output
+    assert f"error: {message}" in result.output
 
 
 def test_play_without_pygame_names_it(trained, monkeypatch):

@@ -137,8 +137,6 @@ def test_the_longest_way_bounds_the_way_between_any_two_cells(name):
 
 BAD_LAYOUTS = [
     ("maze", "unknown layout 'maze'; choose from 'open', 'u', 'four_rooms', 'large'"),
-    (5, "layout must be a name or a list of strings, got 5"),
-    ([["."]], "layout must be a name or a list of strings, got [['.']]"),
     ([], "layout must have at least one row and one column, got []"),
     ([""], "layout must have at least one row and one column, got ['']"),
     (["..", "..."], "layout rows must have one length, got 2 letters in row 0 and 3 in row 1"),
@@ -154,4 +152,11 @@ BAD_LAYOUTS = [
 @pytest.mark.parametrize(("layout", "message"), BAD_LAYOUTS)
 def test_a_bad_layout_is_refused_in_one_sentence(layout, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        FloorPlan(layout)
+
+
+@pytest.mark.parametrize("layout", [5, [["."]]])
+def test_a_layout_of_another_type_is_refused(layout):
+    message = f"layout must be a name or a list of strings, got {layout}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         FloorPlan(layout)

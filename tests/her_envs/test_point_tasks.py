@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from her_envs import PointMaze, PointPush, TaskEnv, TaskVectorEnv
+from her_envs import PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.floor_plan import LAYOUTS
 from her_envs.point_push import AGENT_RADIUS, PUCK_RADIUS, RAIL
 
@@ -94,11 +94,20 @@ def test_an_impossible_start_is_refused(task, options, message):
             env.reset(options=options)
 
 
+def test_a_state_of_several_parts_is_a_dict():
+    with pytest.raises(
+        TypeError, match=r"^reset option 'state' must be a dict of \['agent', 'puck'\], got 3$"
+    ):
+        TaskEnv(PointPush()).reset(options={"state": 3})
+
+
 BAD_NUMBERS = [
-    (lambda: PointMaze(step_size=0), "step_size must be a finite number above 0, got 0"),
-    (lambda: PointMaze(step_size=np.inf), "step_size must be a finite number above 0, got inf"),
+    (lambda: PointMaze(step_size=0), "step_size must lie in (0, inf), got 0"),
+    (lambda: PointMaze(step_size=np.inf), "step_size must lie in (0, inf), got inf"),
     (lambda: PointMaze(success_radius=0.6), "success_radius must lie in (0, 0.5], got 0.6"),
     (lambda: PointPush(step_size=0.06), "step_size must lie in (0, 0.05], got 0.06"),
+    (lambda: PointReach(step_size="fast"), "step_size must lie in (0, 1], got 'fast'"),
+    (lambda: PointReach(success_radius=True), "success_radius must lie in (0, 0.5], got True"),
     (lambda: PointPush(success_radius=-1), "success_radius must lie in (0, 0.35], got -1"),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
+import pytest
 from typer.testing import CliRunner
 
 from her_wrappers.cli import app
@@ -14,6 +15,13 @@ def test_version_says_what_a_bug_report_needs():
     assert result.exit_code == 0
     for name in ("her-toolkit 0", "gymnasium 1", "numpy ", "python 3"):
         assert name in result.output
+
+
+@pytest.mark.parametrize("command", [command.callback.__name__ for command in app.registered_commands])
+def test_every_command_shows_examples_one_a_line(command):
+    _, found, examples = CliRunner().invoke(app, [command, "--help"]).output.partition("For example:")
+    assert found
+    assert f"• her {command}" in examples
 
 
 def test_without_arguments_it_helps():

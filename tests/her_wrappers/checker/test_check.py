@@ -274,7 +274,7 @@ BAD = [
         "the factory must return a gymnasium Env or VectorEnv, got int",
     ),
     (lambda: check_goal_env(fails), ValueError, "the factory raised OSError: no display"),
-    (lambda: check_goal_env(Reach, max_steps=0), ValueError, "max_steps must be at least 1, got 0"),
+    (lambda: check_goal_env(Reach, max_steps=0), ValueError, "max_steps must be a whole number >= 1, got 0"),
     (
         lambda: check_goal_env(Reach, reset_options=["goal"]),
         TypeError,

@@ -51,4 +51,4 @@ def test_the_defaults_shown_are_those_of_the_id():
 def test_an_unknown_id_is_answered_with_the_known_ones():
     result = run("her_envs/PointMaze")
     assert result.exit_code == 2
-    assert "unknown id 'her_envs/PointMaze'; choose from her_envs/BitFlipping-v0" in result.output
+    assert "unknown id 'her_envs/PointMaze'; choose from 'her_envs/BitFlipping-v0'" in result.output

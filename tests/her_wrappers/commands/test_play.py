@@ -13,6 +13,7 @@ import typer
 from gymnasium import spaces
 from typer.testing import CliRunner
 
+from her_envs import TaskEnv
 from her_envs.canvas import Keys, Window
 from her_wrappers.cli import app
 from her_wrappers.commands.keyboard import key_map
@@ -93,12 +94,12 @@ MISTAKES = [
     (["no/Such-v0"], "cannot make no/Such-v0"),
     (["her_envs/PointMaze-v0", "-o", "layot=u"], "unexpected keyword argument 'layot'"),
     (["her_envs/PointMaze-v0", "-o", "layout=v"], "unknown layout 'v'; choose from 'open', 'u'"),
-    (["her_envs/PointMaze-v0", "-o", "layout"], "expected name=value, got 'layout'"),
+    (["her_envs/PointMaze-v0", "-o", "layout"], "expected name=value, such as n_bits=5, got 'layout'"),
     ([*BITS, "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
     ([*BITS, "--policy", "no_such_module:act"], "cannot load the policy no_such_module:act"),
     ([*BITS, "--policy", "math:pi"], "the policy must be a function of an observation, got 3.14"),
     ([*BITS, "--policy", "random", "--record", "/dev/null/out.gif"], "cannot write /dev/null/out.gif"),
-    ([*BITS, "--record", "out.mp4"], "--record writes a .gif, got out.mp4"),
+    ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
 ]
 
 
@@ -107,6 +108,33 @@ def test_a_mistake_is_answered_with_a_sentence(arguments, message):
     result = run(*arguments, *FAST)
     assert result.exit_code == 2
     assert message in result.output
+
+
+@pytest.mark.parametrize("command", ["check", "play", "record"])
+def test_environments_are_found_in_the_present_folder(command, tmp_path, monkeypatch):
+    (tmp_path / f"envs_for_{command}.py").write_text("import her_envs")
+    monkeypatch.chdir(tmp_path)
+    out = {"check": [], "play": ["--record", "out.gif"], "record": ["--out", "out"]}[command]
+    result = CliRunner().invoke(
+        app, [command, f"envs_for_{command}:her_envs/PointReach-v0", "-o", "max_steps=3", *out]
+    )
+    assert result.exit_code == 0, result.output
+
+
+def test_mujoco_without_a_display_is_told_how_to_draw(monkeypatch, tmp_path):
+    def render(env):
+        raise OSError("an OpenGL platform library has not been loaded")
+
+    monkeypatch.setattr(TaskEnv, "render", render)
+    arguments = [*BITS, "--record", str(tmp_path / "out.gif")]
+    assert isinstance(run(*arguments).exception, OSError), "what others raise is theirs to tell"
+    monkeypatch.setitem(sys.modules, "mujoco", object())
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert (
+        "OSError: an OpenGL platform library has not been loaded; where there is no display" in result.output
+    )
+    assert "MUJOCO_GL=egl" in result.output
 
 
 def pressed(*names):

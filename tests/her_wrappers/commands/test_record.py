@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 import gymnasium as gym
@@ -151,9 +150,9 @@ def test_endless_tasks_are_cut(tmp_path):
     ("arguments", "message"),
     [
         (["nowhere/Nothing-v0"], "cannot make nowhere/Nothing-v0"),
-        (["her_envs/PointReach-v0", "-o", "size"], "expected name=value, got 'size'"),
+        (["her_envs/PointReach-v0", "-o", "size"], "expected name=value, such as n_bits=5, got 'size'"),
         (["her_envs/PointReach-v0", "--policy", "ppo"], "expected 'random' or module:function, got 'ppo'"),
-        (["her_envs/PointReach-v0", "--info", "cost"], "the infos have no 'cost', only is_success"),
+        (["her_envs/PointReach-v0", "--info", "cost"], "info has no 'cost'; it has ['is_success']"),
         (["her_envs/PointReach-v0", "--episodes", "0"], "Invalid value for '--episodes'"),
         (["CartPole-v1"], "holds episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
     ],
@@ -235,11 +234,6 @@ def test_damaged_and_foreign_folders_end_with_two_and_one_sentence(tmp_path, dam
     assert result.exit_code == 2
     assert f"cannot inspect {tmp_path}" in result.output
     assert message in result.output
-
-
-@pytest.mark.parametrize("command", ["record", "inspect"])
-def test_help_gives_examples(command):
-    assert len(re.findall(f"her {command} ", her(command, "--help").output)) >= 2
 
 
 def test_an_empty_archive_is_shown_as_empty(tmp_path):

@@ -592,7 +592,10 @@ def test_batches_go_where_the_buffer_is_told():
 def test_without_stable_baselines3_the_message_says_what_to_install():
     code = "import sys; sys.modules['stable_baselines3'] = None; import her_wrappers.integrations.sb3"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'Stable-Baselines3 is missing; run: pip install "her-toolkit[sb3]"' in ended.stderr
+    assert (
+        'her_wrappers.integrations.sb3 needs Stable-Baselines3; run: pip install "her-toolkit[sb3]"'
+        in ended.stderr
+    )
 
 
 # Bad input.

@@ -404,7 +404,7 @@ def test_sink_errors_name_all_sinks_and_cross_processes():
         (
             lambda: EpisodeRecorder(gym.make_vec("CartPole-v1", num_envs=2)),
             TypeError,
-            "EpisodeRecorder records a single gymnasium.Env, got CartPoleVectorEnv; "
+            "EpisodeRecorder records a single gymnasium Env, got CartPoleVectorEnv; "
             "use VectorEpisodeRecorder",
         ),
         (
@@ -447,7 +447,7 @@ BAD_EPISODES = [
         {"observations": {"a": np.zeros(2)}},
         "observations/a must have 3 rows to go with the rewards, got shape (2,)",
     ),
-    ({"rewards": np.array(["1", "2"])}, "rewards must hold numbers, got <U1"),
+    ({"rewards": np.array(["1", "2"])}, "rewards must hold numbers, got dtype <U1"),
     ({"infos": {"a": np.zeros(())}}, "infos/a must have 2 rows to go with the rewards, got shape ()"),
 ]
 

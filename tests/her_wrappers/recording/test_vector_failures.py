@@ -90,10 +90,10 @@ FAULTS = [
     (put(1, ["a", "b", "c"]), "rewards must be (3,) numbers, got ['a', 'b', 'c']"),
     (put(2, np.zeros(3)), "terminations must be (3,) bools, got array([0., 0., 0.])"),
     (put(3, np.zeros(2, bool)), "truncations must be (3,) bools, got array([False, False])"),
-    (drop("odd"), "info has no 'odd' at step 2 of environment 0; infos have ['name', 'place']"),
+    (drop("odd"), "info has no 'odd' at step 2 of environment 0; it has ['name', 'place']"),
     (
         put(4, np.array([True, True, False]), "_odd"),
-        "info has no 'odd' at step 2 of environment 2; infos have ['name', 'odd', 'place']",
+        "info has no 'odd' at step 2 of environment 2; it has ['name', 'odd', 'place']",
     ),
     (put(4, np.ones(2, bool), "_odd"), "infos['_odd'] must be (3,) bools, got array([ True,  True])"),
     (
@@ -150,7 +150,7 @@ FINAL_FAULTS = [
         "infos have no final_obs at step 2 of environment 1, whose episode ended; autoreset_mode",
     ),
     (put(4, np.zeros(3, bool), "_final_obs"), "infos have no final_obs at step 2 of environment 1"),
-    (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1; infos have []"),
+    (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1; it has []"),
     (
         put(4, np.array([None, {"place": np.zeros(2), "nested": {"odd": 0}}, None]), "final_obs"),
         "observation/place at step 2 of environment 1 must have shape (3,), got (2,)",
@@ -317,7 +317,7 @@ BAD_ARGUMENTS = [
     (
         lambda: VectorEpisodeRecorder(gym.make("CartPole-v1")),
         TypeError,
-        "VectorEpisodeRecorder records a gymnasium.vector.VectorEnv, got TimeLimit; use EpisodeRecorder",
+        "VectorEpisodeRecorder records a gymnasium VectorEnv, got TimeLimit; use EpisodeRecorder",
     ),
     (
         lambda: VectorEpisodeRecorder(without_mode()),
@@ -343,7 +343,7 @@ BAD_ARGUMENTS = [
     (
         lambda: VectorEpisodeRecorder(Faulty()).reset(options={"reset_mask": [1, 0, 0]}),
         ValueError,
-        "options['reset_mask'] must be (3,) bools, got [1, 0, 0]",
+        "reset option 'reset_mask' must be bool of shape (3,), got [1, 0, 0]",
     ),
 ]
 

@@ -80,12 +80,12 @@ def test_infos_of_reset_are_those_that_were_there():
 def test_an_info_that_one_environment_lacks_is_named(step, mode):
     scripts = [[{"v": 1, "w": 0}, {"v": 2, "w": 0}], [{"v": 1, "w": 0}, {"v": 2, "w": 0}]]
     del scripts[1][step]["v"]
-    with pytest.raises(ValueError, match=f"info has no 'v' .*at step {step} of environment 1; infos have "):
+    with pytest.raises(ValueError, match=f"info has no 'v' .*at step {step} of environment 1; it has "):
         record(scripts, ["v"], mode)
 
 
 def test_an_info_that_only_reset_gives_is_missing_at_the_first_step():
-    with pytest.raises(ValueError, match=r"info has no 'v' at step 0 of environment 0; infos have \['w'\]"):
+    with pytest.raises(ValueError, match=r"info has no 'v' at step 0 of environment 0; it has \['w'\]"):
         record([[{"w": 1}] * 2], ["v"], at_reset={"v": 1})
 
 

@@ -661,7 +661,7 @@ def test_cuda_is_refused_where_there_is_none():
 
 def test_without_torch_a_device_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    message = r"^device='cuda' needs torch; install her-toolkit\[torch\], or leave device out$"
+    message = r"^device='cuda' needs torch; run: pip install \"her-toolkit\[torch\]\", or leave device out$"
     with pytest.raises(ImportError, match=message):
         counting_buffer(device="cuda")
     assert len(filled(device=None).sample(3)) == 3

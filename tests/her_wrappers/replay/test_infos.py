@@ -122,7 +122,7 @@ def test_nothing_is_stored_where_nothing_is_asked_for():
     ("infos", "message"),
     [
         ({}, "infos/cost is missing in the episode; record it with EpisodeRecorder(info_keys=['cost'])"),
-        ({"cost": np.array(["a", "b", "c"])}, "infos/cost of the episode must hold numbers, got <U1"),
+        ({"cost": np.array(["a", "b", "c"])}, "infos/cost of the episode must hold numbers, got dtype <U1"),
         ({"cost": np.zeros((3, 2))}, "infos/cost of the episode must have shape (3,), got (3, 2)"),
     ],
 )

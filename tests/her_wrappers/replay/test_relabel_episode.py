@@ -209,7 +209,7 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
         ),
         (
             {"termination": lambda a, d, i: False},
-            "compute_terminated must return shape (12,) for as many goals, got ();",
+            "compute_terminated must return shape (12,) for 12 goals, got ();",
         ),
     ],
 )
