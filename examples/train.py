@@ -18,7 +18,7 @@ from examples.training.loop import Result, train
 from examples.training.parts import check, use_threads
 from examples.training.session import Training
 from her_wrappers.checker.display import print_report
-from her_wrappers.commands.make import parse_options
+from her_wrappers.commands.make import OPTIONS_HELP, parse_options
 
 console = Console()
 
@@ -30,7 +30,8 @@ def main(
     *,
     env: Annotated[str | None, typer.Option(help="Id of a goal environment, or module:id.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
+        list[str] | None,
+        typer.Option("--option", "-o", "--env-kwargs", metavar="NAME=VALUE", help=OPTIONS_HELP),
     ] = None,
     algo: Annotated[str | None, typer.Option(help="dqn, ddpg, td3 or sac.")] = None,
     her: Annotated[
@@ -71,7 +72,8 @@ def main(
         float | None, typer.Option(help="Updates for each step of an environment. [default: 0.25]")
     ] = None,
     agent: Annotated[
-        list[str] | None, typer.Option(help="An option of the agent, name=value, such as hidden=[256,256].")
+        list[str] | None,
+        typer.Option(help="Options of the agent, such as hidden=[256,256], or a JSON object."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help=CONFIG_HELP)] = None,
     resume: Annotated[

@@ -19,7 +19,7 @@ from her_wrappers.checker.check import run_check
 from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
-from her_wrappers.commands.make import make_env, parse_options, present_folder
+from her_wrappers.commands.make import EnvOptions, make_env, parse_options, present_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,9 +43,7 @@ def check(
         ),
     ],
     *,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
-    ] = None,
+    option: EnvOptions = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps to take.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
     select: Annotated[
@@ -63,7 +61,7 @@ def check(
     - `her check my_envs:MyReach-v0 --steps 10000`
     - `her check my_envs:make_env --ignore GE203 --format json`
     """
-    options = parse_options(option or [])
+    options = parse_options(option)
     try:
         rules = selected(_codes(select), _codes(ignore))
         with present_folder(), _progress(steps) as advance:

@@ -7,32 +7,61 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import gymnasium as gym
 import typer
 
+OPTIONS_HELP = "Options of the environment: name=value, as often as needed, or a JSON object."
 
-def parse_options(options: list[str]) -> dict[str, Any]:
-    """Read ``name=value`` pairs; values are JSON, and what is no JSON is a word.
+EnvOptions: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--option", "-o", "--kwargs", metavar="NAME=VALUE", help=OPTIONS_HELP)
+]
+"""How commands take options of an environment; `parse_options` reads them."""
+
+
+def parse_options(options: list[str] | None) -> dict[str, Any]:
+    """Read ``name=value`` pairs, where values are JSON and what is no JSON is a word, and JSON objects.
 
     Raises:
-        typer.BadParameter: An option has no ``=``.
+        typer.BadParameter: An option is neither.
 
     Example:
-        >>> parse_options(["n_bits=5", "continuous=true", "goal=ones"])
-        {'n_bits': 5, 'continuous': True, 'goal': 'ones'}
+        >>> parse_options(["n_bits=5", "goal=ones", '{"continuous": true}'])
+        {'n_bits': 5, 'goal': 'ones', 'continuous': True}
     """
-    parsed = {}
-    for option in options:
+    parsed: dict[str, Any] = {}
+    for option in options or ():
         name, equals, value = option.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"expected name=value, such as n_bits=5, got {option!r}")
-        try:
-            parsed[name] = json.loads(value)
-        except json.JSONDecodeError:
-            parsed[name] = value
+        if option.lstrip().startswith("{"):
+            parsed |= _parse_object(option)
+        elif name and equals:
+            parsed[name] = _parse_value(value)
+        else:
+            raise typer.BadParameter(
+                f"expected name=value, or a JSON object, got {option!r}; write, for example, n_bits=5"
+            )
     return parsed
+
+
+def _parse_object(text: str) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        typer.BadParameter: It is none.
+    """
+    try:
+        parsed: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise typer.BadParameter(f"expected a JSON object, got {text!r}: {error}") from error
+    return parsed
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
 
 
 @contextlib.contextmanager

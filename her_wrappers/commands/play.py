@@ -10,7 +10,7 @@ import gymnasium as gym
 import typer
 
 from her_wrappers.commands.keyboard import key_map
-from her_wrappers.commands.make import load_policy, make_env, parse_options
+from her_wrappers.commands.make import EnvOptions, load_policy, make_env, parse_options
 from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
 
 
@@ -23,9 +23,7 @@ def play(
     record: Annotated[
         Path | None, typer.Option(help="Write a GIF instead of opening a window; needs no display.")
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
-    ] = None,
+    option: EnvOptions = None,
     episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.")] = 3,
     seed: Annotated[int | None, typer.Option(min=0, help="Seeds environment and random policy.")] = None,
     fps: Annotated[int, typer.Option(min=1, help="Steps shown a second.")] = 10,
@@ -40,7 +38,7 @@ def play(
     - `her play her_envs/BitFlipping-v0 --policy random`
     - `her play her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif`
     """
-    env = make_env(env_id, render_mode="rgb_array", **parse_options(option or []))
+    env = make_env(env_id, render_mode="rgb_array", **parse_options(option))
     env.action_space.seed(seed)
     screen: Screen | Film = Film(record, fps) if record else Screen(fps)
     try:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers.commands.make import load_policy, make_env, parse_options
+from her_wrappers.commands.make import EnvOptions, load_policy, make_env, parse_options
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.recording.sinks import SinkError
@@ -26,9 +26,7 @@ def record(
     episodes: Annotated[int, typer.Option(min=1, help="Episodes to record.")] = 100,
     policy: Annotated[str, typer.Option(help="What acts: random, or module:function.")] = "random",
     seed: Annotated[int | None, typer.Option(min=0, help="Seeds environment and random policy.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
-    ] = None,
+    option: EnvOptions = None,
     info: Annotated[
         list[str] | None, typer.Option(help="An info to record too; is_success is, where there is one.")
     ] = None,
@@ -44,7 +42,7 @@ def record(
     - `her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0`
     - `her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push`
     """
-    options = parse_options(option or [])
+    options = parse_options(option)
     env = make_env(env_id, **options)
     act = _chosen_policy(env, policy)
     with make_env(env_id, **options) as other:  # or a seeded look would fix the starts of unseeded episodes

@@ -89,7 +89,7 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
         "--seed",
         5,
         "--agent",
-        "hidden=[8]",
+        '{"hidden": [8]}',
     )
     assert result.exit_code == 0, result.output
     config = json.loads(Path("runs/BitFlipping-v0-dqn-no-her-5/config.json").read_text())
@@ -125,8 +125,14 @@ MISTAKES = [
     (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs Discrete actions, got Box("),
     (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
     (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
-    (["--env", "x", "--algo", "dqn", "-o", "bits"], "expected name=value, such as n_bits=5, got 'bits'"),
-    (["--env", "x", "--algo", "dqn", "--agent", "tau"], "expected name=value, such as n_bits=5, got 'tau'"),
+    (
+        ["--env", "x", "--algo", "dqn", "-o", "bits"],
+        "expected name=value, or a JSON object, got 'bits'",
+    ),
+    (
+        ["--env", "x", "--algo", "dqn", "--agent", "tau"],
+        "expected name=value, or a JSON object, got 'tau'",
+    ),
     (["--env", "x", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
     (["--config", "no.toml"], "cannot read no.toml"),
     (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),

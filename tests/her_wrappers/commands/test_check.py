@@ -24,6 +24,7 @@ def her(*arguments):
     ("arguments", "exit_code"),
     [
         (["her_envs/BitFlipping-v0", "-o", "n_bits=3"], 0),
+        (["her_envs/BitFlipping-v0", "--kwargs", '{"n_bits": 3}'], 0),
         (["her_envs:her_envs/PointReach-v0"], 0),
         ([SCALED], 1),
         ([NO_FLAG], 0),
@@ -47,7 +48,8 @@ def test_exit_codes_tell_clean_from_broken(arguments, exit_code):
         ),
         (["no_such_module:Env-v0"], "cannot make no_such_module:Env-v0: No module named 'no_such_module'"),
         (["her_envs/PointReach-v0", "-o", "stepsize=1"], "unexpected keyword argument 'stepsize'"),
-        ([SCALED, "-o", "size"], "expected name=value, such as n_bits=5, got 'size'"),
+        ([SCALED, "-o", "size"], "expected name=value, or a JSON object, got 'size'"),
+        ([SCALED, "--kwargs", '{"size": 3'], "expected a JSON object, got"),
         ([SCALED, "-o", "size=3"], "the factory raised TypeError"),
         ([SCALED, "--select", "GE777"], "unknown rule code 'GE777'"),
         (["json:dumps", "-o", "obj=1"], "the factory must return a gymnasium Env or VectorEnv"),

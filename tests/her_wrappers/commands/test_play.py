@@ -94,7 +94,10 @@ MISTAKES = [
     (["no/Such-v0"], "cannot make no/Such-v0"),
     (["her_envs/PointMaze-v0", "-o", "layot=u"], "unexpected keyword argument 'layot'"),
     (["her_envs/PointMaze-v0", "-o", "layout=v"], "unknown layout 'v'; choose from 'open', 'u'"),
-    (["her_envs/PointMaze-v0", "-o", "layout"], "expected name=value, such as n_bits=5, got 'layout'"),
+    (
+        ["her_envs/PointMaze-v0", "-o", "layout"],
+        "expected name=value, or a JSON object, got 'layout'",
+    ),
     ([*BITS, "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
     ([*BITS, "--policy", "no_such_module:act"], "cannot load the policy no_such_module:act"),
     ([*BITS, "--policy", "math:pi"], "the policy must be a function of an observation, got 3.14"),

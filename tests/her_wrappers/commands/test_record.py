@@ -150,7 +150,10 @@ def test_endless_tasks_are_cut(tmp_path):
     ("arguments", "message"),
     [
         (["nowhere/Nothing-v0"], "cannot make nowhere/Nothing-v0"),
-        (["her_envs/PointReach-v0", "-o", "size"], "expected name=value, such as n_bits=5, got 'size'"),
+        (
+            ["her_envs/PointReach-v0", "-o", "size"],
+            "expected name=value, or a JSON object, got 'size'",
+        ),
         (["her_envs/PointReach-v0", "--policy", "ppo"], "expected 'random' or module:function, got 'ppo'"),
         (["her_envs/PointReach-v0", "--info", "cost"], "info has no 'cost'; it has ['is_success']"),
         (["her_envs/PointReach-v0", "--episodes", "0"], "Invalid value for '--episodes'"),
