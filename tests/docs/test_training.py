@@ -7,7 +7,6 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
 from typer.main import get_command
 
 from examples import play, train
@@ -53,8 +52,3 @@ def test_the_commands_have_the_options_that_are_shown():
         app = {"train": train.app, "play": play.app}[command]
         known = {name for option in get_command(app).params for name in option.opts}
         assert {word for word in shlex.split(line) if word.startswith("--")} <= known
-
-
-@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)", PAGE))
-def test_links_lead_somewhere(target):
-    assert (Path(__file__).parents[2] / "docs" / target).exists()
