@@ -26,6 +26,7 @@ OF_THE_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.
 
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)[^)#\s]+")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+SENTENCE = re.compile(r"\s*\*{0,2}([A-Z][^|#]*?)\.(?=[\s*])")
 EVERY_RESULT = "results/*.md"
 
 
@@ -78,13 +79,14 @@ def _results() -> list[Path]:
 
 
 def _list_of_results() -> str:
-    """Return a line for each page of results: its title, and the first sentence if it begins with one."""
+    """Return a line for each page of results: its title, and the sentence that it begins with, if it does."""
     lines = []
     for path in _results():
         title, _, rest = path.read_text().removeprefix("# ").partition("\n")
-        first = rest.strip().partition("\n\n")[0].replace("\n", " ")
-        sentence = "" if first.startswith(("-", "|", "!", "#")) else f": {first.partition('. ')[0]}"
-        lines.append(f"- [{title}]({path.name}){sentence}")
+        sentence = SENTENCE.match(rest)
+        lines.append(
+            f"- [{title}]({path.name})" + (f": {' '.join(sentence[1].split())}." if sentence else "")
+        )
     return "\n".join(lines)
 
 
@@ -113,4 +115,5 @@ def _place(target: str) -> str:
 
 def _source_page(target: str) -> str:
     language = {".py": "python", ".toml": "toml"}.get(Path(target).suffix, "text")
-    return f"# {target}\n\n````{language}\n{(ROOT / target).read_text()}````\n"
+    code = (ROOT / target).read_text()
+    return f"---\nsearch: {{exclude: true}}\n---\n\n# {target}\n\n````{language}\n{code}````\n"
