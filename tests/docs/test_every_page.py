@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 
 import gymnasium as gym
 import pytest
+from typer.main import get_command
 
 import her_envs
 import her_wrappers
-from her_wrappers import adapters, checker
+from examples import play, train
+from her_wrappers import adapters, checker, cli
 from tests.docs.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
 
 TUTORIAL = [
@@ -73,6 +76,20 @@ def test_every_link_leads_somewhere(page):
         target = (page.parent / file).resolve() if file else page
         assert target.exists(), link
         assert not heading or heading in anchors(target), link
+
+
+def test_commands_have_the_options_that_are_shown():
+    commands = {
+        "python -m examples.train": get_command(train.app),
+        "python -m examples.play": get_command(play.app),
+    }
+    commands |= {f"her {name}": command for name, command in get_command(cli.app).commands.items()}
+    shown = re.compile(rf"\b({'|'.join(map(re.escape, commands))})(?: ([^`\n]*))?(?=[`\n])")
+    found = [each for page in PAGES for each in shown.findall(page.read_text())]
+    assert len(found) >= 20
+    for command, line in found:
+        known = {name for option in commands[command].params for name in option.opts}
+        assert {word for word in shlex.split(line) if word.startswith("--")} <= known, f"{command} {line}"
 
 
 def test_every_public_name_is_in_the_reference():
