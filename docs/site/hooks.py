@@ -36,7 +36,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> None:
-    """Add the root's pages, and a page for each file outside of docs/ that a page links to."""
+    """Add the root's pages, and a page for each file or folder outside of docs/ that a page links to."""
     for name in OF_THE_ROOT.keys() - {"README.md"}:
         files.append(File.generated(config, OF_THE_ROOT[name], content=(ROOT / name).read_text()))
     targets = {
@@ -103,7 +103,7 @@ def _in_repository(link: str, page: str) -> str:
 
 
 def _is_source(target: str) -> bool:
-    return not target.startswith("docs/") and target not in OF_THE_ROOT and (ROOT / target).is_file()
+    return not target.startswith("docs/") and target not in OF_THE_ROOT and (ROOT / target).exists()
 
 
 def _place(target: str) -> str:
@@ -114,6 +114,9 @@ def _place(target: str) -> str:
 
 
 def _source_page(target: str) -> str:
-    language = {".py": "python", ".toml": "toml"}.get(Path(target).suffix, "text")
-    code = (ROOT / target).read_text()
-    return f"---\nsearch: {{exclude: true}}\n---\n\n# {target}\n\n````{language}\n{code}````\n"
+    """Return a page that shows a file, or tells what is in a folder."""
+    head, path = f"---\nsearch: {{exclude: true}}\n---\n\n# {target}\n\n", ROOT / target
+    if path.is_dir():
+        return head + "".join(f"- `{each.name}`\n" for each in sorted(path.iterdir()) if each.suffix)
+    language = {".py": "python", ".toml": "toml"}.get(path.suffix, "text")
+    return f"{head}````{language}\n{path.read_text()}````\n"
