@@ -5,7 +5,7 @@ ARGS ?=
 bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test slow real-envs bench-replay bench-priorities peer-facts lint types format clean
+.PHONY: demo test slow real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
 
 demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -28,6 +28,12 @@ bench-priorities: $(VENV)-peers/installed  ## The same with priorities, against 
 peer-facts: $(VENV)-peers/installed  ## What the pages say of other libraries' buffers, and the example for one.
 	$(VENV)-peers/bin/python -m pytest tests/peers tests/examples/test_relabel_for_cpprb.py $(ARGS)
 
+docs: $(VENV)/installed-docs  ## The documentation as a site of static pages, in site/; fails at any warning.
+	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict $(ARGS)
+
+docs-serve: $(VENV)/installed-docs  ## The same at http://127.0.0.1:8000, built again whenever a page changes.
+	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs serve $(ARGS)
+
 lint: $(VENV)/installed-test
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
@@ -40,7 +46,7 @@ format: $(VENV)/installed-test
 	$(bin)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(VENV)-real $(VENV)-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
 	@echo "installing her-toolkit[$*] into $(VENV) (a minute or two)"

@@ -38,8 +38,3 @@ def test_every_missing_array_and_every_public_attribute_is_named():
     public = [name for name in vars(buffer) if not name.startswith("_")]
     for name in (*SB3_ARRAYS, *public, "dones"):
         assert re.search(rf"`(buffer\.)?{name}`", PAGE), name
-
-
-@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)", PAGE))
-def test_links_lead_somewhere(target):
-    assert (DOCS / target).exists()

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
 from pathlib import Path
 
-import pytest
-from typer.main import get_command
-
-from examples import play, train
 from examples.training.config import Config
 from examples.training.logs import COLUMNS
 from examples.training.parts import ALGORITHMS
@@ -44,17 +39,3 @@ def test_every_option_is_named_with_its_default():
         shown = listed[option.name]
         if isinstance(option.default, int | float | str):
             assert shown == str(option.default).lower()
-
-
-def test_the_commands_have_the_options_that_are_shown():
-    shown = re.findall(r"(?:python -m examples\.(train|play) )(.*?)[`\n]", PAGE)
-    assert len(shown) >= 3
-    for command, line in shown:
-        app = {"train": train.app, "play": play.app}[command]
-        known = {name for option in get_command(app).params for name in option.opts}
-        assert {word for word in shlex.split(line) if word.startswith("--")} <= known
-
-
-@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)", PAGE))
-def test_links_lead_somewhere(target):
-    assert (Path(__file__).parents[2] / "docs" / target).exists()

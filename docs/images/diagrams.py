@@ -1,0 +1,202 @@
+"""Draw the diagrams of the documentation: python docs/images/diagrams.py.
+
+They are dark on white, which can be read anywhere; on the site's dark pages a filter turns them round.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from pathlib import Path
+
+BLUE, GREEN, RED, GREY = "#2855b8", "#1f7a4a", "#b3362b", "#8a8f98"
+FAINT, WHITE = "#c9ced6", "#ffffff"
+STYLE = """
+text { font: 14px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; fill: #20242c; }
+.small { font-size: 12px; fill: #5b616b; }
+.name { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 13px; }
+.title { font-weight: 600; }
+.middle { text-anchor: middle; }
+"""
+
+
+class Drawing:
+    """A picture of shapes on a white card of 640 pixels; places are pixels from its upper left corner."""
+
+    def __init__(self, height: int, description: str) -> None:
+        self._height = height
+        self._parts = [f"<title>{description}</title>", f"<style>{STYLE}</style>"]
+        self.box((0.5, 0.5), (639, height - 1), WHITE, "#d9dce1")
+
+    def text(self, x: float, y: float, text: str, kind: str = "") -> None:
+        """Write with the base line at ``y``; what stands in ``_{}`` is an index."""
+        marked = re.sub(r"_\{(.*?)\}", r'<tspan baseline-shift="sub" font-size="10">\1</tspan>', text)
+        self._parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}">{marked}</text>')
+
+    def box(self, corner: tuple[float, float], size: tuple[float, float], fill: str, stroke: str) -> None:
+        """Draw a rectangle, with a dashed line if that is grey."""
+        dashes = ' stroke-dasharray="4 3"' if stroke == GREY else ""
+        (x, y), (width, height) = corner, size
+        self._parts.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" '
+            f'fill="{fill}" stroke="{stroke}"{dashes}/>'
+        )
+
+    def dot(self, x: float, y: float, radius: float, fill: str, stroke: str = "none") -> None:
+        """Draw a disc."""
+        self._parts.append(
+            f'<circle cx="{x:g}" cy="{y:g}" r="{radius:.3g}" '
+            f'fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
+        )
+
+    def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
+        """Draw a straight arrow that ends before a dot."""
+        across, down = end[0] - start[0], end[1] - start[1]
+        long, turned = math.hypot(across, down) - 6, math.degrees(math.atan2(down, across))
+        self._parts.append(
+            f'<g transform="translate({start[0]} {start[1]}) rotate({turned:.1f})" fill="{colour}">'
+            f'<rect y="-0.8" width="{long - 5:.1f}" height="1.6"/><path d="M{long:.1f} 0l-7 -4v8z"/></g>'
+        )
+
+    def write(self, name: str) -> None:
+        """Write the file beside this program."""
+        begin = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {self._height}" width="640">'
+        (Path(__file__).parent / name).write_text("\n".join([begin, *self._parts, "</svg>\n"]))
+
+
+WAY = [(60, 180), (95, 140), (140, 125), (180, 145), (220, 130), (255, 150)]
+"""The places of an episode."""
+
+
+def hindsight() -> None:
+    """One episode twice: as it was, and with a goal that it reached."""
+    drawing = Drawing(250, "An episode that misses its goal, and the same with a goal that it reached")
+    drawing.text(20, 32, "as it was recorded", "title")
+    _episode(drawing, 0, len(WAY) - 1)
+    drawing.dot(235, 80, 13, "none", RED)
+    drawing.text(235, 58, "desired goal", "small middle")
+    drawing.text(20, 232, "The goal was missed: every reward is -1.", "small")
+    drawing.text(340, 32, "relabeled in hindsight", "title")
+    _episode(drawing, 320, 4)
+    drawing.dot(320 + WAY[4][0], WAY[4][1], 13, "none", GREEN)
+    drawing.text(320 + WAY[4][0], WAY[4][1] - 22, "new goal", "small middle")
+    drawing.text(340, 232, "The step that arrives there earns 0.", "small")
+    drawing.write("hindsight.svg")
+
+
+def _episode(drawing: Drawing, left: int, last: int) -> None:
+    """Draw states and steps; those behind ``last`` are faint."""
+    places = [(left + x, y) for x, y in WAY]
+    for i, (here, there) in enumerate(pairwise(places)):
+        drawing.arrow(here, there, BLUE if i < last else FAINT)
+    for i, place in enumerate(places):
+        drawing.dot(*place, 4.5, BLUE if i <= last else FAINT)
+    drawing.text(left + 48, 204, "s_{0}")
+    drawing.text(left + 250, 174, "s_{T}")
+
+
+def goal_sets() -> None:
+    """The states that each strategy may choose for step 2 of an episode of 7 steps."""
+    drawing = Drawing(
+        292, "Which achieved goals each strategy may choose for step 2 of an episode of 7 steps"
+    )
+    places = [170 + 62 * state for state in range(8)]
+    for state, x in enumerate(places):
+        drawing.text(x, 40, f"s_{{{state}}}", "middle")
+    drawing.box((places[2] - 14, 52), (90, 24), "#e8eefb", BLUE)
+    drawing.text(places[2] + 31, 69, "step 2", "small middle")
+    odds = {
+        "future": dict.fromkeys(range(3, 8), 0.5),
+        "final": {7: 1.0},
+        "episode": dict.fromkeys(range(1, 8), 0.4),
+        "geometric": {state: 0.7 ** (state - 3) for state in range(3, 8)},
+    }
+    for row, (name, chosen) in enumerate(odds.items()):
+        y = 106 + 38 * row
+        drawing.text(24, y + 5, name, "name")
+        for state, x in enumerate(places):
+            chosen_at = chosen.get(state)
+            drawing.dot(x, y, 4, WHITE, FAINT)
+            drawing.dot(x, y, 11 * math.sqrt(chosen_at or 0), GREEN)
+    drawing.text(24, 263, "random", "name")
+    drawing.text(places[0] - 6, 263, "the state after any stored step, of this episode or another", "small")
+    drawing.write("goal_sets.svg")
+
+
+EVENTS = {
+    230: ("reaches", "the new goal", True),
+    350: ("had reached", "the old goal only", False),
+    470: ("crashes", "", True),
+    580: ("none", "of these", False),
+}
+"""What a step may do, by where it is drawn, and whether it ends a task that ends at goals and crashes."""
+
+MODES = {
+    '"recompute"': (True, False, True, False),
+    '"success"': (True, False, True, False),
+    '"keep"': (False, True, True, False),
+    '"never"': (False, False, False, False),
+}
+"""Whether a relabeled row terminates at each of these."""
+
+
+def terminations() -> None:
+    """Where relabeled rows end, by the mode and by what the step does."""
+    drawing = Drawing(262, "Whether a relabeled row terminates, by mode and by what its step does")
+    for x, (first, second, _) in EVENTS.items():
+        drawing.text(x, 34, first, "small middle")
+        drawing.text(x, 51, second, "small middle")
+    for row, (mode, ends) in enumerate(MODES.items()):
+        y = 88 + 38 * row
+        drawing.text(24, y + 5, mode, "name")
+        for (x, event), end in zip(EVENTS.items(), ends, strict=True):
+            colour = BLUE if end == event[2] else RED
+            drawing.dot(x, y, 9, colour if end else WHITE, colour)
+    drawing.dot(30, 240, 6, BLUE, BLUE)
+    drawing.text(42, 244, "terminates", "small")
+    drawing.dot(140, 240, 6, WHITE, BLUE)
+    drawing.text(152, 244, "goes on", "small")
+    drawing.dot(236, 240, 6, RED, RED)
+    drawing.dot(254, 240, 6, WHITE, RED)
+    drawing.text(266, 244, "not what a task does that ends at goals and at crashes", "small")
+    drawing.write("terminations.svg")
+
+
+PLAIN, ENDING, NO_TRANSITION = ("#e8eefb", BLUE), ("#e6f4ec", GREEN), ("#f4f4f5", GREY)
+BEFORE, LAST = ("s_{T-1}", "", PLAIN), ("s_{T}", "terminated", ENDING)
+CALLS = {
+    "NEXT_STEP": [BEFORE, LAST, ("s'_{0}", "no transition", NO_TRANSITION), ("s'_{1}", "", PLAIN)],
+    "SAME_STEP": [
+        BEFORE,
+        ("s'_{0}", "final_obs: s_{T}", ENDING),
+        ("s'_{1}", "", PLAIN),
+        ("s'_{2}", "", PLAIN),
+    ],
+    "DISABLED": [BEFORE, LAST, ("s'_{0}", "from reset", NO_TRANSITION), ("s'_{1}", "", PLAIN)],
+}
+"""What each call shows, what comes with it, and how it is drawn."""
+
+
+def autoreset() -> None:
+    """What the calls around the end of an episode give, in each mode."""
+    drawing = Drawing(322, "What the calls around the end of an episode give, in the three autoreset modes")
+    for i, call in enumerate(("step", "step", "next call", "step")):
+        drawing.text(196 + 122 * i, 34, call, "small middle")
+    for row, (mode, calls) in enumerate(CALLS.items()):
+        y = 50 + 80 * row
+        drawing.text(20, y + 32, mode, "name")
+        for i, (state, below, (fill, stroke)) in enumerate(calls):
+            x = 140 + 122 * i
+            drawing.box((x, y), (112, 54), fill, stroke)
+            drawing.text(x + 56, y + (22 if below else 31), state, "middle")
+            drawing.text(x + 56, y + 42, below, "small middle")
+    drawing.text(
+        20, 300, "A recorder hands on the same episode in all three: s_{0} … s_{T}, T transitions.", "small"
+    )
+    drawing.write("autoreset.svg")
+
+
+if __name__ == "__main__":
+    for draw in (hindsight, goal_sets, terminations, autoreset):
+        draw()

@@ -1,0 +1,110 @@
+"""What holds for every page: its code runs, its links lead somewhere; and the reference is complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+
+import gymnasium as gym
+import pytest
+from typer.main import get_command
+
+import her_envs
+import her_wrappers
+from examples import play, train
+from her_wrappers import adapters, checker, cli
+from tests.docs.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
+
+TUTORIAL = [
+    ROOT / f"docs/tutorial/{name}.md" for name in ("index", "check", "record", "relabel", "train", "watch")
+]
+ELSEWHERE = {"README": "tests/test_readme.py"}
+"""Pages whose code runs in a test of another name than theirs."""
+
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def runs_here(page):
+    """Whether the page has code that no test of its own runs."""
+    own = ROOT / ELSEWHERE.get(page.stem, f"tests/docs/test_{page.stem}.py")
+    return EXAMPLE.search(page.read_text()) is not None and not own.exists() and page not in TUTORIAL
+
+
+def anchors(page):
+    """The anchors of a page's headings."""
+    headings = re.findall(
+        r"^#+ (.*)", CODE.sub(lambda code: code[0].strip("`"), page.read_text()), re.MULTILINE
+    )
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    """The names of a Python session in an empty folder, which leaves no module and no environment behind."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    modules, registry = set(sys.modules), dict(gym.registry)
+    yield {}
+    gym.registry.clear()
+    gym.registry.update(registry)
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runs_here(page)], ids=name_of)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, session, capsys):
+    run_page(page, session, capsys)
+
+
+def test_the_tutorial_runs_as_one_session(session, capsys):
+    for page in TUTORIAL:
+        run_page(page, session, capsys)
+    session["test_glider_is_fit_for_relabeling"]()
+
+
+def test_the_tutorial_is_all_that_is_in_its_folder():
+    assert sorted(TUTORIAL) == sorted((ROOT / "docs/tutorial").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page):
+    for link in LINK.findall(CODE.sub("", page.read_text())):
+        file, _, heading = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), link
+        assert not heading or heading in anchors(target), link
+
+
+def test_commands_have_the_options_that_are_shown():
+    commands = {
+        "python -m examples.train": get_command(train.app),
+        "python -m examples.play": get_command(play.app),
+    }
+    commands |= {f"her {name}": command for name, command in get_command(cli.app).commands.items()}
+    shown = re.compile(rf"\b({'|'.join(map(re.escape, commands))})(?: ([^`\n]*))?(?=[`\n])")
+    found = [each for page in PAGES for each in shown.findall(page.read_text())]
+    assert len(found) >= 20
+    for command, line in found:
+        known = {name for option in commands[command].params for name in option.opts}
+        assert {word for word in shlex.split(line) if word.startswith("--")} <= known, f"{command} {line}"
+
+
+def test_every_public_name_is_in_the_reference():
+    shown = {
+        name
+        for page in PAGES
+        for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+        if page.parent.name == "reference"
+    }
+    last = {name.rpartition(".")[2] for name in shown}
+    wrappers = {
+        name
+        for name, value in vars(adapters).items()
+        if getattr(value, "__module__", "") == adapters.__name__
+    }
+    public = {*her_envs.__all__, *her_wrappers.__all__, *checker.__all__, *wrappers}
+    assert {name for name in public if not name.startswith("_")} <= last
+    assert len(last) == len(shown), "links in docstrings go by the last part of a name"
