@@ -49,6 +49,13 @@ def main(
             help="Where relabeled episodes end if the environment does not tell: success, keep or never."
         ),
     ] = None,
+    prioritized: Annotated[
+        bool | None,
+        typer.Option(
+            "--prioritized/--no-prioritized",
+            help="Whether larger errors are drawn more often. [default: no-prioritized]",
+        ),
+    ] = None,
     num_envs: Annotated[
         int | None, typer.Option(help="Environments that are stepped together. [default: 16]")
     ] = None,
