@@ -1,0 +1,397 @@
+"""``her show-relabeling``: the numbers in its pictures, the pictures, and the files."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import sys
+from itertools import pairwise
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from PIL import Image
+from typer.testing import CliRunner
+
+from her_envs import BitFlipping, PointReach, TaskEnv
+from her_envs.canvas import BACKGROUND, FAINT, REACHED
+from her_wrappers.cli import app
+from her_wrappers.commands.hindsight import Scene, farthest_miss, in_hindsight
+from her_wrappers.commands.panels import panels_of
+from her_wrappers.commands.relabeling_page import (
+    HEIGHT,
+    HEIGHT_OF_GOALS,
+    INSET,
+    LINE,
+    MARGIN,
+    PANEL,
+    STRIP,
+    WIDTH,
+    Page,
+)
+from her_wrappers.commands.show_relabeling import StrategyName
+from her_wrappers.commands.wandering import random_actions, wandering
+from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.replay.goal_selection import STRATEGIES
+from tests.her_wrappers.checker.specimens.reach import Reach
+
+SMALL = ["--size", "64", "--episodes", "3"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["show-relabeling", *map(str, arguments)], env={"COLUMNS": "400"})
+
+
+def scene_of(env):
+    return Scene(env, GoalInterface.of(env), [])
+
+
+def hindsight_of(scene, strategy="final", seeds=range(3), k=2):
+    take = farthest_miss(scene, lambda seed: wandering(scene.env.action_space, seed), seeds)
+    return in_hindsight(scene, take, strategy, k)
+
+
+def opened(file):
+    return Image.open(io.BytesIO(file.read_bytes()))
+
+
+class Other(Reach):
+    """A goal environment that is none of ours, and may render."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
+    radius = 0.1
+
+    def __init__(self, render_mode=None):
+        super().__init__()
+        self.render_mode = render_mode
+
+    def terminated(self, observation, info):
+        return False
+
+    def render(self):
+        return np.full((30, 40, 3), self.elapsed, np.uint8)
+
+
+class Silent(Other):
+    """The same without pictures."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - as gym.Env declares it
+
+
+class ImageGoals(Silent):
+    """The same with pictures as goals."""
+
+    def make_space(self):
+        image = spaces.Box(0, 255, (4, 4), np.uint8)
+        square = spaces.Box(-1, 1, (2,), self.dtype)
+        return spaces.Dict({"observation": square, "achieved_goal": image, "desired_goal": image})
+
+    def observe(self):
+        def picture(place):
+            return np.full((4, 4), 100 * (place[0] + 1), np.uint8)
+
+        return {
+            "observation": self.position.copy(),
+            "achieved_goal": picture(self.position),
+            "desired_goal": picture(self.goal),
+        }
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal.astype(float) - desired_goal).max(axis=(-1, -2)) / 100
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.shape(achieved_goal) != (2,) and self.distance(achieved_goal, desired_goal) < self.radius
+
+
+@pytest.fixture(autouse=True)
+def _other_environments():
+    others = {"HerOther-v0": Other, "HerSilent-v0": Silent, "HerImageGoals-v0": ImageGoals}
+    for name, entry_point in others.items():
+        gym.register(name, entry_point)
+    yield
+    for name in others:
+        del gym.registry[name]
+
+
+MAKERS = {
+    "reach": lambda: TaskEnv(PointReach()),
+    "dense reach": lambda: TaskEnv(PointReach(), reward_type="dense"),
+    "images of bits": lambda: TaskEnv(BitFlipping(observation="image")),
+    "integers of bits": lambda: TaskEnv(BitFlipping(observation="integer")),
+    "push": lambda: gym.make("her_envs/PointPush-v0"),
+    "other": lambda: gym.make("HerOther-v0", render_mode="rgb_array"),
+}
+
+
+@pytest.mark.parametrize("strategy", StrategyName)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_the_rewards_are_those_of_the_relabeled_goals(make, strategy):
+    env = make()
+    hindsight = hindsight_of(scene_of(env), strategy)
+    achieved = hindsight.take.episode.observations["achieved_goal"]
+    compute = env.unwrapped.compute_reward
+
+    for t, reward in enumerate(hindsight.rewards):
+        assert reward == np.float32(compute(achieved[t + 1], achieved[hindsight.goal_state], {}))
+    goals = hindsight.copies.goal_index + 1
+    assert len(goals) == 2 * len(hindsight.rewards)
+    assert goals[0] == hindsight.goal_state
+    for row, (goal, reward) in enumerate(zip(goals, hindsight.copies.rewards, strict=True)):
+        assert reward == np.float32(compute(achieved[row // 2 + 1], achieved[goal], {}))
+    assert not hindsight.reached_before.any()
+    assert hindsight.reached_after[hindsight.goal_state - 1]
+
+
+@pytest.mark.parametrize("make", [MAKERS["reach"], MAKERS["push"], MAKERS["other"]])
+def test_what_reaches_a_goal_is_the_environments_own_judgement(make):
+    env = make()
+    success = env.unwrapped.is_success if isinstance(env.unwrapped, Other) else env.unwrapped.task.success
+    hindsight = hindsight_of(scene_of(env))
+    achieved = hindsight.take.episode.observations["achieved_goal"]
+    np.testing.assert_array_equal(hindsight.reached_after, success(achieved[1:], achieved[-1]))
+    np.testing.assert_array_equal(
+        hindsight.reached_before,
+        success(achieved[1:], hindsight.take.episode.observations["desired_goal"][1:]),
+    )
+
+
+def test_of_all_misses_the_one_is_shown_that_got_farthest_and_was_late():
+    scene = scene_of(TaskEnv(PointReach(success_radius=0.2)))
+    takes = [scene.film(wandering(scene.env.action_space, seed), seed) for seed in range(30)]
+    got = {}
+    for take in takes:
+        achieved, desired = (take.episode.observations[key] for key in ("achieved_goal", "desired_goal"))
+        if (np.linalg.norm(achieved - desired, axis=1)[1:] <= 0.2).any():
+            continue
+        late = (np.linalg.norm(achieved - achieved[-1], axis=1)[1:41] > 0.2).all()
+        moving = np.mean([after != before for before, after in pairwise(achieved.ravel().tolist()[::2])])
+        moving += np.mean([after != before for before, after in pairwise(achieved.ravel().tolist()[1::2])])
+        got[take.seed] = (late, np.linalg.norm(achieved[-1] - achieved[0]) * moving / 2)
+    assert 0 < len(got) < 30, "some miss, some do not"
+    assert len({late for late, _ in got.values()}) == 2
+    best = farthest_miss(scene, lambda seed: wandering(scene.env.action_space, seed), range(30))
+    assert best.seed == max(got, key=got.get)
+
+
+def replay(env, episode, goal=None):
+    """Render each state of an episode again, under another goal."""
+    state = {"state": episode.observations["observation"][0]}
+    env.reset(options=state | {"goal": episode.observations["desired_goal"][0] if goal is None else goal})
+    yield env.render()
+    for action in episode.actions:
+        env.step(action)
+        yield env.render()
+
+
+def test_a_bundled_task_is_drawn_as_it_draws_itself_and_where_its_goal_was_a_trace_is_left():
+    env = TaskEnv(PointReach(), render_mode="rgb_array", render_size=96)
+    hindsight = hindsight_of(scene_of(env))
+    episode, goal_state = hindsight.take.episode, hindsight.goal_state
+    panels = panels_of(env, hindsight.take, 96)
+
+    was = list(replay(env, episode))
+    moved = list(replay(env, episode, episode.observations["achieved_goal"][goal_state]))
+    for t in range(len(episode) + 1):
+        np.testing.assert_array_equal(panels.as_it_was(t), was[t])
+        drawn = panels.in_hindsight(t, goal_state)
+        differs = (drawn != moved[t]).any(-1)
+        assert differs.any()
+        assert (moved[t][differs] == BACKGROUND).all(), "the trace hides nothing"
+        assert (was[t][differs] != BACKGROUND).any(-1).all(), "it is where something was"
+
+
+def test_bits_leave_no_trace_and_take_the_bits_that_were_reached_as_their_goal():
+    env = TaskEnv(BitFlipping(observation="image"), render_mode="rgb_array", render_size=96)
+    hindsight = hindsight_of(scene_of(env))
+    states = hindsight.take.looks
+    panels = panels_of(env, hindsight.take, 96)
+    for t, state in enumerate(states):
+        env.reset(options={"state": state["bits"][0], "goal": states[-1]["bits"][0]})
+        np.testing.assert_array_equal(panels.in_hindsight(t, len(states) - 1), env.render())
+
+
+def test_another_environment_is_shown_as_it_was_rendered_beside_a_chart():
+    env = gym.make("HerOther-v0", render_mode="rgb_array")
+    hindsight = hindsight_of(scene_of(env))
+    panels = panels_of(env, hindsight.take, 100)
+    for t in (0, 3, 20):
+        picture = panels.as_it_was(t)
+        assert picture.shape == (100, 100, 3)
+        assert (picture[50, 10:90] == t).all()
+        assert (picture[[4, 95]] == BACKGROUND).all()
+    assert panels.in_hindsight(20, 20).shape == (100, 100, 3)
+
+
+def bars_of(picture, column, length):
+    """The colours in the middle of the bars of one side, at full height."""
+    left = MARGIN + column * PANEL + INSET
+    cell = LINE / length
+    return [tuple(picture[STRIP + 7, round(left + (step + 0.4) * cell)]) for step in range(length)]
+
+
+def test_the_bars_are_green_for_the_steps_that_are_rewarded():
+    env = TaskEnv(PointReach())
+    hindsight = hindsight_of(scene_of(env))
+    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.take, size), PANEL)
+    picture = np.asarray(Image.open(io.BytesIO(page.png())))
+    assert picture.shape[1] == WIDTH
+    for column, reached in enumerate((hindsight.reached_before, hindsight.reached_after)):
+        assert bars_of(picture, column, 50) == [REACHED if each else FAINT for each in reached]
+    assert page.sides[0].outcome(50) == "not reached: 0 of 50 steps rewarded"
+    first, count = np.flatnonzero(hindsight.reached_after)[0] + 1, hindsight.reached_after.sum()
+    assert page.sides[1].outcome(50) == f"reached at step {first}: {count} of 50 steps rewarded"
+    assert page.sides[1].outcome(0) == "not yet reached"
+
+
+def test_a_dense_reward_is_told_as_a_return():
+    env = TaskEnv(PointReach(), reward_type="dense")
+    hindsight = hindsight_of(scene_of(env))
+    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.take, size), 64)
+    assert page.sides[0].outcome(9) == f"not reached: return {hindsight.take.episode.rewards[:9].sum():.3g}"
+
+
+def test_a_gif_has_a_picture_a_state_and_goes_on_for_ever(tmp_path):
+    result = run("her_envs/PointReach-v0", *SMALL, "--fps", 20, "--out", tmp_path / "new" / "reach.gif")
+    assert result.exit_code == 0, result.output
+    assert "As it was: goal missed; not reached: 0 of 50 steps rewarded" in result.output
+    assert "In hindsight: goal reached; reached at step" in result.output
+    file = tmp_path / "new" / "reach.gif"
+    gif = opened(file)
+    assert gif.n_frames == 51
+    assert gif.size == (round(WIDTH / 5), round(HEIGHT / 5))
+    assert gif.info["loop"] == 0
+    durations = []
+    for number in range(gif.n_frames):
+        gif.seek(number)
+        durations.append(gif.info["duration"])
+    assert durations == [800, *[50] * 49, 3000]
+
+
+def test_of_a_long_episode_some_states_are_shown(tmp_path):
+    file = tmp_path / "long.gif"
+    assert run("her_envs/PointReach-v0", "-o", "max_steps=110", *SMALL, "--out", file).exit_code == 0
+    assert opened(file).n_frames == 100
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.png"])
+def test_equal_seeds_give_equal_files(name, tmp_path):
+    def content(seed):
+        file = tmp_path / str(seed) / name
+        arguments = [
+            "her_envs/PointReach-v0",
+            "-o",
+            "max_steps=9",
+            *SMALL,
+            "--strategy",
+            "future",
+            "--seed",
+            seed,
+        ]
+        assert run(*arguments, "--out", file).exit_code == 0
+        return file.read_bytes()
+
+    assert content(0) == content(0)
+    assert content(0) != content(9)
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        *("her_envs/BitFlipping-v0", "her_envs/BitFlippingContinuous-v0", "her_envs/BitFlippingImage-v0"),
+        *("her_envs/PointMaze-v0", "her_envs/PointPush-v0", "HerOther-v0", "HerSilent-v0"),
+    ],
+)
+def test_every_environment_that_misses_has_a_picture(env_id, tmp_path):
+    file = tmp_path / "all.png"
+    result = run(env_id, *SMALL, "--policy", "random", "--strategy", "future", "--out", file)
+    assert result.exit_code == 0, result.output
+    assert opened(file).size == (round(WIDTH / 5), round((HEIGHT + HEIGHT_OF_GOALS) / 5))
+
+
+def test_a_policy_of_the_users_own_acts(tmp_path, monkeypatch):
+    (tmp_path / "her_policy_for_relabeling.py").write_text("def up(observation):\n    return [0, 1]\n")
+    monkeypatch.chdir(tmp_path)
+    result = run("her_envs/PointReach-v0", *SMALL, "--policy", "her_policy_for_relabeling:up")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "relabeling.gif").exists()
+
+
+MISTAKES = [
+    (["no/Such-v0"], "cannot make no/Such-v0"),
+    (["CartPole-v1"], "CartPole-v1 is no goal environment: observation space must be a Dict"),
+    (["her_envs/PointReach-v0", "--out", "a.mp4"], "--out must end in .gif or .png, got a.mp4"),
+    (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
+    (["her_envs/PointReach-v0", "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
+    (["her_envs/PointReach-v0", "-o", "layout=u"], "unexpected keyword argument 'layout'"),
+    (["her_envs/PointReach-v0", "--strategy", "past"], "'past' is not one of 'final', 'future'"),
+    (
+        ["her_envs/Counting-v0", "--episodes", "4"],
+        "cannot show her_envs/Counting-v0: every one of 4 episodes reached its goal; give another --seed",
+    ),
+    (
+        ["HerImageGoals-v0", *SMALL],
+        "cannot show HerImageGoals-v0: cannot chart goals of Box(0, 255, (4, 4), uint8); expected a row of",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+@pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "examples")])
+def test_what_is_not_installed_is_named_with_the_command_that_installs_it(missing, extra, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("her_wrappers.commands.")]:
+        if name.endswith((".paper", ".relabeling_page")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = run("her_envs/PointReach-v0")
+    assert result.exit_code == 2
+    assert f'pip install "her-toolkit[{extra}]"' in result.output
+
+
+def test_the_command_needs_pillow_only_when_it_draws(monkeypatch):
+    imported = []
+    real = builtins.__import__
+
+    def spy(name, *arguments, **keywords):
+        imported.append(name)
+        return real(name, *arguments, **keywords)
+
+    monkeypatch.setattr(builtins, "__import__", spy)
+    assert run("--help").exit_code == 0
+    assert not {"PIL", "pygame"} & {name.split(".")[0] for name in imported}
+
+
+def test_a_task_that_shows_goals_in_a_form_of_its_own_must_say_which_goal_a_state_reached():
+    class Forgetful(BitFlipping):
+        def reached_goal(self, state):
+            return 1 - state["bits"]
+
+    env = TaskEnv(Forgetful())
+    hindsight = hindsight_of(scene_of(env))
+    with pytest.raises(ValueError, match=r"Forgetful shows goals in another form .* reached_goal\(state\)"):
+        panels_of(env, hindsight.take, 64).in_hindsight(0, 1)
+
+
+def test_every_strategy_has_a_name():
+    assert set(StrategyName) == set(STRATEGIES)
+
+
+def test_wandering_actions_resemble_the_one_before_and_stay_in_their_space():
+    for space in (spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 4, (2,))):
+        act = wandering(space, seed=0)
+        actions = np.array([act(None) for _ in range(2000)])
+        assert all(space.contains(action) for action in actions)
+        assert np.corrcoef(actions[:-1, 0], actions[1:, 0])[0, 1] > 0.7
+        assert abs(np.corrcoef(actions[:, 0], actions[:, 1])[0, 1]) < 0.3
+    assert spaces.Discrete(4).contains(wandering(spaces.Discrete(4), seed=0)(None))
+    bits = spaces.Discrete(4)
+    first, second = ([random_actions(bits, seed=3)(None) for _ in range(1)] for _ in range(2))
+    assert first == second
