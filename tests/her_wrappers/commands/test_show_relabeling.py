@@ -15,7 +15,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from her_envs import BitFlipping, PointReach, TaskEnv
-from her_envs.canvas import BACKGROUND, FAINT, REACHED
+from her_envs.canvas import AGENT, BACKGROUND, FAINT, REACHED
 from her_wrappers.cli import app
 from her_wrappers.commands.hindsight import Scene, farthest_miss, in_hindsight
 from her_wrappers.commands.panels import panels_of
@@ -156,22 +156,38 @@ def test_what_reaches_a_goal_is_the_environments_own_judgement(make):
     )
 
 
-def test_of_all_misses_the_one_is_shown_that_got_farthest_and_was_late():
+# In the first range an early end matters, in the second one a wall.
+@pytest.mark.parametrize("seeds", [range(30), range(70, 100)])
+def test_of_all_misses_the_one_is_shown_that_got_farthest_and_was_late(seeds):
     scene = scene_of(TaskEnv(PointReach(success_radius=0.2)))
-    takes = [scene.film(wandering(scene.env.action_space, seed), seed) for seed in range(30)]
+    takes = [scene.film(wandering(scene.env.action_space, seed), seed) for seed in seeds]
     got = {}
     for take in takes:
         achieved, desired = (take.episode.observations[key] for key in ("achieved_goal", "desired_goal"))
         if (np.linalg.norm(achieved - desired, axis=1)[1:] <= 0.2).any():
             continue
         late = (np.linalg.norm(achieved - achieved[-1], axis=1)[1:41] > 0.2).all()
-        moving = np.mean([after != before for before, after in pairwise(achieved.ravel().tolist()[::2])])
-        moving += np.mean([after != before for before, after in pairwise(achieved.ravel().tolist()[1::2])])
-        got[take.seed] = (late, np.linalg.norm(achieved[-1] - achieved[0]) * moving / 2)
+        moves = [before != after for axis in achieved.T for before, after in pairwise(axis.tolist())]
+        got[take.seed] = (late, np.linalg.norm(achieved[-1] - achieved[0]) * np.mean(moves))
     assert 0 < len(got) < 30, "some miss, some do not"
     assert len({late for late, _ in got.values()}) == 2
-    best = farthest_miss(scene, lambda seed: wandering(scene.env.action_space, seed), range(30))
+    best = farthest_miss(scene, lambda seed: wandering(scene.env.action_space, seed), seeds)
     assert best.seed == max(got, key=got.get)
+
+
+def test_an_environments_word_that_it_has_reached_its_goal_counts():
+    class Flag(Silent):
+        """One whose flag speaks of half of the steps, whatever the reward."""
+
+        def inform(self, observation):
+            return {"is_success": self.elapsed % 2 == 0}
+
+    env = Flag()
+    scene = Scene(env, GoalInterface.of(env), ["is_success"])
+    episode = scene.film(random_actions(env.action_space, 0), 0).episode
+    np.testing.assert_array_equal(scene.reached_before(episode), [False, True] * 10)
+    with pytest.raises(ValueError, match="every one of 3 episodes reached its goal"):
+        farthest_miss(scene, lambda seed: random_actions(env.action_space, seed), range(3))
 
 
 def replay(env, episode, goal=None):
@@ -223,11 +239,11 @@ def test_another_environment_is_shown_as_it_was_rendered_beside_a_chart():
     assert panels.in_hindsight(20, 20).shape == (100, 100, 3)
 
 
-def bars_of(picture, column, length):
-    """The colours in the middle of the bars of one side, at full height."""
+def bars_of(picture, column, length, height=7):
+    """The colours in the middle of the bars of one side, at a height."""
     left = MARGIN + column * PANEL + INSET
     cell = LINE / length
-    return [tuple(picture[STRIP + 7, round(left + (step + 0.4) * cell)]) for step in range(length)]
+    return [tuple(picture[STRIP + 14 - height, round(left + (step + 0.4) * cell)]) for step in range(length)]
 
 
 def test_the_bars_are_green_for_the_steps_that_are_rewarded():
@@ -244,10 +260,20 @@ def test_the_bars_are_green_for_the_steps_that_are_rewarded():
     assert page.sides[1].outcome(0) == "not yet reached"
 
 
-def test_a_dense_reward_is_told_as_a_return():
+def test_a_dense_reward_is_shown_by_the_height_of_its_bar_and_told_as_a_return():
     env = TaskEnv(PointReach(), reward_type="dense")
     hindsight = hindsight_of(scene_of(env))
-    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.take, size), 64)
+    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.take, size), PANEL)
+    picture = np.asarray(Image.open(io.BytesIO(page.png())))
+    rewards = hindsight.take.episode.rewards, hindsight.rewards
+    least, most = np.min(rewards), np.max(rewards)
+    for column, reached in enumerate((hindsight.reached_before, hindsight.reached_after)):
+        heights = 14 * (rewards[column] - least) / (most - least)
+        for level in (2, 7, 12):
+            drawn = bars_of(picture, column, 50, level)
+            for height, bar, there in zip(heights, drawn, reached, strict=True):
+                if abs(height - level) > 1:
+                    assert bar == ((REACHED if there else AGENT) if height > level else FAINT)
     assert page.sides[0].outcome(9) == f"not reached: return {hindsight.take.episode.rewards[:9].sum():.3g}"
 
 
