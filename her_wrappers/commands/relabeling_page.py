@@ -173,7 +173,7 @@ class Page:
             paper.picture(self._goals_of(int(t), goals), (left - inset, HEIGHT + 24))
             top = HEIGHT + 24 + SMALL
             paper.text(f"step {t + 1}", (left, top), 13)
-            paper.text(f"goals of {', '.join(map(str, goals))}", (left, top + 18), 12, GREY)
+            paper.text(f"goals {', '.join(map(str, goals))}", (left, top + 18), 12, GREY)
             paper.text(f"pay {', '.join(f'{reward:.2g}' for reward in rewards)}", (left, top + 34), 12, GREY)
 
     def _goals_of(self, t: int, goals: np.ndarray) -> np.ndarray:
