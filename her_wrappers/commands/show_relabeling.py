@@ -95,6 +95,11 @@ def _one_sentence(env_id: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(f"cannot show {env_id}: {error}") from error
+    except LookupError as error:  # of infos that hold for the recorded goal alone, and are not recorded
+        raise typer.BadParameter(
+            f"cannot show {env_id}: compute_reward must do without infos, "
+            f"got {type(error).__name__}: {error}; `her check` tells more"
+        ) from error
 
 
 def _moves(out: Path) -> bool:

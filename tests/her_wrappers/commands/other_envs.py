@@ -54,3 +54,14 @@ class ImageGoals(Silent):
 
     def is_success(self, achieved_goal, desired_goal):
         return np.shape(achieved_goal) != (2,) and self.distance(achieved_goal, desired_goal) < self.radius
+
+
+class NeedsInfo(Silent):
+    """The same with a reward that wants to be told more than goals."""
+
+    def inform(self, observation):
+        return super().inform(observation) | {"cost": 0.0}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        infos = [info] if isinstance(info, dict) else info
+        return super().compute_reward(achieved_goal, desired_goal, info) - sum(each["cost"] for each in infos)

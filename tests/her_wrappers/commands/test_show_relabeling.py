@@ -15,7 +15,7 @@ from her_wrappers.cli import app
 from her_wrappers.commands.relabeling_page import HEIGHT, HEIGHT_OF_GOALS, WIDTH
 from her_wrappers.commands.show_relabeling import StrategyName
 from her_wrappers.replay.goal_selection import STRATEGIES
-from tests.her_wrappers.commands.other_envs import ImageGoals, Other, Silent
+from tests.her_wrappers.commands.other_envs import ImageGoals, NeedsInfo, Other, Silent
 
 SMALL = ["--size", "64", "--episodes", "3"]
 
@@ -30,7 +30,12 @@ def opened(file):
 
 @pytest.fixture(autouse=True)
 def _other_environments():
-    others = {"HerOther-v0": Other, "HerSilent-v0": Silent, "HerImageGoals-v0": ImageGoals}
+    others = {
+        "HerOther-v0": Other,
+        "HerSilent-v0": Silent,
+        "HerImageGoals-v0": ImageGoals,
+        "HerInfo-v0": NeedsInfo,
+    }
     for name, entry_point in others.items():
         gym.register(name, entry_point)
     yield
@@ -115,6 +120,10 @@ MISTAKES = [
     (
         ["her_envs/Counting-v0", "--episodes", "4"],
         "cannot show her_envs/Counting-v0: every one of 4 episodes reached its goal; give another --seed",
+    ),
+    (
+        ["HerInfo-v0", *SMALL],
+        "cannot show HerInfo-v0: compute_reward must do without infos, got KeyError: 'cost'; `her check`",
     ),
     (
         ["HerImageGoals-v0", *SMALL],
