@@ -12,6 +12,7 @@ import numpy as np
 
 from her_envs import TaskEnv
 from her_wrappers.checker.goals import flat
+from her_wrappers.commands.screen import picture_of
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
@@ -101,7 +102,7 @@ class Scene:
         env = self.env.unwrapped
         if isinstance(env, TaskEnv):
             return env.state
-        return None if self.env.render_mode is None else self.env.render()
+        return None if self.env.render_mode is None else picture_of(self.env)
 
     def under(self, episode: Episode, state: int) -> Batch:
         """Return a whole episode under the goal that one of its states achieved."""

@@ -16,7 +16,7 @@ from gymnasium.error import DependencyNotInstalled
 from her_envs import TaskEnv
 from her_envs.canvas import require_pygame
 from her_wrappers.commands.hindsight import Policy, Scene, farthest_miss, in_hindsight
-from her_wrappers.commands.make import load_policy, make_env, parse_options
+from her_wrappers.commands.make import EnvOptions, load_policy, make_env, parse_options
 from her_wrappers.commands.panels import panels_of
 from her_wrappers.commands.record import info_keys
 from her_wrappers.commands.screen import write_picture
@@ -49,9 +49,7 @@ def show_relabeling(
     policy: Annotated[str, typer.Option(help="What acts: wander, random, or module:function.")] = "wander",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode that is looked at.")] = 0,
     episodes: Annotated[int, typer.Option(min=1, help="Episodes to choose from.")] = 20,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the environment, name=value.")
-    ] = None,
+    option: EnvOptions = None,
     size: Annotated[int, typer.Option(min=64, max=1024, help="Side of each of the two pictures.")] = 320,
     fps: Annotated[int, typer.Option(min=1, max=50, help="Steps shown a second.")] = 10,
 ) -> None:
@@ -63,15 +61,13 @@ def show_relabeling(
 
     For example:
 
-        her show-relabeling her_envs/PointReach-v0
-
-        her show-relabeling her_envs/PointMaze-v0 -o layout=four_rooms --out maze.gif --seed 7
-
-        her show-relabeling her_envs/PointPush-v0 --strategy future --out push.png
+    - `her show-relabeling her_envs/PointReach-v0`
+    - `her show-relabeling her_envs/PointMaze-v0 -o layout=four_rooms --out maze.gif --seed 7`
+    - `her show-relabeling her_envs/PointPush-v0 --strategy future --out push.png`
     """
     moves = _moves(out)
     page_class = _page_class()
-    scene = _scene(env_id, parse_options(option or []))
+    scene = _scene(env_id, parse_options(option))
     with _one_sentence(env_id), contextlib.closing(scene.env):
         take = farthest_miss(scene, _policies(scene.env, policy), range(seed, seed + episodes))
         hindsight = in_hindsight(scene, take, strategy, n_sampled_goal)
