@@ -56,6 +56,19 @@ class TaskBase:
         self._painter = None if render_mode is None else Painter(task)
         self._state: State | None = None
 
+    @property
+    def state(self) -> State:
+        """A copy of the present state, one row an environment: named arrays, of which ``goal`` is the goal.
+
+        A row of it starts an episode there: ``reset(options={"state": ..., "goal": ...})``.
+
+        Raises:
+            gymnasium.error.ResetNeeded: There is no state yet.
+        """
+        if self._state is None:
+            raise ResetNeeded("there is no state: no episode has begun; call reset() first")
+        return {name: values.copy() for name, values in self._state.items()}
+
     def compute_reward(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
         """Reward of each pair of goals, of NumPy arrays or torch tensors.
 

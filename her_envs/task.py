@@ -88,6 +88,13 @@ class GoalTask(ABC):
         """Places in the unit square whose way through the episode is drawn, the agent's first; none here."""
         return ()
 
+    def reached_goal(self, state: State) -> Array:
+        """Return the goals that states reach, in the form of their entry `goal`: put there, they are reached.
+
+        This is what the agent sees as achieved; a task that shows goals in another form says it anew.
+        """
+        return self.observe(state)["achieved_goal"]
+
     def start_error(self, state: State) -> str | None:
         """Say why a start that reset options ask for cannot be, where the observation space does not tell.
 

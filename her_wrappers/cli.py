@@ -13,6 +13,7 @@ from her_wrappers.commands.envs import envs
 from her_wrappers.commands.inspect import inspect
 from her_wrappers.commands.play import play
 from her_wrappers.commands.record import record
+from her_wrappers.commands.show_relabeling import show_relabeling
 
 app = typer.Typer(
     help="Hindsight Experience Replay for any Gymnasium goal environment.",
@@ -51,5 +52,5 @@ def main(
     """Hindsight Experience Replay for any Gymnasium goal environment."""
 
 
-for command in (check, rules, explain, envs, play, record, inspect):
+for command in (check, rules, explain, envs, play, record, inspect, show_relabeling):
     app.command()(command)

@@ -1,4 +1,4 @@
-"""The README's example works when pasted, and prints what the README says."""
+"""The README's example works when pasted, its commands run, and its numbers are those of the pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+import gymnasium as gym
+import pytest
+from typer.testing import CliRunner
+
+from her_envs.registration import ENTRY_POINTS
+from her_wrappers.checker.registry import RULES
+from her_wrappers.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+RESULTS = ROOT / "docs" / "results"
+PEERS = ("Stable-Baselines3", "cpprb", "TorchRL", "Tianshou")
 
 
 def test_the_example_prints_what_the_readme_shows(tmp_path):
@@ -20,5 +31,98 @@ def test_the_example_prints_what_the_readme_shows(tmp_path):
 
 
 def test_every_link_leads_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)", README):
-        assert (Path(__file__).parents[1] / target).exists(), target
+    targets = re.findall(r"\]\(([^)#]+)", README) + re.findall(r'src="(.*?)"', README)
+    assert len(targets) > 20
+    for target in targets:
+        assert (ROOT / target).exists(), target
+
+
+def test_the_commands_for_an_environment_work_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^her (.*?) +#", README, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["check", "record", "inspect"]
+    for command in commands:
+        result = CliRunner().invoke(app, command.split())
+        assert result.exit_code == 0, result.output
+    assert "100 of 5,000 steps" in result.output
+    assert f"# {len(RULES)} rules;" in README
+
+
+def test_the_moving_picture_is_small_and_the_program_for_it_names_its_command():
+    picture = ROOT / "docs" / "images" / "relabeling.gif"
+    assert picture.stat().st_size < 1_000_000
+    program = (ROOT / "docs" / "images" / "make.py").read_text()
+    (command,) = re.findall(
+        r"^    her (show-relabeling .*?) --out docs/images/relabeling.gif$", program, re.M
+    )
+    assert f"RELABELING = {command.split()}".replace("'", '"') in program
+
+
+def test_every_environment_has_its_row_with_the_kind_of_its_actions():
+    rows = dict(re.findall(r"^\| `(her_envs/.*?)` \| (\w+) \|", README, re.MULTILINE))
+    assert rows == {env_id: type(gym.make(env_id).action_space).__name__ for env_id in ENTRY_POINTS}
+
+
+def number(page, section, row, column):
+    """A number of a table of a page: of the first one after ``section`` that has the row."""
+    text = (RESULTS / page).read_text().split(section, 1)[1]
+    (line,) = re.findall(rf"^\| {re.escape(row)} \|.*$", text, re.MULTILINE)[:1]
+    return float(re.search(r"[\d.,]+", line.split("|")[column]).group().replace(",", ""))
+
+
+def speed_rows():
+    """What the README says: how many times as much as ours each of the others takes, 0 if unknown."""
+    small = [number("replay.md", "## sample(256)", peer, 2) for peer in PEERS]
+    ours = number("replay.md", "## sample(256)", "her-toolkit", 2)
+    large = [number("replay.md", "## sample(256)", peer, 5) for peer in PEERS]
+    added = [number("replay.md", "## Adding and sampling", peer, 3) for peer in PEERS]
+    priorities = number(
+        "replay_priorities.md",
+        "## Promised",
+        "sample(256) and update_priorities of 1,000,000: cost over cpprb, HER",
+        2,
+    )
+    recorded = number(
+        "recording.md", "| claim", "cost of EpisodeRecorder into buffer / SB3 HerReplayBuffer.add", 2
+    )
+    trained = number(
+        "sb3_training.md", "| claim", "the replay's share of a step is smaller at 1,000,000 slots", 2
+    )
+    memory = number("replay.md", "## Memory", "25/3/4 floats", 4)
+    return {
+        "`sample(256)` of 1,000,000 transitions": (large, "replay.md"),
+        "`sample(256)` of 10,000": ([time / ours for time in small], "replay.md"),
+        "a step added, and `sample(256)` of 1,000,000": (added, "replay.md"),
+        "`sample(256)` by priorities, and all updated": ([0, 1 / priorities], "replay_priorities.md"),
+        "a step recorded into the buffer": ([1 / recorded], "recording.md"),
+        "the replay's share of training with SB3": ([trained], "sb3_training.md"),
+        "memory of a transition": ([1 / memory], "replay.md"),
+    }
+
+
+COMMANDS = {
+    "replay.md": "make bench-replay",
+    "replay_priorities.md": "make bench-priorities",
+    "recording.md": "python -m benchmarks.recording",
+    "sb3_training.md": "python -m benchmarks.sb3_training",
+}
+
+
+def speed_table():
+    lines = [f"| others / ours | {' | '.join(PEERS)} | measured by |", "|---|---|---|---|---|---|"]
+    for what, (times, page) in speed_rows().items():
+        cells = [f" {time:.3g} " if time else " " for time in [*times, 0, 0, 0][: len(PEERS)]]
+        lines.append(f"| {what} |{'|'.join(cells)}| [`{COMMANDS[page]}`](docs/results/{page}) |")
+    return "\n".join(lines)
+
+
+def test_the_speeds_are_those_of_the_pages():
+    assert speed_table() in README, f"README.md should have\n{speed_table()}"
+
+
+@pytest.mark.parametrize("command", COMMANDS.values())
+def test_the_commands_that_measure_exist(command):
+    if command.startswith("make "):
+        assert f"\n{command.split()[1]}:" in (ROOT / "Makefile").read_text()
+    else:
+        assert (ROOT / f"{command.split()[-1].replace('.', '/')}.py").exists()

@@ -1,4 +1,9 @@
-"""Draw the pictures of the bundled tasks that the documentation shows: python docs/images/make.py."""
+"""Draw the pictures that the documentation shows: python docs/images/make.py.
+
+Of the bundled tasks, and of an episode in hindsight, which is
+
+    her show-relabeling her_envs/PointReach-v0 --seed 200 --size 480 --out docs/images/relabeling.gif
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ import imageio.v3 as imageio
 import numpy as np
 
 import her_envs
+from her_wrappers.cli import app
 
 gym.register_envs(her_envs)
 
@@ -22,6 +28,10 @@ PICTURES: list[tuple[str, dict[str, Any], int, int]] = [
     ("Counting", {}, 1, 3),
 ]
 
+HERE = Path(__file__).parent
+
+RELABELING = ["show-relabeling", "her_envs/PointReach-v0", "--seed", "200", "--size", "480"]
+
 
 def towards(observation: dict[str, Any], noise: np.ndarray) -> np.ndarray:
     """Wander towards the goal; with a puck, towards the puck."""
@@ -31,7 +41,7 @@ def towards(observation: dict[str, Any], noise: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Write one small PNG a task."""
+    """Write one small PNG a task, and the GIF of the README."""
     for name, options, seed, steps in PICTURES:
         env = gym.make(f"her_envs/{name}-v0", render_mode="rgb_array", render_size=240, **options)
         env.action_space.seed(seed)
@@ -43,7 +53,8 @@ def main() -> None:
             observation, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
                 break
-        imageio.imwrite(Path(__file__).parent / f"{name}.png", env.render(), optimize=True)
+        imageio.imwrite(HERE / f"{name}.png", env.render(), optimize=True)
+    app([*RELABELING, "--out", str(HERE / "relabeling.gif")])
 
 
 if __name__ == "__main__":

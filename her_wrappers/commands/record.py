@@ -46,7 +46,7 @@ def record(
     env = make_env(env_id, **options)
     act = _chosen_policy(env, policy)
     with make_env(env_id, **options) as other:  # or a seeded look would fix the starts of unseeded episodes
-        keys = _info_keys(other, info or [])
+        keys = info_keys(other, info or [])
     with _archive(out, env) as archive, _progress(episodes) as advance:
         recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
         first = len(archive)
@@ -98,7 +98,7 @@ def _chosen_policy(env: gym.Env[Any, Any], name: str) -> Callable[[Any], Any]:
     return load_policy(name)
 
 
-def _info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
+def info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
     """Return the infos to record, after a look at what a step brings.
 
     Raises:

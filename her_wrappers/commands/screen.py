@@ -114,7 +114,7 @@ class Film:
         """Write the file, if there is a picture.
 
         Raises:
-            typer.BadParameter: imageio is missing, or the file cannot be written.
+            typer.BadParameter: imageio is missing.
         """
         if not self._pictures:
             return
@@ -128,9 +128,18 @@ class Film:
         film: bytes = imageio.imwrite(
             "<bytes>", self._pictures, extension=".gif", duration=1000 / self._fps, loop=0
         )
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_bytes(film)
-        except OSError as error:
-            raise typer.BadParameter(f"cannot write {self._path}: {error.strerror or error}") from error
+        write_picture(self._path, film)
         typer.echo(f"{len(self._pictures)} pictures in {self._path}")
+
+
+def write_picture(path: Path, content: bytes) -> None:
+    """Write a file, and the folder for it.
+
+    Raises:
+        typer.BadParameter: It cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror or error}") from error

@@ -280,3 +280,31 @@ def test_a_start_that_leaves_no_unsolved_goal_is_refused():
     env = TaskEnv(BitFlipping(n_bits=2, goal="ones"))
     with pytest.raises(ValueError, match="every one of 1000 starts drawn was solved already; give another"):
         env.reset(options={"state": [1, 1]})
+
+
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_a_state_starts_an_episode_where_it_was_and_put_as_its_goal_what_it_reached_is_reached(
+    env_id, options
+):
+    env = make(env_id, **options)
+    env.action_space.seed(3)
+    env.reset(seed=3)
+    observation, *_ = env.step(env.action_space.sample())
+    state = env.state
+    row = {name: values[0] for name, values in state.items()}
+    again, _ = env.reset(options={"goal": row.pop("goal"), "state": row})
+    assert data_equivalence(again, observation, exact=True)
+
+    reached, info = env.reset(options={"goal": env.task.reached_goal(state)[0], "state": row})
+    np.testing.assert_array_equal(reached["achieved_goal"], observation["achieved_goal"])
+    np.testing.assert_array_equal(reached["desired_goal"], observation["achieved_goal"])
+    assert info["is_success"]
+
+
+def test_a_state_is_a_copy_and_there_is_none_before_the_first_episode():
+    env = make("her_envs/PointReach-v0")
+    with pytest.raises(ResetNeeded, match=re.escape("no episode has begun; call reset() first")):
+        _ = env.state
+    observation, _ = env.reset(seed=0)
+    env.state["position"][:] = 7
+    np.testing.assert_array_equal(env.state["position"], [observation["observation"]])

@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from her_wrappers.cli import app
 
+COMMANDS = [command.callback.__name__.replace("_", "-") for command in app.registered_commands]
+
 
 def test_version_says_what_a_bug_report_needs():
     result = CliRunner().invoke(app, ["--version"])
@@ -17,7 +19,7 @@ def test_version_says_what_a_bug_report_needs():
         assert name in result.output
 
 
-@pytest.mark.parametrize("command", [command.callback.__name__ for command in app.registered_commands])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_examples_one_a_line(command):
     _, found, examples = CliRunner().invoke(app, [command, "--help"]).output.partition("For example:")
     assert found

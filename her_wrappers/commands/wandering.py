@@ -1,0 +1,35 @@
+"""Policies that need no training: random actions, without and with persistence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+PERSISTENCE = 0.9
+"""Correlation of a wandering action with the one before; uniformly random ones would hardly get anywhere."""
+
+
+def random_actions(space: spaces.Space[Any], seed: int) -> Callable[[Any], Any]:
+    """Return a policy of uniformly random actions."""
+    space.seed(seed)
+    return lambda observation: space.sample()
+
+
+def wandering(space: spaces.Space[Any], seed: int) -> Callable[[Any], Any]:
+    """Return a policy of random actions, of which each resembles the one before where they are a Box."""
+    if not isinstance(space, spaces.Box):
+        return random_actions(space, seed)
+    rng = np.random.default_rng(seed)
+    bounded = np.isfinite(space.low) & np.isfinite(space.high)
+    low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
+    drift = rng.normal(size=space.shape)
+
+    def act(observation: Any) -> Any:
+        nonlocal drift
+        drift = PERSISTENCE * drift + np.sqrt(1 - PERSISTENCE**2) * rng.normal(size=space.shape)
+        return np.clip((low + high + (high - low) * drift) / 2, space.low, space.high).astype(space.dtype)
+
+    return act

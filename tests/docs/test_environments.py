@@ -1,0 +1,41 @@
+"""The page on the bundled environments: what it shows runs, and its table names all there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+from typer.testing import CliRunner
+
+from her_envs.registration import ENTRY_POINTS
+from her_wrappers.cli import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
+
+
+def test_the_example_does_what_it_says():
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names = {}
+    exec(program, names)
+    assert names["reward"] < 0
+    assert names["state"]["position"].shape == names["state"]["goal"].shape == (1, 2)
+    assert names["info"]["is_success"]
+
+
+def test_every_id_has_its_row_with_the_kind_of_its_actions():
+    rows = dict(re.findall(r"^\| `(her_envs/.*?)` \| (\w+) \|", PAGE, re.MULTILINE))
+    assert rows == {env_id: type(gym.make(env_id).action_space).__name__ for env_id in ENTRY_POINTS}
+
+
+def commands():
+    lines = re.findall(r"^(her .*?)(?:  +#.*)?$", PAGE, re.MULTILINE)
+    return [line.split()[1:] for line in lines if "play" not in line]
+
+
+@pytest.mark.parametrize("arguments", commands(), ids=" ".join)
+def test_the_commands_work(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output

@@ -1,0 +1,67 @@
+"""Goal environments that are none of ours, for the commands that take any."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from tests.her_wrappers.checker.specimens.reach import Reach
+
+
+class Other(Reach):
+    """A goal environment that is none of ours, and may render."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
+    radius = 0.1
+
+    def __init__(self, render_mode=None):
+        super().__init__()
+        self.render_mode = render_mode
+
+    def terminated(self, observation, info):
+        return False
+
+    def render(self):
+        return np.full((30, 40, 3), self.elapsed, np.uint8)
+
+
+class Silent(Other):
+    """The same without pictures."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - as gym.Env declares it
+
+
+class ImageGoals(Silent):
+    """The same with pictures as goals."""
+
+    def make_space(self):
+        image = spaces.Box(0, 255, (4, 4), np.uint8)
+        square = spaces.Box(-1, 1, (2,), self.dtype)
+        return spaces.Dict({"observation": square, "achieved_goal": image, "desired_goal": image})
+
+    def observe(self):
+        def picture(place):
+            return np.full((4, 4), 100 * (place[0] + 1), np.uint8)
+
+        return {
+            "observation": self.position.copy(),
+            "achieved_goal": picture(self.position),
+            "desired_goal": picture(self.goal),
+        }
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal.astype(float) - desired_goal).max(axis=(-1, -2)) / 100
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.shape(achieved_goal) != (2,) and self.distance(achieved_goal, desired_goal) < self.radius
+
+
+class NeedsInfo(Silent):
+    """The same with a reward that wants to be told more than goals."""
+
+    def inform(self, observation):
+        return super().inform(observation) | {"cost": 0.0}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        infos = [info] if isinstance(info, dict) else info
+        return super().compute_reward(achieved_goal, desired_goal, info) - sum(each["cost"] for each in infos)

@@ -1,0 +1,164 @@
+"""``her show-relabeling``: the files it writes, and what it says of a mistake."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import gymnasium as gym
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from her_wrappers.cli import app
+from her_wrappers.commands.relabeling_page import HEIGHT, HEIGHT_OF_GOALS, WIDTH
+from her_wrappers.commands.show_relabeling import StrategyName
+from her_wrappers.replay.goal_selection import STRATEGIES
+from tests.her_wrappers.commands.other_envs import ImageGoals, NeedsInfo, Other, Silent
+
+SMALL = ["--size", "64", "--episodes", "3"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["show-relabeling", *map(str, arguments)], env={"COLUMNS": "400"})
+
+
+def opened(file):
+    return Image.open(io.BytesIO(file.read_bytes()))
+
+
+@pytest.fixture(autouse=True)
+def _other_environments():
+    others = {
+        "HerOther-v0": Other,
+        "HerSilent-v0": Silent,
+        "HerImageGoals-v0": ImageGoals,
+        "HerInfo-v0": NeedsInfo,
+    }
+    for name, entry_point in others.items():
+        gym.register(name, entry_point)
+    yield
+    for name in others:
+        del gym.registry[name]
+
+
+def test_a_gif_has_a_picture_a_state_and_goes_on_for_ever(tmp_path):
+    result = run("her_envs/PointReach-v0", *SMALL, "--fps", 20, "--out", tmp_path / "new" / "reach.gif")
+    assert result.exit_code == 0, result.output
+    assert "As it was: goal missed; not reached: 0 of 50 steps rewarded" in result.output
+    assert "In hindsight: goal reached; reached at step" in result.output
+    file = tmp_path / "new" / "reach.gif"
+    gif = opened(file)
+    assert gif.n_frames == 51
+    assert gif.size == (round(WIDTH / 5), round(HEIGHT / 5))
+    assert gif.info["loop"] == 0
+    durations = []
+    for number in range(gif.n_frames):
+        gif.seek(number)
+        durations.append(gif.info["duration"])
+    assert durations == [800, *[50] * 49, 3000]
+
+
+def test_of_a_long_episode_some_states_are_shown(tmp_path):
+    file = tmp_path / "long.gif"
+    assert run("her_envs/PointReach-v0", "-o", "max_steps=110", *SMALL, "--out", file).exit_code == 0
+    assert opened(file).n_frames == 100
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.png"])
+def test_equal_seeds_give_equal_files(name, tmp_path):
+    def content(seed):
+        file = tmp_path / str(seed) / name
+        arguments = [
+            "her_envs/PointReach-v0",
+            "-o",
+            "max_steps=9",
+            *SMALL,
+            "--strategy",
+            "future",
+            "--seed",
+            seed,
+        ]
+        assert run(*arguments, "--out", file).exit_code == 0
+        return file.read_bytes()
+
+    assert content(0) == content(0)
+    assert content(0) != content(9)
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        *("her_envs/BitFlipping-v0", "her_envs/BitFlippingContinuous-v0", "her_envs/BitFlippingImage-v0"),
+        *("her_envs/PointMaze-v0", "her_envs/PointPush-v0", "HerOther-v0", "HerSilent-v0"),
+    ],
+)
+def test_every_environment_that_misses_has_a_picture(env_id, tmp_path):
+    file = tmp_path / "all.png"
+    result = run(env_id, *SMALL, "--policy", "random", "--strategy", "future", "--out", file)
+    assert result.exit_code == 0, result.output
+    assert opened(file).size == (round(WIDTH / 5), round((HEIGHT + HEIGHT_OF_GOALS) / 5))
+
+
+def test_a_policy_of_the_users_own_acts(tmp_path, monkeypatch):
+    (tmp_path / "her_policy_for_relabeling.py").write_text("def up(observation):\n    return [0, 1]\n")
+    monkeypatch.chdir(tmp_path)
+    result = run("her_envs/PointReach-v0", *SMALL, "--policy", "her_policy_for_relabeling:up")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "relabeling.gif").exists()
+
+
+MISTAKES = [
+    (["no/Such-v0"], "cannot make no/Such-v0"),
+    (["CartPole-v1"], "CartPole-v1 is no goal environment: observation space must be a Dict"),
+    (["her_envs/PointReach-v0", "--out", "a.mp4"], "--out must end in .gif or .png, got a.mp4"),
+    (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
+    (["her_envs/PointReach-v0", "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
+    (["her_envs/PointReach-v0", "-o", "layout=u"], "unexpected keyword argument 'layout'"),
+    (["her_envs/PointReach-v0", "--strategy", "past"], "'past' is not one of 'final', 'future'"),
+    (
+        ["her_envs/Counting-v0", "--episodes", "4"],
+        "cannot show her_envs/Counting-v0: every one of 4 episodes reached its goal; give another --seed",
+    ),
+    (
+        ["HerInfo-v0", *SMALL],
+        "cannot show HerInfo-v0: compute_reward must do without infos, got KeyError: 'cost'; `her check`",
+    ),
+    (
+        ["HerImageGoals-v0", *SMALL],
+        "cannot show HerImageGoals-v0: cannot chart goals of Box(0, 255, (4, 4), uint8); expected a row of",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+@pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "examples")])
+def test_what_is_not_installed_is_named_with_the_command_that_installs_it(missing, extra, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("her_wrappers.commands.")]:
+        if name.endswith((".paper", ".relabeling_page")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = run("her_envs/PointReach-v0")
+    assert result.exit_code == 2
+    assert f'pip install "her-toolkit[{extra}]"' in result.output
+
+
+def test_the_command_needs_pillow_and_pygame_only_when_it_draws():
+    program = (
+        "import sys; sys.modules['PIL'] = sys.modules['pygame'] = None; "
+        "from her_wrappers.cli import app; app(['show-relabeling', '--help'])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+
+
+def test_every_strategy_has_a_name():
+    assert set(StrategyName) == set(STRATEGIES)
