@@ -105,6 +105,16 @@ class Claim:
         return measured >= bound if self.more_is_better else measured <= bound
 
 
+def at_least(what: str, promised: float, measured: float | None) -> Claim:
+    """Return the promise of a lower bound."""
+    return Claim(what, promised, None, measured, more_is_better=True)
+
+
+def at_most(what: str, promised: float, measured: float | None) -> Claim:
+    """Return the promise of an upper bound."""
+    return Claim(what, promised, None, measured, more_is_better=False)
+
+
 def claim_grid(claims: Sequence[Claim]) -> Grid:
     """Return the table of promises and measurements; hopes have a column if there are any."""
     header = ["what", "measured", "promised", "hoped", ""]
