@@ -44,6 +44,10 @@ def main(
             help="Where relabeled episodes end if the environment does not tell: success, keep or never."
         ),
     ] = None,
+    prioritized: Annotated[
+        bool | None,
+        typer.Option("--prioritized/--no-prioritized", help="Whether larger errors are drawn more often."),
+    ] = None,
     num_envs: Annotated[int | None, typer.Option(help="Environments that are stepped together [16].")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of all environments together [100000].")] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds everything [0].")] = None,

@@ -75,8 +75,8 @@ class DDPG(Agent):
             self._critic = Network(self._inputs, hidden, 1, num_actions=count)
         self._networks = nn.ModuleDict({"actor": self._actor, "critic": self._critic})
         self._targets = copy.deepcopy(self._networks).requires_grad_(False)
-        self._actor_optimizer = torch.optim.Adam(self._actor.parameters(), learning_rate)
-        self._critic_optimizer = torch.optim.Adam(self._critic.parameters(), learning_rate)
+        self._actor_optimizer = torch.optim.Adam(self._actor.parameters(), learning_rate, fused=True)
+        self._critic_optimizer = torch.optim.Adam(self._critic.parameters(), learning_rate, fused=True)
         self._parts |= {
             "networks": self._networks,
             "targets": self._targets,

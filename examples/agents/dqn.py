@@ -68,7 +68,7 @@ class DQN(Agent):
         with seeded_weights(seed):
             self._network = Network(self._inputs, hidden, int(action_space.n))
         self._target = copy.deepcopy(self._network).requires_grad_(False)
-        self._optimizer = torch.optim.Adam(self._network.parameters(), learning_rate)
+        self._optimizer = torch.optim.Adam(self._network.parameters(), learning_rate, fused=True)
         self._parts |= {"network": self._network, "target": self._target, "optimizer": self._optimizer}
         self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
         self._tau, self._epsilon = tau, epsilon

@@ -71,7 +71,7 @@ class IQL(Agent):
             self._actor = nn.Sequential(Network(self._inputs, hidden, count), nn.Tanh())
         self._targets = copy.deepcopy(self._critics).requires_grad_(False)
         learned = nn.ModuleDict({"critics": self._critics, "value": self._value, "actor": self._actor})
-        self._optimizer = torch.optim.Adam(learned.parameters(), learning_rate)
+        self._optimizer = torch.optim.Adam(learned.parameters(), learning_rate, fused=True)
         self._parts |= {"networks": learned, "targets": self._targets, "optimizer": self._optimizer}
         self._expectile, self._temperature, self._tau = expectile, temperature, tau
 

@@ -237,17 +237,17 @@ def seeded_weights(seed: int) -> Iterator[None]:
 
 
 def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    """Take one step of gradient descent."""
+    """Take one step of gradient descent with the optimizer's parameters; no others get gradients."""
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call] # torch does not annotate it
+    learned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    loss.backward(inputs=learned)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()
 
 
 @torch.no_grad()
 def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
     """Move the parameters of one network by a share of the way towards those of another."""
-    for behind, ahead in zip(slow.parameters(), fast.parameters(), strict=True):
-        behind.lerp_(ahead, tau)
+    torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), tau)
 
 
 def explored(actions: torch.Tensor, epsilon: float, noise: float, generator: torch.Generator) -> torch.Tensor:

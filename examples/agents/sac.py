@@ -80,7 +80,8 @@ class SAC(Agent):
         self._target_entropy = -float(count) if target_entropy is None else target_entropy
         learned = {"actor": self._actor, "critics": self._critics, "temperature": self._temperature}
         self._optimizers = {
-            name: torch.optim.Adam(part.parameters(), learning_rate) for name, part in learned.items()
+            name: torch.optim.Adam(part.parameters(), learning_rate, fused=True)
+            for name, part in learned.items()
         }
         self._parts |= learned | {"targets": self._targets}
         self._parts |= {f"{name}_optimizer": optimizer for name, optimizer in self._optimizers.items()}

@@ -82,8 +82,8 @@ class TD3(Agent):
             self._critics = TwinCritics(self._inputs, hidden, count)
         self._networks = nn.ModuleDict({"actor": self._actor, "critics": self._critics})
         self._targets = copy.deepcopy(self._networks).requires_grad_(False)
-        self._actor_optimizer = torch.optim.Adam(self._actor.parameters(), learning_rate)
-        self._critic_optimizer = torch.optim.Adam(self._critics.parameters(), learning_rate)
+        self._actor_optimizer = torch.optim.Adam(self._actor.parameters(), learning_rate, fused=True)
+        self._critic_optimizer = torch.optim.Adam(self._critics.parameters(), learning_rate, fused=True)
         self._parts |= {
             "networks": self._networks,
             "targets": self._targets,

@@ -35,6 +35,7 @@ KINDS = {
     "strategy": (str, "a text"),
     "termination": ((str, NoneType), "a text"),
     "her": (bool, "true or false"),
+    "prioritized": (bool, "true or false"),
     "clip_targets": (bool, "true or false"),
     "env_kwargs": (dict, "a table of names and values"),
     "agent": (dict, "a table of names and values"),
@@ -55,6 +56,7 @@ class Config:
         k: Relabeled transitions for every original one.
         termination: ``"success"``, ``"keep"``, ``"never"`` or ``"recompute"``, as the buffer has it; None
             asks the environment's ``compute_terminated``, or keeps what was recorded where there is none.
+        prioritized: Whether transitions with larger errors are drawn more often.
         num_envs: Environments that are stepped together.
         steps: Steps of all environments together.
         seed: Seeds environments, buffer and agent.
@@ -84,6 +86,7 @@ class Config:
     strategy: str = "future"
     k: int = 4
     termination: str | None = None
+    prioritized: bool = False
     num_envs: int = 16
     steps: int = 100_000
     seed: int = 0

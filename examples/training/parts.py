@@ -14,7 +14,7 @@ from examples.agents.ddpg import DDPG
 from examples.agents.dqn import DQN
 from examples.agents.sac import SAC
 from examples.agents.td3 import TD3
-from her_wrappers import HindsightReplayBuffer, Report, check_goal_env
+from her_wrappers import HindsightReplayBuffer, Priority, Report, check_goal_env
 from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def make_buffer(config: Config, env: Any, saved: Path | None = None) -> Hindsigh
         termination=config.termination,
         n_steps=config.n_steps,
         gamma=config.gamma,
+        prioritized=Priority() if config.prioritized else None,
         info_keys=config.info_keys,
         seed=config.seed,
     )

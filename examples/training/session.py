@@ -133,6 +133,8 @@ class Training:
                 _require_clippable(batch, config.n_steps)
             self._meter.add_batch(batch)
             self._meter.add(self.agent.update(batch))
+            if config.prioritized:
+                self.buffer.update_priorities(batch.index, self.agent.td_errors)
             counts.updates += 1
 
     def _evaluate(self) -> None:

@@ -26,7 +26,7 @@ from examples.training.parts import ALGORITHMS
 from examples.training.ranges import RULES
 from examples.training.session import Training
 from her_envs import BitFlipping, TaskEnv
-from her_wrappers import InUseError
+from her_wrappers import HindsightReplayBuffer, InUseError
 
 TINY = {
     "num_envs": 4,
@@ -70,12 +70,12 @@ def finished_training(tmp_path_factory):
     return train(tiny(), folder=folder, tensorboard=True), folder
 
 
-@pytest.mark.parametrize("algo", TASKS)
-def test_a_resumed_training_computes_what_an_uninterrupted_one_does(algo, tmp_path):
-    """Rows, weights, optimisers and what is drawn next are equal to the last bit."""
-    whole = train(tiny(algo))
-    train(tiny(algo, steps=400), folder=tmp_path)
-    resumed = train(tiny(algo), folder=tmp_path, resume=True)
+@pytest.mark.parametrize(("algo", "prioritized"), [*((algo, False) for algo in TASKS), ("ddpg", True)])
+def test_a_resumed_training_computes_what_an_uninterrupted_one_does(algo, prioritized, tmp_path):
+    """Rows, weights, optimisers, priorities and what is drawn next are equal to the last bit."""
+    whole = train(tiny(algo, prioritized=prioritized))
+    train(tiny(algo, prioritized=prioritized, steps=400), folder=tmp_path)
+    resumed = train(tiny(algo, prioritized=prioritized), folder=tmp_path, resume=True)
     assert len(resumed.history) == 3
     assert without_time(resumed.history) == without_time(whole.history)
     assert same(resumed.agent.state_dict(), whole.agent.state_dict())
@@ -345,6 +345,22 @@ def test_relabeled_episodes_end_as_the_config_says(termination, discount):
     assert reached.any()
 
 
+def test_prioritized_training_gives_errors_of_updates_to_the_buffer(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        HindsightReplayBuffer, "update_priorities", lambda _, *arguments: given.append(arguments)
+    )
+    with closing(Training(tiny(prioritized=True))) as training:
+        training.begin_episodes()
+        while training.counts.updates < 3:
+            training._step()
+            training._learn()
+        assert len(given) == training.counts.updates
+        index, errors = given[-1]
+    assert index.shape == (32,)
+    np.testing.assert_array_equal(errors, training.agent.td_errors)
+
+
 def test_returns_of_several_steps_train_too():
     row = train(tiny(n_steps=3, steps=200)).history[-1]
     assert -3 < row["reward_mean"] < train(tiny(steps=200)).history[-1]["reward_mean"]
@@ -378,6 +394,7 @@ BAD_OPTIONS = [
     ({"agent": {"target_entropy": "low"}}, ValueError, "target_entropy must be a number, got 'low'"),
     ({"updates_per_step": 0}, ValueError, "updates_per_step must be a positive number, got 0"),
     ({"her": "no"}, TypeError, "her must be true or false, got 'no'"),
+    ({"prioritized": 1}, TypeError, "prioritized must be true or false, got 1"),
     ({"env_kwargs": [1]}, TypeError, r"env_kwargs must be a table of names and values, got \[1\]"),
     ({"info_keys": "cost"}, TypeError, "info_keys must be a list of strings"),
 ]
