@@ -107,7 +107,7 @@ def _show(study: Study, record: Record, folder: Path, facts: Facts, console: Con
     outcomes = Outcomes([by_key[run.key] for run in study.runs if run.key in by_key])
     save(study.draw(outcomes), folder / f"{study.name}.png")
     claims = [replace(claim, applies=not study.quick) for claim in study.judge(outcomes)]
-    grids = [claim_grid(claims), study.tabulate(outcomes)]
+    grids = [*([claim_grid(claims)] if claims else []), study.tabulate(outcomes)]
     (folder / f"{study.name}.md").write_text(make_page(study, outcomes, grids, facts))
     console.print(*(grid.rich() for grid in grids), sep="\n")
     console.print(f"written to {folder}: {study.name}.md, .png and .csv", soft_wrap=True)

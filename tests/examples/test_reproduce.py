@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,9 +52,8 @@ def use_tiny_settings(monkeypatch):
     monkeypatch.setattr(bitflip, "STEPS", {2: 60, 3: 90})
     monkeypatch.setattr(bitflip, "SETTINGS", bitflip.SETTINGS | TINY)
     monkeypatch.setattr(strategies, "SETTINGS", strategies.SETTINGS | TINY | POINT)
-    monkeypatch.setattr(strategies, "QUICK", {})
     monkeypatch.setattr(reach, "TASKS", {"PointReach": TINY, "PointMaze": TINY})
-    monkeypatch.setattr(reach, "QUICK", {"PointReach": {}, "PointMaze": {}})
+    monkeypatch.setattr(reach, "AGENTS", {"ddpg": {}, "td3": {}, "sac": {}})
     dense = {"env_kwargs": {"max_steps": 5, "reward_type": "dense"}, "clip_targets": False}
     sparse = {"env_kwargs": {"max_steps": 5}}
     monkeypatch.setattr(reach, "REWARDS", {"sparse": sparse, "dense": dense})
@@ -266,6 +271,59 @@ def test_processes_come_to_the_same_outcomes(tmp_path, monkeypatch):
         here, there = execute(run), heard[str(run)]
         assert [point.success_rate for point in here.curve] == [point.success_rate for point in there.curve]
         assert here.final.mean_return == there.final.mean_return
+
+
+def test_runs_that_may_take_longest_begin_first(tmp_path, monkeypatch):
+    def fail(run, count):
+        raise ValueError("no luck")
+
+    order = Executor(monkeypatch, lambda run, count: order.executed.append(run) or fail(run, count))
+    study = strategies.make_study(1, quick=True)
+    long = {"steps": 95}, {"algo": "td3"}, {"updates_per_step": 0.9}
+    slow = [
+        Run({"strategy": str(options), "k": 1}, replace(study.runs[0].config, **options)) for options in long
+    ]
+    conduct([*study.runs, *slow], 1, lambda heard: None)
+    assert order.executed[0] == slow[2]
+    assert order.executed[1] == slow[0]
+    assert len(order.executed) == len(study.runs) + 3
+
+
+SCRIPT = """
+import signal, sys
+from pathlib import Path
+from examples.reproduce import bitflip
+from examples.reproduce.__main__ import app
+
+bitflip.SETTINGS |= {"steps_per_epoch": 10**6}
+bitflip.QUICK, bitflip.STEPS = (2, 3), {2: 10**7, 3: 1_200}
+if __name__ == "__main__":
+    app()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+def test_ctrl_c_ends_all_processes_at_once_without_a_traceback_and_keeps_what_has_ended(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    arguments = [sys.executable, script, "bitflip", "--quick", "--jobs", "3", "--out", tmp_path]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    table = tmp_path / "bitflip.csv"
+    try:
+        while not table.exists() or table.read_text().count("final") < 2:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Interrupted. What has ended is in" in output
+    assert "Traceback" not in output + errors
 
 
 def test_a_training_ends_by_one_rule_and_is_measured_at_its_end():
