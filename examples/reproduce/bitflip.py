@@ -17,18 +17,8 @@ from examples.training.config import make_config
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STEPS = {
-    5: 8_000,
-    10: 16_000,
-    13: 16_000,
-    15: 24_000,
-    20: 40_000,
-    25: 56_000,
-    30: 80_000,
-    40: 160_000,
-    50: 280_000,
-}
-"""Environment steps for each number of bits, in both arms; those with HER end as soon as they are solved."""
+NUMBERS = (5, 10, 13, 15, 20, 25, 30, 40, 50)
+"""Of bits."""
 
 QUICK = (5, 10, 15, 20)
 """Numbers of bits of a quick look."""
@@ -39,6 +29,7 @@ SETTINGS: dict[str, Any] = {
     "num_envs": 64,
     "updates_per_step": 0.05,
     "batch_size": 512,
+    "evaluation_episodes": 100,
     "agent": {"hidden": [512], "epsilon": 0.7},
 }
 """For all numbers of bits."""
@@ -57,15 +48,21 @@ them."""
 
 def make_study(seeds: int, *, quick: bool) -> Study:
     """Return the study, of a few small numbers of bits if it is to be quick."""
-    numbers = QUICK if quick else tuple(STEPS)
+    numbers = QUICK if quick else NUMBERS
     runs = [_run(n, goals, seed) for n in numbers for goals in LOOKS for seed in range(seeds)]
     title = "Flipping bits: success against their number"
     return Study("bitflip", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
 
 
+def settings(n: int) -> dict[str, Any]:
+    """Return what is configured for a number of bits; the paths to learn grow faster than their lengths."""
+    steps = {"steps": max(20_000, 100 * n**2), "steps_per_epoch": max(2_000, 8 * n**2)}
+    return {**SETTINGS, **steps, "env_kwargs": {"n_bits": n}}
+
+
 def _run(n: int, goals: str, seed: int) -> Run:
-    chosen = {"env_kwargs": {"n_bits": n}, "steps": STEPS[n], "her": goals == WITH_HER, "seed": seed}
-    return Run({"n": n, "goals": goals}, make_config(SETTINGS, chosen))
+    chosen = {"her": goals == WITH_HER, "seed": seed}
+    return Run({"n": n, "goals": goals}, make_config(settings(n), chosen))
 
 
 def _draw(outcomes: Outcomes) -> Figure:

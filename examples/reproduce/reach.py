@@ -28,8 +28,8 @@ TASKS: dict[str, dict[str, Any]] = {
     "PointReach": {"steps": 8_000, "steps_per_epoch": 1_000, "evaluation_episodes": 50},
     "PointMaze": {"steps": 12_000, "steps_per_epoch": 2_000, "evaluation_episodes": 25, "batch_size": 512},
     "PointPush": {
-        "steps": 288_000,
-        "steps_per_epoch": 24_000,
+        "steps": 352_000,
+        "steps_per_epoch": 32_000,
         "evaluation_episodes": 25,
         "num_envs": 64,
         "learning_starts": 32_000,
@@ -46,7 +46,7 @@ PUSHING = {"action_l2": 0.1, "epsilon": 0, "noise": 1.0}
 
 AGENTS: dict[str, dict[str, dict[str, Any]]] = {
     "ddpg": {"PointMaze": {"action_l2": 0.1}, "PointPush": PUSHING},
-    "td3": {"PointMaze": {"action_l2": 0.1}, "PointPush": PUSHING},
+    "td3": {"PointMaze": {"action_l2": 0.1}, "PointPush": PUSHING | {"policy_delay": 1}},
     "sac": {},
 }
 """Algorithms, and their arguments for a task."""

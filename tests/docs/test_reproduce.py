@@ -44,10 +44,10 @@ def test_the_columns_of_all_studies_are_explained(tmp_path, monkeypatch):
 
 def test_the_program_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bitflip, "STEPS", dict.fromkeys(bitflip.STEPS, 1_600))
+    settings = bitflip.settings
+    few = {"steps": 1_600, "steps_per_epoch": 800, "evaluation_episodes": 5}
+    monkeypatch.setattr(bitflip, "settings", lambda n: settings(n) | few)
     monkeypatch.setattr(bitflip, "QUICK", (10,))
-    tiny = {"steps_per_epoch": 800, "evaluation_episodes": 5, "batch_size": 32, "agent": {"hidden": [8]}}
-    monkeypatch.setattr(bitflip, "SETTINGS", bitflip.SETTINGS | tiny)
     names = {}
     exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL).group(1), names)
     assert names["failures"] == []

@@ -44,13 +44,16 @@ REQUIRE_PACKAGES = fetch.require_packages
 RUNS = {"bitflip": 4, "strategies": 5, "reach": 8, "fetch": 2}
 
 
+def tiny_bits(n):
+    return bitflip.SETTINGS | TINY | {"steps": 30 * n, "env_kwargs": {"n_bits": n}}
+
+
 @pytest.fixture(autouse=True, name="tiny")
 def use_tiny_settings(monkeypatch):
     """Trainings of a moment; what is compared and shown is as ever."""
     monkeypatch.setattr(runs, "FINAL_EPISODES", 4)
     monkeypatch.setattr(bitflip, "QUICK", (2, 3))
-    monkeypatch.setattr(bitflip, "STEPS", {2: 60, 3: 90})
-    monkeypatch.setattr(bitflip, "SETTINGS", bitflip.SETTINGS | TINY)
+    monkeypatch.setattr(bitflip, "settings", tiny_bits)
     monkeypatch.setattr(strategies, "SETTINGS", strategies.SETTINGS | TINY | POINT)
     monkeypatch.setattr(reach, "TASKS", {"PointReach": TINY, "PointMaze": TINY})
     monkeypatch.setattr(reach, "AGENTS", {"ddpg": {}, "td3": {}, "sac": {}})
@@ -174,7 +177,7 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path, monkeypatch):
 def test_rows_of_other_settings_do_not_mix_with_those_of_now(tmp_path, monkeypatch):
     do_quick("bitflip", tmp_path)
     before = (tmp_path / "bitflip.csv").read_text()
-    monkeypatch.setattr(bitflip, "STEPS", {2: 90, 3: 90})
+    monkeypatch.setattr(bitflip, "settings", lambda n: tiny_bits(n) | {"steps": 90})
     again = Executor(monkeypatch)
     result = do_quick("bitflip", tmp_path)
     assert [name.split(",")[0] for name in again.executed] == ["n = 2"] * 2
@@ -295,8 +298,9 @@ from pathlib import Path
 from examples.reproduce import bitflip
 from examples.reproduce.__main__ import app
 
-bitflip.SETTINGS |= {"steps_per_epoch": 10**6}
-bitflip.QUICK, bitflip.STEPS = (2, 3), {2: 10**7, 3: 1_200}
+settings = bitflip.settings
+bitflip.QUICK = (2, 3)
+bitflip.settings = lambda n: settings(n) | {"steps": 10**7 if n == 2 else 1_200, "steps_per_epoch": 10**6}
 if __name__ == "__main__":
     app()
 """
@@ -327,8 +331,8 @@ def test_ctrl_c_ends_all_processes_at_once_without_a_traceback_and_keeps_what_ha
 
 
 def test_a_training_ends_by_one_rule_and_is_measured_at_its_end():
-    settings = bitflip.SETTINGS | TINY | {"steps": 6_000, "steps_per_epoch": 200, "env_kwargs": {"n_bits": 2}}
-    outcome = execute(Run({"n": 2}, make_config(settings, {"agent": {}, "batch_size": 64})))
+    longer = {"steps": 6_000, "steps_per_epoch": 200, "batch_size": 64, "updates_per_step": 0.2}
+    outcome = execute(Run({"n": 2}, make_config(tiny_bits(2), longer)))
     rates = [point.success_rate for point in outcome.curve]
     assert len(rates) < 30
     assert rates[-2:] == [1, 1]
@@ -394,7 +398,6 @@ STUDIES = [(bitflip, {}), (strategies, {}), (reach, {}), (fetch, {"push": False}
 
 @pytest.mark.parametrize(("module", "options"), STUDIES)
 def test_promises_that_are_not_kept_are_marked(module, options, monkeypatch):
-    monkeypatch.setattr(bitflip, "STEPS", dict.fromkeys((5, 15, 30, 50), 2_000))
     monkeypatch.setattr(reach, "TASKS", dict.fromkeys(("PointReach", "PointMaze", "PointPush"), TINY))
     assert "MISSED" not in judged(module, lambda run: as_promised(run) or run.labels.get("n") == 5, **options)
     for wrong in (lambda run: 0.5, lambda run: 1 - as_promised(run)):
