@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TASKS: dict[str, dict[str, Any]] = {
-    "PointReach": {"steps": 8_000, "steps_per_epoch": 1_000, "evaluation_episodes": 50},
+    "PointReach": {"steps": 8_000, "steps_per_epoch": 1_600, "evaluation_episodes": 50},
     "PointMaze": {"steps": 12_000, "steps_per_epoch": 2_000, "evaluation_episodes": 25, "batch_size": 512},
     "PointPush": {
         "steps": 352_000,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,22 +68,23 @@ def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Cons
         OSError: The files cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with closing(_Lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")):
+    lock = Lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
+    try:
         record = Record(folder / f"{study.name}.csv", study.runs)
         failures = _train(study, record, jobs, console)
         if record.outcomes:
             _show(study, record, folder, Facts(command, jobs, failures), console)
+    finally:
+        lock.release()
     return failures
-
-
-class _Lock(Lock):
-    close = Lock.release
 
 
 def _train(study: Study, record: Record, jobs: int, console: Console) -> list[Failure]:
     if record.left_out:
         console.print(
-            f"{record.left_out} rows of other settings are in {study.name}.csv.old, and no longer in .csv."
+            f"{record.left_out} rows of other settings, or of trainings that are not whole, are no longer in "
+            f"{study.name}.csv; {study.name}.csv.old has them.",
+            soft_wrap=True,
         )
     there = {outcome.run.key for outcome in record.outcomes}
     missing = [run for run in study.runs if run.key not in there]

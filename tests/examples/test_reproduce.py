@@ -181,7 +181,9 @@ def test_rows_of_other_settings_do_not_mix_with_those_of_now(tmp_path, monkeypat
     again = Executor(monkeypatch)
     result = do_quick("bitflip", tmp_path)
     assert [name.split(",")[0] for name in again.executed] == ["n = 2"] * 2
-    assert re.search(r"\d+ rows of other settings are in bitflip.csv.old", result.output)
+    assert re.search(
+        r"\d+ rows of other settings, .* are no longer in bitflip.csv; bitflip.csv.old has", result.output
+    )
     assert (tmp_path / "bitflip.csv.old").read_text() == before
     finals = [row for row in rows_of(tmp_path / "bitflip.csv") if row["evaluation"] == "final"]
     assert len({row["run"] for row in finals}) == len(finals) == 4
@@ -401,8 +403,14 @@ def test_promises_that_are_not_kept_are_marked(module, options, monkeypatch):
     monkeypatch.setattr(reach, "TASKS", dict.fromkeys(("PointReach", "PointMaze", "PointPush"), TINY))
     assert "MISSED" not in judged(module, lambda run: as_promised(run) or run.labels.get("n") == 5, **options)
     for wrong in (lambda run: 0.5, lambda run: 1 - as_promised(run)):
-        verdicts = judged(module, wrong, **options)
-        assert "MISSED" in verdicts
+        assert "MISSED" in judged(module, wrong, **options)
+
+
+def test_what_was_not_trained_is_not_judged():
+    study = bitflip.make_study(1, quick=False)
+    few = Outcomes([outcome(run, [1.0]) for run in study.runs if run.labels == {"n": 50, "goals": WITH_HER}])
+    verdicts = [claim.verdict for claim in study.judge(few)]
+    assert verdicts == ["not measured", "met", "not measured", "not measured", "met"]
 
 
 @pytest.mark.parametrize("name", RUNS)
