@@ -7,7 +7,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from examples.reproduce.outcomes import Outcomes, median, spread
-from examples.reproduce.plots import BLUE, VERMILLION, Look, add_legend, draw_curve, make_figure, show_rates
+from examples.reproduce.plots import (
+    BLUE,
+    STEPS_LABEL,
+    VERMILLION,
+    Look,
+    add_legend,
+    draw_curve,
+    make_figure,
+    show_rates,
+    show_steps,
+)
 from examples.reproduce.runs import WITH_HER, WITHOUT_HER, Run
 from examples.reproduce.study import Study
 from examples.results import Claim, Grid, at_least
@@ -91,7 +101,8 @@ def _draw(outcomes: Outcomes) -> Figure:
     figure, ((axes,),) = make_figure(f"SAC on {task}")
     for goals, arm in outcomes.by("goals").items():
         draw_curve(axes, arm, LOOKS[goals])
-    axes.set(xlabel="thousand environment steps", ylabel="success rate of the greedy policy", xlim=(0, None))
+    axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
+    show_steps(axes)
     show_rates(axes)
     add_legend(figure, [axes], outcomes, 3)
     return figure

@@ -15,6 +15,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 ORANGE, SKY, GREY = "#e69f00", "#56b4e9", "#555555"
+
+STEPS_LABEL = "thousand environment steps"
 
 STYLE: Any = {
     "font.size": 11,
@@ -110,6 +113,12 @@ def show_rates(axes: Axes) -> None:
     """Let the vertical axis be for success rates."""
     axes.set_ylim(-0.03, 1.03)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+
+
+def show_steps(axes: Axes) -> None:
+    """Let the horizontal axis be for thousands of steps."""
+    axes.set_xlim(0, None)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def add_legend(figure: Figure, all_axes: Iterable[Axes], outcomes: Outcomes, columns: int) -> None:

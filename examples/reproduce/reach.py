@@ -9,12 +9,14 @@ from examples.reproduce.plots import (
     BLUE,
     ORANGE,
     SKY,
+    STEPS_LABEL,
     VERMILLION,
     Look,
     add_legend,
     draw_curve,
     make_figure,
     show_rates,
+    show_steps,
 )
 from examples.reproduce.runs import WITH_HER, WITHOUT_HER, Run
 from examples.reproduce.study import Study
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 TASKS: dict[str, dict[str, Any]] = {
     "PointReach": {"steps": 8_000, "steps_per_epoch": 1_600, "evaluation_episodes": 50},
-    "PointMaze": {"steps": 12_000, "steps_per_epoch": 2_000, "evaluation_episodes": 25, "batch_size": 512},
+    "PointMaze": {"steps": 9_000, "steps_per_epoch": 1_800, "evaluation_episodes": 50, "batch_size": 512},
     "PointPush": {
         "steps": 352_000,
         "steps_per_epoch": 32_000,
@@ -116,11 +118,11 @@ def _draw(outcomes: Outcomes) -> Figure:
                 if arm:
                     draw_curve(axes, arm, look)
             axes.set_title(f"{task}, {agent}")
-            axes.set_xlim(0, None)
+            show_steps(axes)
             show_rates(axes)
         row[0].set_ylabel("success rate")
     for axes in panels[-1]:
-        axes.set_xlabel("thousand environment steps")
+        axes.set_xlabel(STEPS_LABEL)
     add_legend(figure, panels.flat, outcomes, 3)
     return figure
 
@@ -145,20 +147,22 @@ def _judge(outcomes: Outcomes) -> list[Claim]:
         claims.append(at_least(f"PointReach, {agent}: median success", 0.98, median(arm.success)))
         claims.append(at_most(f"PointReach, {agent}: processor seconds of the slowest seed", 60, seconds))
     for task in ("PointMaze", "PointPush"):
-        claims += _judge_harder(
-            task, sparse.of(task=task), outcomes.of(task=task, goals=WITHOUT_HER, reward="sparse")
-        )
+        plain = outcomes.of(task=task, reward="sparse", goals=WITHOUT_HER)
+        claims += _judge_harder(task, sparse.of(task=task), plain)
     return claims
 
 
 def _judge_harder(task: str, with_her: Outcomes, without: Outcomes) -> list[Claim]:
-    """Judge a task that one agent at least shall learn, and none as well without HER."""
-    best, plain = (
-        max((float(median(arm.success) or 0) for arm in arms.by("agent").values()), default=None)
-        for arms in (with_her, without)
+    """Judge a task that one agent at least shall learn, and not as well without HER."""
+    pairs = [
+        (median(arm.success), median(without.of(agent=name).success))
+        for name, arm in with_her.by("agent").items()
+    ]
+    best, lead = max(
+        ((rate, rate - plain) for rate, plain in pairs if rate is not None and plain is not None),
+        default=(None, None),
     )
-    lead = None if best is None or plain is None else best - plain
     return [
         at_least(f"{task}: median success of the best agent", 0.9, best),
-        at_least(f"{task}: its lead over the best agent without HER", 0.3, lead),
+        at_least(f"{task}: its lead over the same agent without HER", 0.3, lead),
     ]
