@@ -17,12 +17,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +31,11 @@ from rich.table import Table
 from stable_baselines3 import HerReplayBuffer
 
 from benchmarks.array_envs import ACTIONS, OBSERVATIONS, Replay, VectorReplay, never_reached
+from examples.results import machine, versions
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096
+PACKAGES = ("numpy", "gymnasium", "stable-baselines3", "minari")
 OURS, SB3, MINARI = "EpisodeRecorder into buffer", "SB3 HerReplayBuffer.add", "Minari DataCollector"
 
 
@@ -216,25 +216,6 @@ def claim_table(costs: dict[str, np.ndarray]) -> Table:
     return table
 
 
-def machine() -> str:
-    """Say what measured."""
-    names = [name for name in ("numpy", "gymnasium", "stable-baselines3", "minari") if _is_installed(name)]
-    versions = ", ".join(f"{name} {version(name)}" for name in names)
-    processor = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
-    )
-    system = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-    return f"{processor} {system}, {versions}"
-
-
-def _is_installed(name: str) -> bool:
-    return importlib.util.find_spec(name.replace("-", "_")) is not None
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
-
-
 def markdown(table: Table) -> str:
     """Return a table as Markdown."""
     columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
@@ -244,9 +225,10 @@ def markdown(table: Table) -> str:
 
 def publish(title: str, method: str, what: str, tables: Sequence[Table], out: Path | None) -> None:
     """Print the tables, and write them to a file if there is to be one."""
-    Console().print(machine(), what, *tables, sep="\n")
+    measured_by = f"{machine()}, {versions(PACKAGES)}"
+    Console().print(measured_by, what, *tables, sep="\n")
     if out:
-        text = "\n\n".join([title, method.strip(), machine(), what, *map(markdown, tables)])
+        text = "\n\n".join([title, method.strip(), measured_by, what, *map(markdown, tables)])
         out.write_text(text.replace("[red]", "").replace("[/red]", "") + "\n")
 
 

@@ -35,10 +35,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +60,7 @@ from benchmarks.replay_turns import (
     measure,
     sampling,
 )
+from examples.results import machine, versions
 
 METHOD = (__doc__ or "").partition("installed\n")[2]
 
@@ -168,21 +167,11 @@ def facts_of_run(kinds: Sequence[type[Contender]], turns: int, seconds: float) -
     """Return the machine, the versions, and how much is measured, in words."""
     packages = ["numpy", "torch", "gymnasium", *dict.fromkeys(kind.package for kind in kinds)]
     load = f"load {os.getloadavg()[0]:.1f} at the start"
-    versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
     return {
-        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, {load}",
-        "versions": ", ".join(versions),
+        "machine": f"{machine()}, {load}",
+        "versions": versions(packages),
         "run": f"medians of {turns} turns of about {seconds:g} s each",
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 if __name__ == "__main__":

@@ -3,57 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
 from benchmarks.replay_turns import Costs, Sampling
+from examples.results import Claim
 
 OURS, SB3, CPPRB, FLOOR = "her-toolkit", "Stable-Baselines3", "cpprb", "floor"
 PROMISED_FOR = (10_000, 1_000_000)
 """Rows of the small and of the large buffers that the promises are about."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One promise beside its measurement.
-
-    Attributes:
-        what: The measured number, in words.
-        promised: What it must be.
-        hoped: What it is to become, or None.
-        measured: What it is, or None where a peer is missing.
-        more_is_better: Whether ``promised`` and ``hoped`` are lower bounds, not upper ones.
-        applies: Whether the promise was made for what was measured.
-    """
-
-    what: str
-    promised: float
-    hoped: float | None
-    measured: float | None
-    more_is_better: bool
-    applies: bool = True
-
-    @property
-    def verdict(self) -> str:
-        """Whether the promise is met, and the hope."""
-        if self.measured is None:
-            return "not measured"
-        if not self.applies:
-            return "no promise at this size"
-        if not self._reaches(self.measured, self.promised):
-            return "MISSED"
-        beyond = self.hoped is not None and self._reaches(self.measured, self.hoped)
-        return "met, and the hope" if beyond else "met"
-
-    @property
-    def sign(self) -> str:
-        """The relation between measurement and bounds."""
-        return "≥" if self.more_is_better else "≤"
-
-    def _reaches(self, measured: float, bound: float) -> bool:
-        return measured >= bound if self.more_is_better else measured <= bound
 
 
 def ratio(costs: Costs, cost: Sampling, over: Sampling) -> float | None:

@@ -31,9 +31,9 @@ from rich.console import Console
 from benchmarks.replay import facts_of_run
 from benchmarks.replay_buffers.contender import SAMPLED_GOALS
 from benchmarks.replay_buffers.ours import Ours
-from benchmarks.replay_report import Grid
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, TOLERANCE, make_episodes
 from benchmarks.replay_turns import Costs, Key, Sampling, Work, measure
+from examples.results import Grid
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.infos import InfoLayout
 from her_wrappers.replay.step_layout import StepLayout

@@ -31,10 +31,10 @@ from rich.console import Console
 from benchmarks.replay import FULL, QUICK, Plan, facts_of_run
 from benchmarks.replay_buffers.contender import check_relabeling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, Prioritized, check_priorities
-from benchmarks.replay_claims import PROMISED_FOR, Claim
-from benchmarks.replay_report import Grid, claim_grid
+from benchmarks.replay_claims import PROMISED_FOR
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_turns import Costs, Sampling, Work, measure, sampling
+from examples.results import Claim, Grid, claim_grid
 
 METHOD = (__doc__ or "").partition("installed\n")[2]
 BATCH_SIZE = 256

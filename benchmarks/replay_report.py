@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.markup import escape
-from rich.table import Table
 
-from benchmarks.replay_claims import FLOOR, OURS, Claim, memory_claims, speed_claims
+from benchmarks.replay_claims import FLOOR, OURS, memory_claims, speed_claims
 from benchmarks.replay_turns import Costs, Key, Learning, Sampling
+from examples.results import Claim, Grid, claim_grid
 
 BATCH_SIZES = (256, 1024)
 RHYTHMS = ("a batch a step", "a batch an episode")
@@ -52,52 +51,10 @@ class Results:
         return f"{np.median(self.costs[key] / self.costs[over]):.2f}"
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table.
-
-    Attributes:
-        title: What it shows.
-        header: Names of the columns.
-        rows: Cells.
-    """
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-
-    def rich(self) -> Table:
-        """Return it for the terminal."""
-        table = Table(*map(escape, self.header), title=self.title, title_justify="left")
-        for row in self.rows:
-            table.add_row(*(f"[red]{cell}[/red]" if cell == "MISSED" else escape(cell) for cell in row))
-        return table
-
-    def markdown(self) -> str:
-        """Return it for a page."""
-        lines = [self.header, ["---"] * len(self.header), *self.rows]
-        return f"## {self.title}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
 def grids(results: Results) -> list[Grid]:
     """Return all tables."""
     sampling = [_sampling_grid(results, batch_size) for batch_size in BATCH_SIZES]
     return [claim_grid(results.claims), *sampling, _learning_grid(results), _memory_grid(results)]
-
-
-def claim_grid(claims: list[Claim]) -> Grid:
-    """Return the table of promises and measurements."""
-    rows = [
-        [
-            claim.what,
-            "" if claim.measured is None else f"{claim.measured:.3g}",
-            f"{claim.sign} {claim.promised:g}",
-            "" if claim.hoped is None else f"{claim.sign} {claim.hoped:g}",
-            claim.verdict,
-        ]
-        for claim in claims
-    ]
-    return Grid("Promised and measured", ["what", "measured", "promised", "hoped", ""], rows)
 
 
 def _sampling_grid(results: Results, batch_size: int) -> Grid:

@@ -50,6 +50,7 @@ def train(
     resume: bool = False,
     tensorboard: bool = False,
     show: Callable[[Training], None] = lambda training: None,
+    stop: Callable[[list[Row]], bool] = lambda history: False,
 ) -> Result:
     """Train an agent.
 
@@ -59,6 +60,7 @@ def train(
         resume: Whether to go on with ``latest.pt`` in ``folder``; of its config only ``steps`` may differ.
         tensorboard: Whether to log for TensorBoard too.
         show: Called after each step of the environments.
+        stop: Asked after each evaluation, with a row for each so far, whether to end before ``steps``.
 
     Raises:
         InUseError: Another training writes to the folder.
@@ -70,16 +72,20 @@ def train(
     files = None if folder is None else RunFolder(folder)
     with ExitStack() as stack:
         training = stack.enter_context(closing(_begin(config, files, resume=resume)))
-        stop = stack.enter_context(ctrl_c())
+        interrupted = stack.enter_context(ctrl_c())
         if files is not None:
             stack.callback(files.close)
             files.open(training, tensorboard=tensorboard)
         training.begin_episodes()
-        while training.counts.env_steps < config.steps and not stop.is_set():
-            training.run_epoch(stop.is_set, show)
+        ended = False
+        while not ended:
+            training.run_epoch(interrupted.is_set, show)
+            ended = (
+                interrupted.is_set() or stop(training.history) or training.counts.env_steps >= config.steps
+            )
             if files is not None:
-                files.write(training, ended=stop.is_set() or training.counts.env_steps >= config.steps)
-        return Result(training.agent, training.history, stop.is_set())
+                files.write(training, ended=ended)
+        return Result(training.agent, training.history, interrupted.is_set())
 
 
 def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training:

@@ -18,6 +18,8 @@ from her_wrappers import HindsightReplayBuffer, Priority, Report, check_goal_env
 from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from examples.agents.networks import Agent
     from examples.training.config import Config
 
@@ -80,15 +82,19 @@ def check(config: Config) -> Report:
     return check_goal_env(partial(make_env, config))
 
 
-def make_buffer(config: Config, env: Any) -> HindsightReplayBuffer:
-    """Make the replay buffer of an environment.
+def make_buffer(config: Config, env: Any, saved: Path | None = None) -> HindsightReplayBuffer:
+    """Make the replay buffer of an environment, or load the one that was saved.
 
     Raises:
-        ValueError: It is no goal environment, or the strategy or the rule for terminations is unknown.
+        ValueError: It is no goal environment, or the strategy or the rule for terminations is unknown; or the
+            file is none of its.
     """
+    buffer_size = min(config.buffer_size, config.steps)
+    if saved is not None:
+        return HindsightReplayBuffer.load(saved, env, buffer_size=buffer_size)
     return HindsightReplayBuffer.for_env(
         env,
-        buffer_size=min(config.buffer_size, config.steps),
+        buffer_size=buffer_size,
         n_sampled_goal=config.k if config.her else 0,
         goal_selection_strategy=config.strategy,
         termination=config.termination,

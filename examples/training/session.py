@@ -14,7 +14,7 @@ from examples.evaluate import evaluate, success_key
 from examples.training.checkpoints import require_spaces, spaces_of
 from examples.training.logs import Meter, Row
 from examples.training.parts import make_agent, make_buffer, make_env, make_vector_env
-from her_wrappers import HindsightReplayBuffer, VectorEpisodeRecorder
+from her_wrappers import VectorEpisodeRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ class Training:
         self.config = config
         envs = make_vector_env(config)
         self._spaces = envs.single_observation_space, envs.single_action_space
-        self.buffer = make_buffer(config, envs) if buffer_file is None else _load(buffer_file, config, envs)
+        self.buffer = make_buffer(config, envs, buffer_file)
         self.agent = make_agent(config, *self._spaces)
         self._test_env = make_env(config)
         told = _success_key(self._test_env)
@@ -181,11 +181,6 @@ class Training:
         """Close the environments."""
         self._envs.close()
         self._test_env.close()
-
-
-def _load(path: Path, config: Config, envs: Any) -> HindsightReplayBuffer:
-    size = min(config.buffer_size, config.steps)
-    return HindsightReplayBuffer.load(path, envs, buffer_size=size)
 
 
 def _success_key(env: Any) -> str:

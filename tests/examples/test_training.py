@@ -249,6 +249,25 @@ def test_ctrl_c_ends_after_the_step_and_saves(tmp_path):
         assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
 
+def test_a_training_ends_when_its_caller_has_seen_enough_and_is_saved(tmp_path):
+    asked = []
+
+    def stop(history):
+        asked.append([row["epoch"] for row in history])
+        return len(history) == 2
+
+    result = train(tiny(history_every=0, save_every=9), folder=tmp_path, stop=stop)
+    assert asked == [[1], [1, 2]]
+    assert (len(result.history), result.interrupted) == (2, False)
+    assert load_checkpoint(tmp_path / "latest.pt")["counts"]["epochs"] == 2
+
+
+def test_the_caller_is_asked_after_every_evaluation_and_the_last(tmp_path):
+    asked = []
+    train(tiny(), stop=lambda history: bool(asked.append(len(history))))
+    assert asked == [1, 2, 3]
+
+
 def test_a_second_ctrl_c_does_not_wait():
     before = signal.getsignal(signal.SIGINT)
     with ctrl_c() as wanted:

@@ -1,0 +1,55 @@
+"""The page on the papers' figures: its commands are understood, its columns are all, its program runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from examples.reproduce import __main__ as command
+from examples.reproduce import bitflip, fetch, reach, strategies
+from examples.reproduce.record import Record
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
+
+
+def test_the_commands_are_understood(monkeypatch):
+    done = []
+    monkeypatch.setattr(fetch, "require_packages", lambda: None)
+    monkeypatch.setattr(command, "reproduce", lambda study, *_: done.append(study.name) or [])
+    for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
+        result = CliRunner().invoke(command.app, line.removeprefix("python -m examples.reproduce ").split())
+        assert result.exit_code == 0, result.output
+    assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "fetch_push"]
+
+
+def test_the_columns_of_all_studies_are_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch, "require_packages", lambda: None)
+    section = PAGE.partition("## The CSV file")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
+    told = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    found = set()
+    for study in (
+        bitflip.make_study(1, quick=True),
+        strategies.make_study(1, quick=True),
+        reach.make_study(1, quick=True),
+        fetch.make_study(1, quick=True, push=False),
+    ):
+        path = tmp_path / f"{study.name}.csv"
+        Record(path, study.runs)
+        found |= set(path.read_text().strip().split(","))
+    assert told == found
+
+
+def test_the_program_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = bitflip.settings
+    few = {"steps": 1_600, "steps_per_epoch": 800, "evaluation_episodes": 5}
+    monkeypatch.setattr(bitflip, "settings", lambda n: settings(n) | few)
+    monkeypatch.setattr(bitflip, "QUICK", (10,))
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL).group(1), names)
+    assert names["failures"] == []
+    assert (names["steps"].shape, names["success"].shape) == ((2,), (2, 1))
+    assert (tmp_path / "runs" / "mine" / "bitflip.md").exists()
