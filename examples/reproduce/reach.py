@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TASKS: dict[str, dict[str, Any]] = {
     "PointReach": {"steps": 8_000, "steps_per_epoch": 1_600, "evaluation_episodes": 50},
-    "PointMaze": {"steps": 9_000, "steps_per_epoch": 1_800, "evaluation_episodes": 50, "batch_size": 512},
+    "PointMaze": {"steps": 5_000, "steps_per_epoch": 1_000, "evaluation_episodes": 50, "batch_size": 512},
     "PointPush": {
         "steps": 352_000,
         "steps_per_epoch": 32_000,
