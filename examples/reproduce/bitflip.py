@@ -77,7 +77,7 @@ def _draw(outcomes: Outcomes) -> Figure:
     axes.set(xlabel="number of bits n", ylabel="success rate of the greedy policy", xlim=(0, None))
     axes.set_xticks(list(outcomes.by("n")))
     show_rates(axes)
-    add_legend(figure, [axes], outcomes, 3)
+    add_legend(figure, [axes], outcomes)
     return figure
 
 

@@ -104,7 +104,7 @@ def _draw(outcomes: Outcomes) -> Figure:
     axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
     show_steps(axes)
     show_rates(axes)
-    add_legend(figure, [axes], outcomes, 3)
+    add_legend(figure, [axes], outcomes)
     return figure
 
 

@@ -121,8 +121,8 @@ def show_steps(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-def add_legend(figure: Figure, all_axes: Iterable[Axes], outcomes: Outcomes, columns: int) -> None:
-    """Name each look once, and what is shaded, below all panels."""
+def add_legend(figure: Figure, all_axes: Iterable[Axes], outcomes: Outcomes) -> None:
+    """Name each look once, and what is shaded, in one or two lines below all panels."""
     named: dict[str, Any] = {}
     for axes in all_axes:
         handles, labels = axes.get_legend_handles_labels()
@@ -134,7 +134,7 @@ def add_legend(figure: Figure, all_axes: Iterable[Axes], outcomes: Outcomes, col
         list(named.values()),
         list(named),
         loc="outside lower center",
-        ncols=columns,
+        ncols=len(named) if len(named) <= 3 else (len(named) + 1) // 2,
         frameon=False,
         handlelength=2.6,
     )

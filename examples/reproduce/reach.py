@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TASKS: dict[str, dict[str, Any]] = {
     "PointReach": {"steps": 8_000, "steps_per_epoch": 1_600, "evaluation_episodes": 50},
-    "PointMaze": {"steps": 5_000, "steps_per_epoch": 1_000, "evaluation_episodes": 50, "batch_size": 512},
+    "PointMaze": {"steps": 4_800, "steps_per_epoch": 1_200, "evaluation_episodes": 50},
     "PointPush": {
         "steps": 352_000,
         "steps_per_epoch": 32_000,
@@ -47,8 +47,8 @@ PUSHING = {"action_l2": 0.1, "epsilon": 0, "noise": 1.0}
 """Exploration that moves the puck more than twice as often as that by default."""
 
 AGENTS: dict[str, dict[str, dict[str, Any]]] = {
-    "ddpg": {"PointMaze": {"action_l2": 0.1}, "PointPush": PUSHING},
-    "td3": {"PointMaze": {"action_l2": 0.1}, "PointPush": PUSHING | {"policy_delay": 1}},
+    "ddpg": {"PointPush": PUSHING},
+    "td3": {"PointPush": PUSHING | {"policy_delay": 1}},
     "sac": {},
 }
 """Algorithms, and their arguments for a task."""
@@ -124,7 +124,7 @@ def _draw(outcomes: Outcomes) -> Figure:
         row[0].set_ylabel("success rate")
     for axes in panels[-1]:
         axes.set_xlabel(STEPS_LABEL)
-    add_legend(figure, panels.flat, outcomes, 3)
+    add_legend(figure, panels.flat, outcomes)
     return figure
 
 

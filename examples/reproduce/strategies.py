@@ -91,7 +91,7 @@ def _draw(outcomes: Outcomes) -> Figure:
         axes.minorticks_off()
         show_rates(axes)
     panels[0].set_ylabel("success rate")
-    add_legend(figure, panels, outcomes, 4)
+    add_legend(figure, panels, outcomes)
     return figure
 
 
