@@ -5,16 +5,16 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from her_wrappers.replay.relabeling import Relabeling
-from her_wrappers.replay.storage import EpisodeStorage
+from her_wrappers.replay.relabeling.relabeling import Relabeling
+from her_wrappers.replay.storage.episode_storage import EpisodeStorage
 
 if TYPE_CHECKING:
     import torch
     from gymnasium import spaces
 
-    from her_wrappers.replay.infos import InfoLayout
-    from her_wrappers.replay.missing_functions import MissingFunctions
-    from her_wrappers.replay.step_layout import StepLayout
+    from her_wrappers.replay.relabeling.missing_functions import MissingFunctions
+    from her_wrappers.replay.storage.infos import InfoLayout
+    from her_wrappers.replay.storage.step_layout import StepLayout
 
 
 class Backend(NamedTuple):
@@ -62,14 +62,14 @@ def choose_backend(
         return Backend(EpisodeStorage(layout, buffer_size, infos))
     _require_torch(device)
     # Only now: these import torch.
-    from her_wrappers.replay.device_storage import DeviceStorage  # noqa: PLC0415 - an optional dependency
-    from her_wrappers.replay.devices import find_device  # noqa: PLC0415 - an optional dependency
-    from her_wrappers.replay.tensor_probe import (  # noqa: PLC0415 - an optional dependency
+    from her_wrappers.replay.devices.device import find_device  # noqa: PLC0415 - an optional dependency
+    from her_wrappers.replay.devices.device_storage import DeviceStorage  # noqa: PLC0415 - an optional dependency
+    from her_wrappers.replay.devices.tensor_probe import (  # noqa: PLC0415 - an optional dependency
         made_up_steps,
         obstacle,
         obstacle_of_infos,
     )
-    from her_wrappers.replay.tensor_records import torch_dtype  # noqa: PLC0415 - an optional dependency
+    from her_wrappers.replay.devices.tensor_records import torch_dtype  # noqa: PLC0415 - an optional dependency
 
     place, reason = find_device(device), None
     for name, dtype in layout.dtypes().items():

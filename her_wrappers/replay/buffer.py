@@ -17,20 +17,20 @@ from her_wrappers.recording.open_episode import OpenEpisode
 from her_wrappers.recording.values import as_reward
 from her_wrappers.replay.backends import choose_backend
 from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.contents import Contents
-from her_wrappers.replay.draws import Draws
-from her_wrappers.replay.infos import InfoFormat, InfoLayout
-from her_wrappers.replay.missing_functions import MissingFunctions, missing_reward
-from her_wrappers.replay.priorities import make_priorities
+from her_wrappers.replay.goals.shares import Shares
+from her_wrappers.replay.priorities.stored import make_priorities
 from her_wrappers.replay.refusal import require_each, require_fit
-from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
-from her_wrappers.replay.saved_options import draws_alike, merged_options, relabels, with_functions
-from her_wrappers.replay.shares import Shares
-from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
+from her_wrappers.replay.relabeling.missing_functions import MissingFunctions, missing_reward
+from her_wrappers.replay.relabeling.relabeling import BatchRewards, GoalRewards, Relabeling
+from her_wrappers.replay.relabeling.termination import make_termination
+from her_wrappers.replay.sampling.draws import Draws
+from her_wrappers.replay.sampling.windows import end_at
+from her_wrappers.replay.saving.saved_options import draws_alike, merged_options, relabels, with_functions
+from her_wrappers.replay.saving.snapshot import Snapshot, State, write_snapshot
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import INFINITE, StepLayout
-from her_wrappers.replay.termination import make_termination
-from her_wrappers.replay.windows import end_at
+from her_wrappers.replay.storage.contents import Contents
+from her_wrappers.replay.storage.infos import InfoFormat, InfoLayout
+from her_wrappers.replay.storage.step_layout import INFINITE, StepLayout
 
 if TYPE_CHECKING:
     import os
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
-    from her_wrappers.replay.draws import Draw
-    from her_wrappers.replay.priority import Priority
-    from her_wrappers.replay.relabeling import BatchFunction, RewardRule
-    from her_wrappers.replay.shares import Choice
-    from her_wrappers.replay.steps import Records, Steps
-    from her_wrappers.replay.termination import TerminationMode
+    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.priorities.priority import Priority
+    from her_wrappers.replay.relabeling.relabeling import BatchFunction, RewardRule
+    from her_wrappers.replay.relabeling.termination import TerminationMode
+    from her_wrappers.replay.sampling.draws import Draw
+    from her_wrappers.replay.storage.steps import Records, Steps
     from her_wrappers.trees import Tree
 
 

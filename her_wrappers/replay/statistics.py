@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_wrappers.replay.steps import as_bytes
+from her_wrappers.replay.storage.steps import as_bytes
 from her_wrappers.trees import leaf_arrays
 
 if TYPE_CHECKING:

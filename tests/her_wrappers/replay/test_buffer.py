@@ -23,7 +23,7 @@ from her_wrappers import (
     HindsightReplayBuffer,
     Mixture,
 )
-from her_wrappers.replay.relabeling import GoalRewards
+from her_wrappers.replay.relabeling.relabeling import GoalRewards
 from tests.counting import (
     ACTIONS,
     SPACE,
@@ -154,7 +154,7 @@ def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
     def no_memory(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr("her_wrappers.replay.storage.Ring", no_memory)
+    monkeypatch.setattr("her_wrappers.replay.storage.episode_storage.Ring", no_memory)
     with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
         counting_buffer()
 
