@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from her_wrappers.replay.relabeling.relabeling import Relabeling
+from her_wrappers.replay.sampling.windows import Windows
 from her_wrappers.replay.storage.episode_storage import EpisodeStorage
 
 if TYPE_CHECKING:
     import torch
     from gymnasium import spaces
 
-    from her_wrappers.replay.relabeling.missing_functions import MissingFunctions
+    from her_wrappers.replay.batch import Batch
+    from her_wrappers.replay.relabeling.relabeling import AnyRelabeling
+    from her_wrappers.replay.sampling.windows import MakeWindows
     from her_wrappers.replay.storage.infos import InfoLayout
     from her_wrappers.replay.storage.step_layout import StepLayout
 
@@ -22,13 +26,19 @@ class Backend(NamedTuple):
 
     Attributes:
         storage: It keeps them.
+        windows: Makes windows of them.
         device: Where batches of tensors are handed out; None for arrays.
         on_device: Whether the transitions are there, too.
     """
 
     storage: EpisodeStorage
+    windows: MakeWindows = Windows
     device: torch.device | None = None
     on_device: bool = False
+
+    def hand_out(self, batch: Batch) -> Batch:
+        """Return a batch where batches are wanted."""
+        return batch if self.device is None or self.on_device else batch.to_torch(self.device)
 
 
 def choose_backend(
@@ -39,7 +49,7 @@ def choose_backend(
     buffer_size: int,
     layout: StepLayout,
     infos: InfoLayout,
-    relabeling: Relabeling | MissingFunctions | None,
+    relabeling: AnyRelabeling,
 ) -> Backend:
     """Keep transitions on a device if all functions take tensors there, else on the host.
 
@@ -50,7 +60,7 @@ def choose_backend(
         buffer_size: Steps to hold.
         layout: Of the steps.
         infos: The infos to keep.
-        relabeling: Asks the functions, if there are any.
+        relabeling: Asks the functions, if there are any to ask.
 
     Raises:
         ImportError: There is no torch.
@@ -70,6 +80,7 @@ def choose_backend(
         obstacle_of_infos,
     )
     from her_wrappers.replay.devices.tensor_records import torch_dtype  # noqa: PLC0415 - an optional dependency
+    from her_wrappers.replay.devices.tensor_windows import TensorWindows  # noqa: PLC0415 - an optional dependency
 
     place, reason = find_device(device), None
     for name, dtype in layout.dtypes().items():
@@ -79,10 +90,11 @@ def choose_backend(
             relabeling, made_up_steps(layout, observation_space, action_space, infos.keys), place
         )
     if reason is None:
-        return Backend(DeviceStorage(layout, buffer_size, infos, place), place, on_device=True)
+        storage = DeviceStorage(layout, buffer_size, infos, place)
+        return Backend(storage, partial(TensorWindows, device=place), place, on_device=True)
     if place.type != "cpu":  # where it costs nothing
         _warn_of_the_host(reason, place)
-    return Backend(EpisodeStorage(layout, buffer_size, infos), place)
+    return Backend(EpisodeStorage(layout, buffer_size, infos), device=place)
 
 
 def _require_torch(device: str | torch.device) -> None:
@@ -103,5 +115,5 @@ def _warn_of_the_host(reason: str, device: torch.device) -> None:
     warnings.warn(
         f"transitions are kept and relabeled on the host, and each batch is copied to {device}, since "
         f"{reason}; with functions that take tensors as well as arrays all stays there",
-        stacklevel=4,
+        stacklevel=5,
     )

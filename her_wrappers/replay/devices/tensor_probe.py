@@ -17,10 +17,10 @@ import torch
 from gymnasium import spaces
 
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.devices.device import send
 from her_wrappers.replay.devices.tensor_records import TensorRecords
 from her_wrappers.replay.relabeling.rewards import TOLERANCE
 from her_wrappers.replay.storage.steps import Steps
+from her_wrappers.replay.transfer import send
 from her_wrappers.trees import build_tree, leaf_spaces
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from her_wrappers.replay.devices.device import empty_bytes, send, staged
+from her_wrappers.replay.devices.device import empty_bytes
+from her_wrappers.replay.transfer import send, staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from her_wrappers.replay.devices.device import send
 from her_wrappers.replay.devices.tensor_records import TensorRecords
 from her_wrappers.replay.sampling.windows import Windows
+from her_wrappers.replay.transfer import send
 
 if TYPE_CHECKING:
     import numpy as np

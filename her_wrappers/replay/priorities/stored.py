@@ -11,7 +11,7 @@ from her_wrappers.replay.priorities.priority import Priority, require_between, r
 from her_wrappers.replay.priorities.sum_tree import SumTree
 
 if TYPE_CHECKING:
-    from her_wrappers.replay.sampling.draws import Draw
+    from her_wrappers.replay.storage.draw import Draw
     from her_wrappers.replay.storage.episode_storage import EpisodeStorage
 
 FIRST_PRIORITY = 1.0

@@ -2,104 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from her_wrappers.goal_interface import DecidedAtUse, RowByRow
-from her_wrappers.replay.batch import Batch
-from her_wrappers.replay.relabeling.rewards import (
-    ask,
-    read_only,
-    require_reward_tensor,
-    require_rewards,
-    rewards_agree,
-    warn_of_other_rewards,
-)
-from her_wrappers.replay.relabeling.termination import Outcomes, Recompute
-from her_wrappers.replay.sampling.windows import filled_like
+from her_wrappers.replay.arrays import filled_like, read_only
+from her_wrappers.replay.relabeling.outcomes import Outcomes
+from her_wrappers.replay.relabeling.rewards import rewards_agree, warn_of_other_rewards
+from her_wrappers.replay.relabeling.stand_ins import MissingFunctions, NoRelabeling
+from her_wrappers.replay.relabeling.termination_rules import Recompute
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from her_wrappers.files.layout import Json
-    from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.relabeling.termination import Termination
+    from her_wrappers.replay.batch import Batch
+    from her_wrappers.replay.relabeling.rewards import RewardRule
+    from her_wrappers.replay.relabeling.termination_rules import Termination
     from her_wrappers.replay.storage.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.storage.infos import InfoLayout
     from her_wrappers.replay.storage.step_layout import StepLayout
     from her_wrappers.replay.storage.steps import Steps
 
-BatchFunction: TypeAlias = Callable[[Batch], Any]
-"""From transitions with the goals that they are to have to (B,) rewards."""
-
 CHECKED_EPISODES = 10
 """So many first episodes are compared with the reward function."""
-
-
-class RewardRule(Protocol):
-    """A way to ask a user's function what steps earn under the goals that they have.
-
-    Attributes:
-        name: Of the function.
-    """
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 - an attribute, that need not be writable
-
-    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
-        """Return float32 rewards of a batch's first steps, which had these (C,) outcomes.
-
-        Raises:
-            ValueError: The function answers wrongly.
-        """
-
-
-@dataclass(frozen=True)
-class GoalRewards:
-    """Rewards that are functions of goals, as ``compute_reward`` is."""
-
-    function: GoalFunction
-    name: ClassVar[str] = "compute_reward"
-
-    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
-        """Ask with the goals and infos."""
-        return self.of(outcomes)
-
-    def of(self, outcomes: Outcomes) -> Any:
-        """Return what steps earn by their outcomes alone, float32.
-
-        Raises:
-            ValueError: The function answers wrongly.
-        """
-        goals = outcomes.achieved_goal, outcomes.desired_goal
-        rewards = ask(self.name, self.function, *goals, outcomes.info)
-        return _require_rewards(self.name, rewards, outcomes)
-
-
-@dataclass(frozen=True)
-class BatchRewards:
-    """Rewards that need the state or the action too."""
-
-    function: BatchFunction
-    name: ClassVar[str] = "reward_fn"
-
-    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
-        """Ask with whole transitions."""
-        count = len(outcomes.terminated)
-        first = replace(batch.map(lambda array: read_only(array, count)), provenance=None)
-        return _require_rewards(self.name, ask(self.name, self.function, first), outcomes)
-
-
-def _require_rewards(name: str, rewards: Any, outcomes: Outcomes) -> Any:
-    """Return the rewards for (C,) outcomes, as tensors where the outcomes are.
-
-    Raises:
-        ValueError: A function answered wrongly.
-    """
-    if isinstance(outcomes.terminated, np.ndarray):
-        return require_rewards(name, rewards, len(outcomes.terminated))
-    return require_reward_tensor(name, rewards, outcomes.terminated)
 
 
 class Relabeling:
@@ -141,10 +68,11 @@ class Relabeling:
             "episodes_to_check": self._episodes_to_check,
         }
 
-    def recall(self, learned: Json) -> bool:
-        """Take over what another learned; return whether its rule for terminations was of this kind.
+    def recall(self, learned: Json, *, anew: bool) -> bool:
+        """Take over what another learned; return whether that is all.
 
-        Otherwise this one has to learn from the episodes again.
+        Otherwise this one has to learn from the episodes again: its rule for terminations is of another kind,
+        or was given ``anew``.
         """
         if learned is None:
             return False
@@ -152,7 +80,7 @@ class Relabeling:
         if learned["rule"] != self._termination.kind:
             return False
         self._termination.recall(learned["values"])
-        return True
+        return not anew
 
     def relabel(self, batch: Batch, steps: Steps, count: int) -> None:
         """Give the first steps of a batch the rewards and terminations that go with their desired goals.
@@ -222,9 +150,9 @@ class Relabeling:
             warn_of_other_rewards(self._rewards.name, recorded, computed, episodes.t[: len(recorded)])
 
     def _batch(self, steps: Steps) -> Batch:
-        parts, terminated = self._layout.parts(steps), steps.records[0]["terminated"]
+        terminated = steps.records[0]["terminated"]
         discounts, weights = (filled_like(terminated, each) for each in (self._gamma, 1))
-        return Batch(*parts, discounts, weights, terminated | True, steps.numbers)  # all are relabeled
+        return self._layout.batch(steps, discounts, weights, relabeled=terminated | True)
 
     def _earned(self, steps: Steps) -> Any:
         batch = self._batch(steps)
@@ -248,3 +176,6 @@ class Relabeling:
 def _achieved(steps: Steps) -> np.ndarray:
     """Return the goals that steps achieved, as their desired goals, before and after."""
     return np.broadcast_to(steps.records[1], steps.records.shape)
+
+
+AnyRelabeling: TypeAlias = Relabeling | NoRelabeling | MissingFunctions

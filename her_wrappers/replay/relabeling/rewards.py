@@ -1,101 +1,102 @@
-"""Rewards of relabeled steps: what the user's function must answer, and whether the environment agrees."""
+"""Rewards: the ways in which a user's function says what steps earn, and whether the environment agrees."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from her_wrappers.trees import map_tree
+from her_wrappers.arguments import require_function
+from her_wrappers.replay.arrays import read_only
+from her_wrappers.replay.batch import Batch
+from her_wrappers.replay.relabeling.answers import ask, require_rewards
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from her_wrappers.goal_interface import GoalFunction
+    from her_wrappers.replay.relabeling.outcomes import Outcomes
+
+BatchFunction: TypeAlias = Callable[[Batch], Any]
+"""From transitions with the goals that they are to have to (B,) rewards."""
 
 TOLERANCE = 1e-4
 """Relative and absolute; float32 observations of float64 states move dense rewards by less."""
 
 
-def ask(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's function for a batch; what it raises is told to be of its making."""
-    try:
-        return function(*arguments)
-    except Exception as error:
-        error.add_note(
-            f"{name} raised this when asked about a batch of steps; what is stored is as it was before"
-        )
-        raise
+class RewardRule(Protocol):
+    """A way to ask a user's function what steps earn under the goals that they have.
 
-
-def require_rewards(name: str, rewards: Any, count: int) -> np.ndarray:
-    """Return what a reward function answered for ``count`` steps, (count,) float32.
-
-    Raises:
-        ValueError: It returned another shape, what is no numbers, or what is not finite.
-    """
-    answer = np.asarray(rewards)
-    if answer.shape != (count,) or answer.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{name} must return numbers of shape ({count},) for {count} steps, "
-            f"got {answer.dtype} of shape {answer.shape}; reduce over the goal's own axes only"
-        )
-    if answer.dtype == np.float32:
-        numbers = answer
-    else:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-            numbers = answer.astype(np.float32)
-    # To count takes half as long as `all`; a product, which is not finite either, warns where it overflows.
-    if np.count_nonzero(np.isfinite(numbers)) < count:
-        i = np.flatnonzero(~np.isfinite(numbers))[0]
-        raise ValueError(f"{name} must return finite numbers, got {numbers[i]} at row {i}")
-    return numbers
-
-
-def require_reward_tensor(name: str, rewards: Any, like: Any) -> Any:
-    """Return what a reward function answered for tensors, as float32.
-
-    Whether the numbers are finite is not looked at, since that would wait for the device.
-
-    Args:
+    Attributes:
         name: Of the function.
-        rewards: What it answered.
-        like: A tensor where and in which shape the answer must be.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - an attribute, that need not be writable
+
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
+        """Return float32 rewards of a batch's first steps, which had these (C,) outcomes.
+
+        Raises:
+            ValueError: The function answers wrongly.
+        """
+
+
+@dataclass(frozen=True)
+class GoalRewards:
+    """Rewards that are functions of goals, as ``compute_reward`` is."""
+
+    function: GoalFunction
+    name: ClassVar[str] = "compute_reward"
+
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
+        """Ask with the goals and infos."""
+        return self.of(outcomes)
+
+    def of(self, outcomes: Outcomes) -> Any:
+        """Return what steps earn by their outcomes alone, float32.
+
+        Raises:
+            ValueError: The function answers wrongly.
+        """
+        goals = outcomes.achieved_goal, outcomes.desired_goal
+        rewards = ask(self.name, self.function, *goals, outcomes.info)
+        return require_rewards(self.name, rewards, outcomes.terminated)
+
+
+@dataclass(frozen=True)
+class BatchRewards:
+    """Rewards that need the state or the action too."""
+
+    function: BatchFunction
+    name: ClassVar[str] = "reward_fn"
+
+    def __call__(self, batch: Batch, outcomes: Outcomes) -> Any:
+        """Ask with whole transitions."""
+        count = len(outcomes.terminated)
+        first = replace(batch.map(lambda array: read_only(array, count)), provenance=None)
+        return require_rewards(self.name, ask(self.name, self.function, first), outcomes.terminated)
+
+
+def make_reward_rule(
+    compute_reward: GoalFunction | None, reward_fn: BatchFunction | None
+) -> RewardRule | None:
+    """Make the rule for rewards of a buffer's ``compute_reward=`` or ``reward_fn=``; None without both.
 
     Raises:
-        ValueError: It is no tensor of numbers there, or of another shape.
+        TypeError: One is no function.
+        ValueError: There are both.
     """
-    return require_tensor(name, rewards, like, "numbers").detach().float()
-
-
-def require_tensor(name: str, answer: Any, like: Any, what: str) -> Any:
-    """Return a tensor that a function answered with, if it has the shape of another, and is where that is.
-
-    Raises:
-        ValueError: It is or has not.
-    """
-    if not isinstance(answer, type(like)):
-        got = type(answer).__name__
-        raise ValueError(f"{name} must return a tensor for tensors, got {got}")  # noqa: TRY004 - a wrong answer
-    if answer.shape != like.shape or answer.dtype.is_complex or answer.device != like.device:
-        raise ValueError(
-            f"{name} must return {what} of shape {tuple(like.shape)} on {like.device}, got {answer.dtype} "
-            f"of shape {tuple(answer.shape)} on {answer.device}; reduce over the goal's own axes only"
-        )
-    return answer
-
-
-def read_only(tree: Any, count: int | None = None) -> Any:
-    """Return views of a tree of arrays, or of their first ``count`` rows, that cannot be written to.
-
-    Of tensors as well, which cannot be protected.
-    """
-    if isinstance(tree, np.ndarray):
-        view = tree[:count]
-        view.setflags(write=False)
-        return view
-    if isinstance(tree, dict | tuple):
-        return map_tree(lambda leaf: read_only(leaf, count), tree)
-    return tree[:count]
+    if compute_reward is not None and reward_fn is not None:
+        raise ValueError("rewards must be computed in one way, got compute_reward and reward_fn; pass one")
+    if reward_fn is not None:
+        require_function("reward_fn", reward_fn, "batch")
+        return BatchRewards(reward_fn)
+    if compute_reward is not None:
+        require_function("compute_reward", compute_reward)
+        return GoalRewards(compute_reward)
+    return None
 
 
 def rewards_agree(recorded: np.ndarray, computed: np.ndarray) -> bool:

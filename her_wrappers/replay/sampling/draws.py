@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.replay.sampling.windows import filled_like
+from her_wrappers.replay.arrays import filled_like
+from her_wrappers.replay.goals.sources import Sources
+from her_wrappers.replay.storage.draw import Draw, Located
 from her_wrappers.replay.storage.steps import before_and_after
 
 if TYPE_CHECKING:
-    from her_wrappers.replay.goals.selection import Strategy
     from her_wrappers.replay.goals.shares import Shares
     from her_wrappers.replay.priorities.stored import NoPriorities, Priorities
     from her_wrappers.replay.storage.episode_storage import EpisodeStorage
@@ -28,61 +29,6 @@ MOST_ROWS = 4096
 
 MOST_BATCHES = 16
 """Batches that are drawn at once; more would save little."""
-
-
-class Draw(NamedTuple):
-    """The B rows of a batch, relabeled ones first; or of several batches, on a leading axis.
-
-    Arrays, but where records are on a device: `EpisodeStorage.send` brings all there that is typed Any.
-
-    Attributes:
-        numbers: (B,) numbers of the steps.
-        states: (2, B) positions of the states before and after them.
-        places: (B,) places of their segments.
-        first_index: (B,) numbers of the first steps of their episodes.
-        sources: (B,) positions of the states that supply new goals; anything where none do.
-        goal_index: (B,) numbers of the steps that led there; anything where there are none.
-        part: (B,) which part of the shares each row is in.
-        relabeled: (B,) bool, whether that is one which gets new goals.
-        here: (B,) the numbers once more; an array always.
-        left: (B,) how many steps there are from each on, itself included, that may have its goal: to the end
-            of the episode for a new one, else until the episode changes its goal. Anything without windows.
-        discounts: (B,) float32, those of single steps of which none terminates: memory for a batch's own.
-        weights: (B,) float32 ones: the same.
-    """
-
-    numbers: Any
-    states: Any
-    places: Any
-    first_index: np.ndarray
-    sources: Any
-    goal_index: np.ndarray
-    part: np.ndarray
-    relabeled: Any
-    here: np.ndarray
-    left: np.ndarray
-    discounts: Any
-    weights: Any
-
-
-class Located(NamedTuple):
-    """Steps, with what strategies need to know of them.
-
-    Attributes:
-        numbers: (n,) their numbers.
-        places: (n,) places of their segments.
-        segments: (n,) their segments.
-        states: (n,) positions of the states in which they begin.
-    """
-
-    numbers: np.ndarray
-    places: np.ndarray
-    segments: np.ndarray
-    states: np.ndarray
-
-    def take(self, rows: np.ndarray) -> Located:
-        """Return some of them."""
-        return Located(*[column[rows] for column in self])
 
 
 class Ahead(NamedTuple):
@@ -116,6 +62,9 @@ class Draws:
         priorities: By which steps are drawn.
         windowed: Whether batches are of windows.
         gamma: Discount factor of a step.
+
+    Attributes:
+        rng: Source of all randomness.
     """
 
     def __init__(
@@ -131,8 +80,8 @@ class Draws:
     ) -> None:
         self._storage = storage
         self._shares = shares
-        self._rng = rng
-        self._skip_trivial = skip_trivial
+        self.rng = rng
+        self._sources = Sources(storage, shares.parts, skip_trivial=skip_trivial)
         self._priorities = priorities
         self._windowed = windowed
         self._gamma = gamma
@@ -145,16 +94,10 @@ class Draws:
 
     def fork(self) -> Draws:
         """Return draws with a copy of the generator, which leave this one as it is."""
-        rng = copy.deepcopy(self._rng)
-        return Draws(
-            self._storage,
-            self._shares,
-            rng,
-            skip_trivial=self._skip_trivial,
-            priorities=self._priorities,
-            windowed=self._windowed,
-            gamma=self._gamma,
-        )
+        fork = copy.copy(self)
+        fork.rng = copy.deepcopy(self.rng)
+        fork.forget()
+        return fork
 
     def ahead(self) -> Ahead:
         """Return what was drawn ahead."""
@@ -185,7 +128,7 @@ class Draws:
             numbers, goal_index = numbers.astype(np.int64), goal_index.astype(np.int64)
             sources = np.zeros_like(numbers)
             sources[relabeled] = self._storage.states_after(goal_index[relabeled])
-            steps = Located(numbers, *self._storage.locate(numbers))
+            steps = self._storage.locate(numbers)
             self._hold(*self._in_batches(steps, part, sources, goal_index))
         self._batch_size, self._batches = batch_size, batches
 
@@ -221,12 +164,10 @@ class Draws:
                 "cannot sample before an episode is complete; add until can_sample "
                 "(only terminated or truncated episodes count)"
             )
-        numbers = self._priorities.draw(batches * batch_size, self._rng)
-        steps = Located(numbers, *self._storage.locate(numbers))
-        part = self._shares.draw(batches, batch_size, self._rng)
-        sources, goal_index = self._choose_all(steps, part.ravel())
-        if self._skip_trivial:
-            self._choose_again(steps, part.ravel(), sources, goal_index)
+        numbers = self._priorities.draw(batches * batch_size, self.rng)
+        steps = self._storage.locate(numbers)
+        part = self._shares.draw(batches, batch_size, self.rng)
+        sources, goal_index = self._sources.choose(steps, part.ravel(), self.rng)
         return self._in_batches(steps, part, sources, goal_index)
 
     def _in_batches(
@@ -249,40 +190,6 @@ class Draws:
             weights=filled_like(part, 1),
         )
         return draw, relabeled.sum(axis=1).tolist()
-
-    def _choose_all(self, steps: Located, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Choose states for all relabeled steps."""
-        parts = self._shares.parts
-        if len(parts) == 1:
-            # To choose for the original ones as well, needlessly, is quicker than to pick out the others.
-            return self._choose(parts[0].select, steps)
-        sources, goal_index = np.zeros_like(steps.numbers), np.zeros_like(steps.numbers)
-        for number, each in enumerate(parts):
-            rows = np.flatnonzero(part == number)
-            if len(rows):
-                sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
-        return sources, goal_index
-
-    def _choose_again(
-        self, steps: Located, part: np.ndarray, sources: np.ndarray, goal_index: np.ndarray
-    ) -> None:
-        """Choose once more where the goal was achieved before the step already."""
-        rows = np.flatnonzero(part < len(self._shares.parts))
-        trivial = rows[self._storage.same_goals(steps.states[rows], sources[rows])]
-        for number, each in enumerate(self._shares.parts):
-            rows = trivial[part[trivial] == number]
-            if len(rows):
-                sources[rows], goal_index[rows] = self._choose(each.select, steps.take(rows))
-
-    def _choose(self, select: Strategy | None, steps: Located) -> tuple[np.ndarray, np.ndarray]:
-        """Choose the states that supply goals, in the episode or anywhere, and the steps that led there."""
-        if select is None:
-            found = self._storage.draw(len(steps.numbers), self._rng)
-            return self._storage.states_after(found), found
-        first_index = steps.segments["first_index"]
-        t = steps.numbers - first_index
-        chosen = select(t, steps.segments["length"], self._rng)
-        return steps.states - t + chosen, first_index + chosen - 1
 
 
 def _steps_left(steps: Located, relabeled: np.ndarray) -> np.ndarray:

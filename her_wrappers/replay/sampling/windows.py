@@ -8,32 +8,13 @@ added up that count.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
     from her_wrappers.replay.batch import Batch
-
-
-def filled_like(rows: Any, value: float) -> Any:
-    """Return one number in the shape of an array or a tensor, float32: discounts, or weights."""
-    if not isinstance(rows, np.ndarray):
-        return rows.float().fill_(value)
-    filled = np.empty(rows.shape, np.float32)
-    filled.fill(value)  # `numpy.full` takes three times as long
-    return filled
-
-
-def end_at(discounts: Any, terminations: Any) -> None:
-    """Set the (B,) discounts to 0 where steps terminate.
-
-    Takes NumPy arrays or torch tensors.
-    """
-    if isinstance(discounts, np.ndarray):
-        discounts[terminations] = 0  # a product takes twice as long
-    else:
-        discounts.masked_fill_(terminations, 0)
 
 
 def as_float32(values: Any) -> Any:
@@ -109,6 +90,10 @@ class Windows:
     def _exponents(self) -> Any:
         """Return the numbers from 0 to W."""
         return np.arange(self.width + 1)
+
+
+MakeWindows: TypeAlias = Callable[[np.ndarray, int], Windows]
+"""From how many steps are left (B,), and how many are asked for, to the windows."""
 
 
 def until_first(ends: Any, within: Any) -> Any:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
+from her_wrappers.replay.arrays import changes
 from her_wrappers.replay.storage.contents import Part
 from her_wrappers.trees import build_tree, leaf_at, leaf_spaces
 
@@ -140,13 +141,8 @@ def _run_begins(leaves: Iterable[np.ndarray], starts: np.ndarray) -> np.ndarray:
         leaves: (T + n, ...) arrays of the goals.
         starts: (n,) first states of the episodes.
     """
-    begins = starts
-    for leaf in leaves:
-        # as bytes: goals are to come back to the last bit, NaN too
-        rows = np.ascontiguousarray(leaf).reshape(len(leaf), -1).view(np.uint8)
-        changes = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1
-        begins = np.union1d(begins, changes)
-    return begins
+    changed = changes(leaves)  # to the last bit, for so goals are to come back, NaN too
+    return starts if changed is None else np.union1d(starts, changed.nonzero()[0] + 1)
 
 
 def _read(file: ArrayFile, name: str, shape: tuple[int, ...]) -> np.ndarray:

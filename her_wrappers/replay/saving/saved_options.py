@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.replay.goals.selection import STRATEGIES, Geometric
-from her_wrappers.replay.goals.shares import ORIGINAL, Mixture, Shares
-from her_wrappers.replay.priorities.priority import Priority, require_priority
-from her_wrappers.replay.relabeling.missing_functions import missing_reward
+from her_wrappers.replay.goals.shares import ORIGINAL, Mixture
+from her_wrappers.replay.options import Options
+from her_wrappers.replay.priorities.priority import Priority
+from her_wrappers.replay.relabeling.stand_ins import missing_reward
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,45 +39,41 @@ class LostFunction:
     name: str
 
 
-def options_to_json(options: Mapping[str, Any]) -> Json:
-    """Return the arguments of a buffer as JSON; of functions nothing but their names."""
-    return {key: _to_json(value) for key, value in options.items()}
+def options_to_json(options: Options) -> Json:
+    """Return the options of a buffer as JSON; of functions nothing but their names."""
+    return {key: _to_json(value) for key, value in vars(options).items()}
 
 
-def options_from_json(saved: Json) -> dict[str, Any]:
-    """Return the arguments of a buffer, with a `LostFunction` for each function.
+def options_from_json(saved: Json) -> Options:
+    """Return the options of a buffer, with a `LostFunction` for each function.
 
     Raises:
-        ValueError: There are others, or a strategy or a priority is none.
+        TypeError: One is missing, or of a kind that it cannot be of.
+        ValueError: One has a value that it cannot have.
     """
-    keys = {"buffer_size", *DRAWING, "termination", "n_steps", "gamma", "info_keys", "info_format"}
-    if saved.keys() != keys:
-        raise ValueError(f"expected the options {', '.join(sorted(keys))}, got {', '.join(saved)}")
-    options = {key: _from_json(value) for key, value in saved.items()}
-    require_priority(options["prioritized"])
-    return options
+    return Options(**{key: _from_json(value) for key, value in saved.items()})
 
 
-def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return saved arguments, less those for which others are given.
+def merged_options(saved: Options, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return saved options and arguments that win over them, together.
 
     Args:
-        saved: What `options_from_json` returned.
-        given: Arguments that win over them.
+        saved: The options.
+        given: The arguments.
 
     Raises:
         ValueError: Other infos are asked for than are in the file, or a strategy is lost.
     """
-    if "info_keys" in given and tuple(given["info_keys"]) != tuple(saved["info_keys"]):
+    if "info_keys" in given and tuple(given["info_keys"]) != tuple(saved.info_keys):
         raise ValueError(
-            f"info_keys must be those of the saved buffer, {list(saved['info_keys'])}, whose infos are in "
+            f"info_keys must be those of the saved buffer, {list(saved.info_keys)}, whose infos are in "
             f"the file, got {list(given['info_keys'])}; leave them out"
         )
     strategy = given.get("goal_selection_strategy")
     is_share = isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
     if is_share or any(given.get(name) is not None for name in SHARES):
-        saved = {**saved, **dict.fromkeys(SHARES)}
-    merged = {**saved, **given}
+        saved = replace(saved, n_sampled_goal=None, her_ratio=None)
+    merged: dict[str, Any] = {**vars(saved), **given}
     _require_found("goal_selection_strategy", merged["goal_selection_strategy"])
     return merged
 
@@ -108,12 +105,12 @@ def with_functions(merged: Mapping[str, Any], *, has_env: bool, rule: str | None
 
 def relabels(options: Mapping[str, Any]) -> bool:
     """Whether a buffer with these arguments relabels anything."""
-    return Shares(*(options[key] for key in ("goal_selection_strategy", *SHARES))).relabels
+    return Options.of(options).shares().relabels
 
 
-def draws_alike(saved: Mapping[str, Any], merged: Mapping[str, Any]) -> bool:
-    """Whether buffers with these arguments draw the same batches, as far as names of functions tell."""
-    return all(_to_json(saved[key]) == _to_json(merged[key]) for key in DRAWING)
+def draws_alike(options: Options, others: Options) -> bool:
+    """Whether buffers with these options draw the same batches, as far as names of functions tell."""
+    return all(_to_json(getattr(options, key)) == _to_json(getattr(others, key)) for key in DRAWING)
 
 
 def _to_json(value: Any) -> Json:

@@ -8,8 +8,8 @@ options, what was learned from episodes, the number of the next transition, the 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from her_wrappers.replay.priorities.stored import SavedPriorities
 from her_wrappers.replay.sampling.draws import Ahead
 from her_wrappers.replay.saving.episode_columns import EpisodeColumns
 from her_wrappers.replay.saving.saved_options import options_from_json, options_to_json
+from her_wrappers.replay.saving.state import State
 from her_wrappers.replay.storage.contents import Part
 from her_wrappers.replay.storage.step_layout import GOALS
 from her_wrappers.trees import leaf_spaces, path_name
@@ -31,11 +32,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from gymnasium import spaces
-
     from her_wrappers.files.layout import Json
     from her_wrappers.goal_interface import AnyEnv
-    from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.priorities.priority import Priority
     from her_wrappers.replay.storage.contents import Contents
     from her_wrappers.replay.storage.encoded_episodes import EncodedEpisodes
@@ -52,35 +50,6 @@ AHEAD = ("numbers", "part", "goal_index")
 
 MALFORMED = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 """What content that is no buffer's may raise when it is taken for one."""
-
-
-@dataclass(frozen=True)
-class State:
-    """All of a buffer but its episodes.
-
-    Attributes:
-        observation_space: Observations of one environment.
-        action_space: Actions of one environment.
-        options: Arguments that the buffer was made with, less functions and spaces.
-        shared: Leaves of observations that are the achieved goal in all episodes.
-        first_index: Index of the oldest transition.
-        learned: What was learned from episodes, as JSON.
-        generator: State of the generator, as JSON.
-        priorities: Of the transitions, if they have any.
-        ahead: What was drawn ahead.
-        open_episode: The open episode of ``add``, if there is one.
-    """
-
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
-    options: Mapping[str, Any]
-    shared: set[Path]
-    first_index: int
-    learned: Json
-    generator: Json
-    priorities: SavedPriorities | None
-    ahead: Ahead
-    open_episode: Episode | None
 
 
 def write_snapshot(path: str | os.PathLike[str], state: State, contents: Contents) -> None:
@@ -121,7 +90,7 @@ def _arrays(state: State, contents: Contents) -> Iterator[tuple[str, np.ndarray]
 
 
 def _columns(state: State, shared: Collection[Path] = ()) -> EpisodeColumns:
-    return EpisodeColumns(state.observation_space, state.action_space, state.options["info_keys"], shared)
+    return EpisodeColumns(state.observation_space, state.action_space, state.options.info_keys, shared)
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
@@ -257,7 +226,7 @@ class Snapshot:
             first_index=require_count("first_index", header["first_index"], at_least=0),
             learned=None if header["learned"] is None else {key: header["learned"][key] for key in LEARNED},
             generator=header["generator"],
-            priorities=self._read_priorities(options["prioritized"], header["largest_priority"]),
+            priorities=self._read_priorities(options.prioritized, header["largest_priority"]),
             ahead=Ahead(batch_size, batches, used, *(self._file.read(f"ahead/{name}") for name in AHEAD)),
             open_episode=None,
         )

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from her_wrappers.replay.relabeling.rewards import read_only
+from her_wrappers.replay.arrays import read_only
 
 InfoFormat = Literal["list", "columns"]
 

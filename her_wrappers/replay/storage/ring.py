@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.replay.storage.steps import plain
+from her_wrappers.replay.arrays import plain
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

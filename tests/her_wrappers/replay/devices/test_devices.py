@@ -439,7 +439,9 @@ def reason(buffer):
     """Why a buffer's functions are not asked with tensors."""
     spaces_ = buffer.observation_space, buffer.action_space
     return obstacle(
-        buffer._relabeling, made_up_steps(buffer._layout, *spaces_, buffer._infos.keys), torch.device("cpu")
+        buffer._parts.relabeling,
+        made_up_steps(buffer._parts.layout, *spaces_, buffer._parts.infos.keys),
+        torch.device("cpu"),
     )
 
 

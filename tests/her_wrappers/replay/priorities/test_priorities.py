@@ -57,7 +57,7 @@ def assert_drawn_in_proportion(counts, odds, p_value=1e-5):
 def assert_agree(buffer, oracle):
     """The buffer holds what the oracle holds, and a batch has its weights."""
     buffer.verify()
-    saved = buffer._priorities.saved()
+    saved = buffer._parts.priorities.saved()
     odds = oracle.odds()
     assert len(buffer) == len(odds)
     assert saved.largest == oracle.largest
@@ -145,7 +145,7 @@ def test_a_buffer_of_many_laps_and_a_deep_tree_draws_by_its_priorities():
             largest = max(largest, priorities[index >= oldest].max(initial=0))
         buffer.verify()
         odds = (expected[oldest:] + 1e-3) ** 0.5
-        np.testing.assert_allclose(buffer._priorities.saved().scaled, odds, rtol=1e-14)
+        np.testing.assert_allclose(buffer._parts.priorities.saved().scaled, odds, rtol=1e-14)
     tenths = np.argsort(np.argsort(odds)) * 10 // len(odds)
     found = Counter(tenths[buffer.sample(60_000).index - oldest].tolist())
     assert_drawn_in_proportion(found, {tenth: odds[tenths == tenth].sum() for tenth in range(10)})
@@ -212,7 +212,7 @@ def test_new_transitions_have_priority_1_before_any_larger_one_is_given():
 def test_an_evicted_transition_does_not_raise_the_priority_of_new_ones():
     buffer = prioritized_buffer([60, 60])
     assert buffer.update_priorities([0, 70], [1e9, 2.0]) == 1
-    assert buffer._priorities.saved().largest == 2
+    assert buffer._parts.priorities.saved().largest == 2
 
 
 @pytest.mark.parametrize("ratio", [1e12, 1e24])
@@ -337,7 +337,7 @@ def test_clear_forgets_all_priorities():
     buffer.add_episode(counting_episode(0, 10))
     assert buffer.update_priorities([3, 4], [5.0, 5.0]) == 2
     assert_drawn_in_proportion(drawn(buffer), dict.fromkeys(range(40, 50), 1.0))
-    assert buffer._priorities.saved().largest == 1
+    assert buffer._parts.priorities.saved().largest == 1
 
 
 def test_priorities_take_less_than_nine_bytes_a_transition():
@@ -351,7 +351,7 @@ def test_priorities_take_less_than_nine_bytes_a_transition():
 def test_verify_finds_priorities_that_are_not_those_of_the_steps():
     buffer = prioritized_buffer([20, 20])
     buffer.verify()
-    buffer._priorities._tree.set_range(50, 51, 1.0)
+    buffer._parts.priorities._tree.set_range(50, 51, 1.0)
     with pytest.raises(RuntimeError, match="its priorities are not those of its steps"):
         buffer.verify()
 
@@ -401,7 +401,7 @@ def test_one_thread_samples_another_updates_and_a_third_adds():
 def test_arrays_tensors_and_lists_are_taken(index, priorities):
     buffer = prioritized_buffer([4], priority=Priority(alpha=1, eps=1e-30))
     assert buffer.update_priorities(index, priorities) == 0
-    assert buffer._priorities.saved().scaled.tolist() == [0.5, 1, 4, 1]
+    assert buffer._parts.priorities.saved().scaled.tolist() == [0.5, 1, 4, 1]
 
 
 def test_the_loop_of_a_learner_takes_torch_batches():
@@ -450,7 +450,7 @@ def test_a_bad_update_is_refused_at_once_and_changes_nothing(index, priorities, 
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         buffer.update_priorities(index, priorities)
     buffer.verify()
-    assert buffer._priorities.saved().largest == 9
+    assert buffer._parts.priorities.saved().largest == 9
     assert_same_batches(buffer, twin, [8] * 10)
 
 
@@ -480,7 +480,7 @@ def test_a_priority_of_short_floats_reckons_with_doubles(tmp_path, kind):
     buffer = prioritized_buffer([4], priority=priority)
     buffer.update_priorities([0], [1e30 / 3])
     buffer.add_episode(counting_episode(1, 1))
-    assert buffer._priorities.saved().scaled.tolist() == [1e30 / 3, 2, 2, 2, 1e30 / 3]
+    assert buffer._parts.priorities.saved().scaled.tolist() == [1e30 / 3, 2, 2, 2, 1e30 / 3]
     buffer.save(tmp_path / "buffer")
     assert_same_batches(buffer, HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS))
 

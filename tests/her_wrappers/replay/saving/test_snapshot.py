@@ -14,7 +14,7 @@ from gymnasium import spaces
 from her_wrappers import EpisodeRecorder, Geometric, HindsightReplayBuffer, InUseError, Mixture, Priority
 from her_wrappers.files.atomic import replacement
 from her_wrappers.replay.goals.selection import final
-from her_wrappers.replay.relabeling.relabeling import GoalRewards
+from her_wrappers.replay.relabeling.rewards import GoalRewards
 from her_wrappers.trees import leaf_arrays
 from tests.counting import (
     ACTIONS,
@@ -254,7 +254,7 @@ def test_pictures_come_back_however_they_are_shared_and_part_ways_later(tmp_path
     buffer = image_buffer(buffer_size=60, seed=0)
     for number in range(4):
         buffer.add_episode(image_episode(number, 12, apart=number >= first_apart))
-    options = {"compute_reward": buffer._relabeling._rewards.function}
+    options = {"compute_reward": buffer._parts.relabeling._rewards.function}
     twin = reloaded(buffer, tmp_path / "buffer", **options)
     for number in range(4, 9):
         assert twin.nbytes == buffer.nbytes
@@ -345,7 +345,7 @@ def test_the_rewards_that_success_goes_by_come_back(tmp_path):
     """The values are known from before: rewards of another scale are refused."""
     buffer = wrapped(termination="success")
     twin = reloaded(buffer, tmp_path / "buffer")
-    twin._relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
+    twin._parts.relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
     with pytest.raises(ValueError, match=r"needs rewards of two values.*got -1, 0, 9"):
         twin.sample(100)
 

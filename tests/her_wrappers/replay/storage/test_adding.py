@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from her_wrappers import Episode, Episodes, HindsightReplayBuffer
 from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.replay.arrays import as_bytes
 from her_wrappers.replay.storage.infos import InfoLayout
 from her_wrappers.replay.storage.step_layout import StepLayout
-from her_wrappers.replay.storage.steps import as_bytes
 from tests.counting import ACTIONS, SPACE, counting_episode
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -64,7 +64,7 @@ def test_episodes_come_back_wherever_the_memory_ends_among_them(lengths, togethe
 
 def test_steps_find_their_segments_after_more_segments_than_32_bits_count():
     buffer = plain_buffer(100)
-    buffer._storage._segments.restart(2**31 - 70)
+    buffer._parts.backend.storage._table.segments.restart(2**31 - 70)
     for number in range(200):
         buffer.add_episode(counting_episode(number, 1 + number % 3))
         buffer.verify()

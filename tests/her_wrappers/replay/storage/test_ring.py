@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from her_wrappers.replay.devices.device_storage import DeviceRing
+from her_wrappers.replay.devices.device_ring import DeviceRing
 from her_wrappers.replay.storage.ring import Ring
 
 pytestmark = pytest.mark.arrays_only("no buffer is in it")

@@ -1,4 +1,4 @@
-"""MissingFunctions: what a buffer has for relabeling after it was loaded without functions."""
+"""Stand-ins for `Relabeling`: where nothing is relabeled, and where the functions for it are missing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,29 @@ def missing_reward(batch: Batch) -> Any:
     raise NotImplementedError
 
 
+class NoRelabeling:
+    """For a buffer that relabels nothing: there is nothing to ask, and nothing to learn."""
+
+    def forget(self) -> None:
+        """Do nothing."""
+
+    def learned(self) -> Json:
+        """Return that there is nothing."""
+        return None
+
+    def recall(self, learned: Json, *, anew: bool) -> bool:
+        """Leave what another learned alone; nothing will ask for it."""
+        return True
+
+    def learn(self, episodes: EncodedEpisodes) -> None:
+        """Do nothing."""
+
+    def relabel(self, batch: Batch, steps: Steps, count: int) -> None:
+        """Do nothing; never called, since no steps are relabeled."""
+
+
 class MissingFunctions:
-    """Stands in for `Relabeling`: all goes on but what needs a function.
+    """For a buffer that was loaded without functions: all goes on but what needs one.
 
     What was learned from episodes is kept for the day on which functions are there again.
     """
@@ -33,10 +54,10 @@ class MissingFunctions:
         """Return what was learned from episodes."""
         return self._learned
 
-    def recall(self, learned: Json) -> bool:
-        """Take over what another learned."""
+    def recall(self, learned: Json, *, anew: bool) -> bool:
+        """Take over what another learned, see `Relabeling.recall`."""
         self._learned = learned
-        return True
+        return not anew
 
     def learn(self, episodes: EncodedEpisodes) -> None:
         """Note that there is something to learn from the episodes as soon as there are functions."""
