@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.recording.open_episode import OpenEpisode
-from her_wrappers.replay.backends import Backend, choose_backend
+from her_wrappers.replay.backend import Backend
 from her_wrappers.replay.intake import Intake
 from her_wrappers.replay.priorities.stored import NoPriorities, Priorities, make_priorities
 from her_wrappers.replay.relabeling.relabeling import AnyRelabeling, Relabeling
@@ -17,6 +17,7 @@ from her_wrappers.replay.relabeling.termination import make_termination
 from her_wrappers.replay.sampling.batches import Batches
 from her_wrappers.replay.sampling.draws import Draws
 from her_wrappers.replay.storage.contents import Contents
+from her_wrappers.replay.storage.episode_storage import EpisodeStorage
 from her_wrappers.replay.storage.infos import InfoLayout
 from her_wrappers.replay.storage.step_layout import StepLayout
 
@@ -42,7 +43,6 @@ class Parts(NamedTuple):
 
     Attributes:
         layout: How steps become records.
-        infos: Which infos are kept with them.
         backend: Where they are.
         relabeling: What they earn under new goals.
         priorities: Which are drawn how often.
@@ -52,7 +52,6 @@ class Parts(NamedTuple):
     """
 
     layout: StepLayout
-    infos: InfoLayout
     backend: Backend
     relabeling: AnyRelabeling
     priorities: Priorities | NoPriorities
@@ -62,7 +61,7 @@ class Parts(NamedTuple):
 
     def contents(self) -> Contents:
         """Return the episodes that are stored."""
-        return Contents(self.backend.storage, self.layout, self.infos)
+        return Contents(self.backend.storage, self.layout)
 
     def clear(self) -> None:
         """Drop everything stored and learned.
@@ -97,16 +96,8 @@ def assemble(
     shares, buffer_size = options.shares(), options.buffer_size
     infos = InfoLayout(options.info_keys, options.info_format)
     layout = StepLayout(observation_space, action_space, infos)
-    relabeling = _make_relabeling(functions, options, layout, infos, observation_space["achieved_goal"])
-    backend = choose_backend(
-        device,
-        observation_space,
-        action_space,
-        buffer_size=buffer_size,
-        layout=layout,
-        infos=infos,
-        relabeling=relabeling,
-    )
+    relabeling = _make_relabeling(functions, options, layout)
+    backend = _make_backend(device, layout, buffer_size, relabeling)
     storage = backend.storage
     priorities = make_priorities(options.prioritized, storage, buffer_size)
     draws = Draws(
@@ -136,16 +127,10 @@ def assemble(
         open_episode=OpenEpisode(observation_space, action_space, infos.keys),
         buffer_size=buffer_size,
     )
-    return Parts(layout, infos, backend, relabeling, priorities, draws, batches, intake)
+    return Parts(layout, backend, relabeling, priorities, draws, batches, intake)
 
 
-def _make_relabeling(
-    functions: Functions,
-    options: Options,
-    layout: StepLayout,
-    infos: InfoLayout,
-    goal_space: spaces.Space[Any],
-) -> AnyRelabeling:
+def _make_relabeling(functions: Functions, options: Options, layout: StepLayout) -> AnyRelabeling:
     """Make what asks the functions, if there is anything to relabel.
 
     Raises:
@@ -159,9 +144,34 @@ def _make_relabeling(
             "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
             "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
         )
+    goal_space = layout.observation_space["achieved_goal"]
     rule = make_termination(options.termination, functions.compute_terminated, goal_space)
     if functions.reward_fn is missing_reward:
         return MissingFunctions()
     if rewards is None or not relabels:
         return NoRelabeling()
-    return Relabeling(layout, infos, rewards, rule, options.gamma)
+    return Relabeling(layout, rewards, rule, options.gamma)
+
+
+def _make_backend(
+    device: str | torch.device | None, layout: StepLayout, buffer_size: int, relabeling: AnyRelabeling
+) -> Backend:
+    """Make what keeps the transitions.
+
+    Raises:
+        ImportError: There is no torch for the device.
+        MemoryError: There is not so much memory.
+        TypeError: Torch does not have a dtype of the spaces.
+        ValueError: There is no such device.
+    """
+    if device is None:
+        return Backend(EpisodeStorage(layout, buffer_size))
+    try:
+        import torch  # noqa: F401, PLC0415 - an optional dependency
+    except ImportError as error:
+        raise ImportError(
+            f"device={str(device)!r} needs torch; install her-toolkit[torch], or leave device out"
+        ) from error
+    from her_wrappers.replay.devices.choice import choose_backend  # noqa: PLC0415 - imports torch
+
+    return choose_backend(device, layout, buffer_size, relabeling)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from her_wrappers.replay.storage.draw import Draw
     from her_wrappers.replay.storage.encoded_episodes import EncodedEpisodes
-    from her_wrappers.replay.storage.infos import InfoLayout
     from her_wrappers.replay.storage.step_layout import StepLayout
 
 STAGED_BYTES = 2**23
@@ -38,18 +37,17 @@ class DeviceStorage(EpisodeStorage):
     Args:
         layout: Of the records.
         buffer_size: Steps to hold.
-        infos: The infos to keep.
         device: Where to hold them.
 
     Raises:
         MemoryError: The device has not so much memory.
     """
 
-    def __init__(self, layout: StepLayout, buffer_size: int, infos: InfoLayout, device: torch.device) -> None:
+    def __init__(self, layout: StepLayout, buffer_size: int, device: torch.device) -> None:
         self._device = device
         self._goal_fields: dict[str, Field] = {}
         self.where = f"on {device} "
-        super().__init__(layout, buffer_size, infos)
+        super().__init__(layout, buffer_size)
 
     def there(self, values: np.ndarray) -> Any:
         """Return values on the device."""
@@ -83,8 +81,9 @@ class DeviceStorage(EpisodeStorage):
 
     def take(self, numbers: Any, states: Any, desired: Records) -> Steps:
         """Copy steps out, see `EpisodeStorage.take`, by tensors of numbers and places."""
-        infos = self._table.steps.take("info", numbers % self._buffer_size) if self._infos.keys else None
-        return Steps(numbers, self._states.take("record", states), desired, infos)
+        records, rows = self._states.take("record", states), self._table.steps
+        infos = rows.take("info", numbers % self._buffer_size) if self._layout.infos.keys else None
+        return Steps(numbers, records, desired, infos)
 
     def desired_goals(self, sources: Any, places: Any) -> Records:
         """Return the desired goals of steps, see `EpisodeStorage.desired_goals`, by tensors of places."""

@@ -122,23 +122,15 @@ def _on_device(steps: Steps, device: torch.device) -> Steps:
     return Steps(send(steps.numbers.copy(), device), records, desired, infos)
 
 
-def made_up_steps(
-    layout: StepLayout, observation_space: spaces.Dict, action_space: spaces.Space[Any], keys: Sequence[str]
-) -> list[Steps]:
+def made_up_steps(layout: StepLayout) -> list[Steps]:
     """Return two steps with values that their spaces have, of which the first reaches its goal.
 
     What the infos hold shows with the first episode only. So there are these steps for each way in which
     they may be floats, whole numbers and bools, one a step.
-
-    Args:
-        layout: Of the steps.
-        observation_space: Of one environment.
-        action_space: Of one environment.
-        keys: Of the infos.
     """
-    rng = np.random.default_rng(SEED)
-    observations = _made_up(observation_space, 3, rng)
-    for path in leaf_spaces(observation_space["desired_goal"]):
+    rng, keys = np.random.default_rng(SEED), layout.infos.keys
+    observations = _made_up(layout.observation_space, 3, rng)
+    for path in leaf_spaces(layout.observation_space["desired_goal"]):
         desired, achieved = observations["desired_goal"], observations["achieved_goal"]
         for key in path:
             desired, achieved = desired[key], achieved[key]
@@ -146,7 +138,7 @@ def made_up_steps(
     flags = np.zeros(1, np.bool_)
     episodes = Episodes(
         observations=observations,
-        actions=_made_up(action_space, 2, rng),
+        actions=_made_up(layout.action_space, 2, rng),
         rewards=np.zeros(2),
         lengths=np.array([2]),
         terminated=flags,

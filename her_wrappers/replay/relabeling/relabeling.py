@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from her_wrappers.replay.relabeling.rewards import RewardRule
     from her_wrappers.replay.relabeling.termination_rules import Termination
     from her_wrappers.replay.storage.encoded_episodes import EncodedEpisodes
-    from her_wrappers.replay.storage.infos import InfoLayout
     from her_wrappers.replay.storage.step_layout import StepLayout
     from her_wrappers.replay.storage.steps import Steps
 
@@ -34,7 +33,6 @@ class Relabeling:
 
     Args:
         layout: Of the steps.
-        infos: Of the infos that the functions get.
         rewards: The rule for rewards.
         termination: The rule for terminations.
         gamma: Discount factor of the batches that the rule for rewards is asked with.
@@ -43,13 +41,11 @@ class Relabeling:
     def __init__(
         self,
         layout: StepLayout,
-        infos: InfoLayout,
         rewards: RewardRule,
         termination: Termination,
         gamma: float,
     ) -> None:
         self._layout = layout
-        self._infos = infos
         self._rewards = rewards
         self._termination = termination
         self._gamma = gamma
@@ -167,7 +163,7 @@ class Relabeling:
         return Outcomes(
             achieved_goal=read_only(reached["achieved_goal"], count),
             desired_goal=read_only(reached["desired_goal"], count),
-            info=self._infos.rows(steps.infos, count),
+            info=self._layout.infos.rows(steps.infos, count),
             terminated=batch.terminations[:count],
             other_reason=steps.records[0, :count]["other_reason"],
         )

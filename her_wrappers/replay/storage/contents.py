@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.storage.episode_storage import EpisodeStorage
-    from her_wrappers.replay.storage.infos import InfoLayout
     from her_wrappers.replay.storage.step_layout import StepLayout
 
 PART_BYTES = 2**23
@@ -54,13 +53,11 @@ class Contents:
     Args:
         storage: Where they are.
         layout: Of the storage.
-        infos: Of the storage.
     """
 
-    def __init__(self, storage: EpisodeStorage, layout: StepLayout, infos: InfoLayout) -> None:
+    def __init__(self, storage: EpisodeStorage, layout: StepLayout) -> None:
         self._storage = storage
         self._layout = layout
-        self._infos = infos
         self._lengths = storage.lengths()
         self._starts = storage.first_index + np.cumsum(self._lengths) - self._lengths
         row = layout.record.itemsize + layout.segment.itemsize
@@ -88,7 +85,7 @@ class Contents:
         every = concatenate_trees("observations", [observations, final])
         # final states stand behind all others so far
         order = np.insert(np.arange(len(numbers)), last + 1, len(numbers) + np.arange(len(last)))
-        infos = {} if steps.infos is None else {key: steps.infos[key] for key in self._infos.keys}
+        infos = {} if steps.infos is None else {key: steps.infos[key] for key in self._layout.infos.keys}
         episodes = Episodes(
             observations=map_tree(lambda leaf: leaf[order], every),
             actions=copy_tree(actions),  # views would keep all that was read

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
     from her_wrappers.replay.storage.draw import Draw
     from her_wrappers.replay.storage.encoded_episodes import EncodedEpisodes
-    from her_wrappers.replay.storage.infos import InfoLayout
     from her_wrappers.replay.storage.step_layout import StepLayout
     from her_wrappers.trees import Path
 
@@ -33,7 +32,6 @@ class EpisodeStorage:
     Args:
         layout: Of the records.
         buffer_size: Steps to hold.
-        infos: The infos to keep.
 
     Raises:
         MemoryError: There is not so much memory.
@@ -44,10 +42,9 @@ class EpisodeStorage:
 
     where = ""
 
-    def __init__(self, layout: StepLayout, buffer_size: int, infos: InfoLayout) -> None:
+    def __init__(self, layout: StepLayout, buffer_size: int) -> None:
         self._layout = layout
         self._buffer_size = buffer_size
-        self._infos = infos
         self._begin(0, 0)
 
     def clear(self) -> None:
@@ -57,7 +54,7 @@ class EpisodeStorage:
             MemoryError: There is not so much memory; all stays as it was.
         """
         self._begin(self._table.steps.end, self._table.episode_end)
-        self._infos.dtype = None
+        self._layout.infos.dtype = None
 
     def _begin(self, first_index: int, first_episode: int) -> None:
         layout, before = self._layout, self._layout.shared
@@ -117,9 +114,9 @@ class EpisodeStorage:
             MemoryError: There is not so much memory; nothing is stored or evicted.
         """
         table = self._table
-        if episodes.infos is not None and episodes.infos.dtype != self._infos.dtype:
+        if episodes.infos is not None and episodes.infos.dtype != self._layout.infos.dtype:
             table.fit_infos(episodes.infos.dtype)
-            self._infos.dtype = episodes.infos.dtype
+            self._layout.infos.dtype = episodes.infos.dtype
         oldest = table.oldest_after(table.steps.end + episodes.num_steps - self._buffer_size)
         self._make_room(oldest.state, episodes.num_states)
         table.make_room(oldest, len(episodes.segments))
@@ -155,7 +152,7 @@ class EpisodeStorage:
     def take(self, numbers: Any, states: Any, desired: Records) -> Steps:
         """Copy steps out that lie between states at these (2, B) positions, with these desired goals."""
         records, rows = self._states.take("record", states), self._table.steps
-        infos = rows.take("info", rows.positions(numbers)) if self._infos.keys else None
+        infos = rows.take("info", rows.positions(numbers)) if self._layout.infos.keys else None
         return Steps(numbers, records, desired, infos)
 
     def read(self, numbers: np.ndarray) -> Steps:

@@ -49,6 +49,9 @@ class StepLayout:
         infos: The infos to keep.
 
     Attributes:
+        observation_space: As given.
+        action_space: As given.
+        infos: As given.
         record: Dtype of a state.
         goal: Dtype of a goal.
         segment: Dtype of a segment.
@@ -66,7 +69,9 @@ class StepLayout:
         self._action = SpaceLayout("action", action_space)
         self._goal = SpaceLayout("goal", observation_space["achieved_goal"])
         self._sharable = _leaves_like_goal(self._seen, self._goal)
-        self._infos = infos
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.infos = infos
         self.goal = _padded(np.dtype(self._goal.fields(), align=True))
         numbers = np.dtype([(name, np.int64) for name in ("episode", "first_index", "length", "end")])
         self.segment = _with_size(numbers, 32)  # rows of so many bytes are taken quicker than smaller ones
@@ -121,7 +126,7 @@ class StepLayout:
         seen = self._seen.check(episodes.observations, steps + count, "observations")
         actions = self._action.check(episodes.actions, steps, "actions", rounding=True)
         achieved, desired = (self._check_goals(episodes, key) for key in GOALS)
-        infos = self._infos.encode(episodes.infos, steps) if self._infos.keys else None
+        infos = self.infos.encode(episodes.infos, steps) if self.infos.keys else None
 
         episode_of_step = np.arange(count).repeat(episodes.lengths)
         state_of_step = np.arange(steps) + episode_of_step

@@ -437,12 +437,8 @@ UNFIT = {
 
 def reason(buffer):
     """Why a buffer's functions are not asked with tensors."""
-    spaces_ = buffer.observation_space, buffer.action_space
-    return obstacle(
-        buffer._parts.relabeling,
-        made_up_steps(buffer._parts.layout, *spaces_, buffer._parts.infos.keys),
-        torch.device("cpu"),
-    )
+    parts = buffer._parts
+    return obstacle(parts.relabeling, made_up_steps(parts.layout), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("function", UNFIT, ids=lambda function: function.__name__)
@@ -490,7 +486,7 @@ def test_to_be_probed_tells_a_function_and_the_world_nothing(recwarn):
 
 def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
     meta = torch.device("meta")  # has no memory, but is not the CPU
-    monkeypatch.setattr("her_wrappers.replay.devices.device.find_device", lambda name: meta)
+    monkeypatch.setattr("her_wrappers.replay.devices.choice.find_device", lambda name: meta)
     message = (
         "^transitions are kept and relabeled on the host, and each batch is copied to meta, since "
         "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; with functions "
@@ -625,8 +621,8 @@ def test_to_sample_never_waits_for_the_device(device, termination, strategy, opt
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
     """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
-    monkeypatch.setattr("her_wrappers.replay.devices.device.find_device", torch.device)
-    monkeypatch.setattr("her_wrappers.replay.devices.tensor_probe.obstacle", lambda *arguments: None)
+    monkeypatch.setattr("her_wrappers.replay.devices.choice.find_device", torch.device)
+    monkeypatch.setattr("her_wrappers.replay.devices.choice.obstacle", lambda *arguments: None)
     buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)
     for number in range(50):
         buffer.add_episode(counting_episode(number, 1 + number, terminated=number % 2 == 0))
