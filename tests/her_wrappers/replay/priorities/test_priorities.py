@@ -546,7 +546,7 @@ def test_another_beta_keeps_priorities_and_another_alpha_begins_anew(tmp_path):
     for priority, largest in [(Priority(beta=1), 7), (Priority(alpha=0.5), 1), (Priority(eps=0.1), 1)]:
         twin = HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, prioritized=priority)
         twin.verify()
-        saved = twin._priorities.saved()
+        saved = twin._parts.priorities.saved()
         assert saved.largest == largest
         assert (len(set(saved.scaled)) == 1) == (largest == 1)
         twin.sample(10)
@@ -565,7 +565,9 @@ def test_what_stays_in_a_smaller_buffer_keeps_its_priorities(tmp_path):
     for buffer_size, first in ((89, 30), (60, 30), (59, 60), (1000, 0)):
         twin = HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, buffer_size=buffer_size)
         twin.verify()
-        np.testing.assert_allclose(twin._priorities.saved().scaled, np.arange(first, 90), rtol=0, atol=1e-29)
+        np.testing.assert_allclose(
+            twin._parts.priorities.saved().scaled, np.arange(first, 90), rtol=0, atol=1e-29
+        )
         assert twin.update_priorities([0, 89], [1, 1]) == (first > 0)
         assert_drawn_in_proportion(
             drawn(twin), dict(enumerate([*range(first, 89), 1], start=first)) | ({0: 1} if first == 0 else {})

@@ -355,7 +355,7 @@ def test_batches_have_discounts_without_windows_too():
     assert batch.discounts.dtype == np.float32
     np.testing.assert_array_equal(batch.discounts, np.where(batch.terminations, 0, np.float32(GAMMA)))
     assert 0 < np.count_nonzero(batch.discounts) < 100
-    assert counting_buffer()._options["gamma"] == 0.99
+    assert counting_buffer()._options.gamma == 0.99
 
 
 @pytest.mark.parametrize("n_steps", [1, 3, 8])
