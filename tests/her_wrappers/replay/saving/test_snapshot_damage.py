@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from her_wrappers import CorruptFileError, HindsightReplayBuffer, Priority
-from her_wrappers.files.reading import read_arrays
+from her_wrappers.files.reading import ArrayFile
 from her_wrappers.files.writing import write_arrays
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 from tests.damage import damaged
@@ -185,11 +185,17 @@ LIES = {
 }
 
 
+def read_buffer(path):
+    """The header and the arrays of a saved buffer."""
+    with ArrayFile(path, kind="replay buffer", version=1) as file:
+        return file.header, file.read_all()
+
+
 @pytest.mark.parametrize("lie", LIES)
 def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
     path = tmp_path / "buffer"
     example().save(path)
-    header, arrays = read_arrays(path, kind="replay buffer", version=1)
+    header, arrays = read_buffer(path)
     assert arrays["0/rewards"].shape == (21,)
     assert arrays["ahead/numbers"].shape == (15,)
     other_header, other_arrays = LIES[lie]
@@ -210,7 +216,7 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
 def test_a_file_whose_priority_is_none_is_refused(tmp_path, saved):
     path = tmp_path / "buffer"
     example().save(path)
-    header, arrays = read_arrays(path, kind="replay buffer", version=1)
+    header, arrays = read_buffer(path)
     assert header["options"]["prioritized"] == {"priority": [0.6, 0.4, 1e-6]}
     header["options"]["prioritized"] = saved
     write_arrays(path, arrays, header, kind="replay buffer", version=1)
@@ -222,7 +228,7 @@ def test_a_file_written_by_hand_is_read(tmp_path):
     """What the lies are told of: the same header and arrays, written again, are a buffer."""
     path, buffer = tmp_path / "buffer", example()
     buffer.save(path)
-    header, arrays = read_arrays(path, kind="replay buffer", version=1)
+    header, arrays = read_buffer(path)
     write_arrays(path, arrays, header, kind="replay buffer", version=1)
     assert_same_batches(buffer, HindsightReplayBuffer.load(path, **FUNCTIONS))
 
