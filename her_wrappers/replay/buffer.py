@@ -388,7 +388,7 @@ class HindsightReplayBuffer:
             TypeError: A space is of a kind that JSON cannot describe.
         """
         with self._lock:
-            state = State.of(self._parts, self.observation_space, self.action_space, self._options)
+            state = State.of(self._parts, self._options)
             write_snapshot(path, state, self._parts.contents())
 
     @classmethod

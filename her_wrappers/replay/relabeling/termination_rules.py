@@ -62,7 +62,21 @@ class Termination(Protocol):
         """Take over what another rule of this kind learned."""
 
 
-class Keep:
+class Unlearned:
+    """What there is to remember of rules that learn nothing."""
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+    def learned(self) -> Json:
+        """Return that there is nothing."""
+        return None
+
+    def recall(self, learned: Json) -> None:
+        """There is nothing to recall."""
+
+
+class Keep(Unlearned):
     """The recorded flags."""
 
     kind = "keep"
@@ -75,16 +89,6 @@ class Keep:
     def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
         """Leave all reasons alone."""
         return np.zeros_like(outcomes.terminated)
-
-    def forget(self) -> None:
-        """There is nothing to forget."""
-
-    def learned(self) -> Json:
-        """Return that there is nothing."""
-        return None
-
-    def recall(self, learned: Json) -> None:
-        """There is nothing to recall."""
 
 
 class KeepByDefault(Keep):
@@ -125,7 +129,7 @@ class Never(Keep):
 
 
 @dataclass(frozen=True)
-class Recompute:
+class Recompute(Unlearned):
     """What a function in the form of ``compute_terminated`` says, or another reason.
 
     Attributes:
@@ -143,16 +147,6 @@ class Recompute:
     def learn(self, outcomes: Outcomes, earned: Rewards, if_reached: Rewards) -> Bools:
         """Blame something else where a step terminated and the function does not say so."""
         return outcomes.terminated & ~self._by_goal(outcomes)
-
-    def forget(self) -> None:
-        """There is nothing to forget."""
-
-    def learned(self) -> Json:
-        """Return that there is nothing."""
-        return None
-
-    def recall(self, learned: Json) -> None:
-        """There is nothing to recall."""
 
     def _by_goal(self, outcomes: Outcomes) -> Bools:
         goals = outcomes.achieved_goal, outcomes.desired_goal

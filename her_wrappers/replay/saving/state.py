@@ -51,18 +51,12 @@ class State:
     open_episode: Episode | None
 
     @classmethod
-    def of(
-        cls,
-        parts: Parts,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        options: Options,
-    ) -> State:
+    def of(cls, parts: Parts, options: Options) -> State:
         """Return the state of a buffer, which must not change until it is written."""
         open_episode = parts.intake.open_episode
         return cls(
-            observation_space=observation_space,
-            action_space=action_space,
+            observation_space=parts.layout.observation_space,
+            action_space=parts.layout.action_space,
             options=options,
             shared=parts.layout.shared,
             first_index=parts.backend.storage.first_index,
