@@ -18,6 +18,7 @@ from her_wrappers.replay.relabeling.rewards import GoalRewards
 from her_wrappers.trees import leaf_arrays
 from tests.counting import (
     ACTIONS,
+    DESIRED,
     SPACE,
     compute_reward,
     compute_terminated,
@@ -348,6 +349,21 @@ def test_the_rewards_that_success_goes_by_come_back(tmp_path):
     twin._parts.relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
     with pytest.raises(ValueError, match=r"needs rewards of two values.*got -1, 0, 9"):
         twin.sample(100)
+
+
+def test_a_function_given_for_terminations_decides_anew_what_was_a_crash(tmp_path):
+    """What the saved buffer took for a crash, the new function explains by the recorded goal."""
+
+    def with_the_recorded_goal(achieved, desired, info):
+        return desired[:, 1] == DESIRED
+
+    buffer = counting_buffer(buffer_size=20, goal_selection_strategy="episode")
+    buffer.add_episode(counting_episode(0, 3, terminated=True))
+    for termination, crash in ((compute_terminated, True), (with_the_recorded_goal, False)):
+        options = {"compute_reward": compute_reward, "termination": termination}
+        batch = reloaded(buffer, tmp_path / "buffer", **options).sample(300)
+        last_and_missed = batch.relabeled & (batch.rewards < 0) & (batch.index == 2)
+        assert set(batch.terminations[last_and_missed]) == {crash}
 
 
 def test_a_warning_that_came_does_not_come_again(tmp_path):
