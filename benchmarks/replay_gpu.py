@@ -35,8 +35,8 @@ from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, TOL
 from benchmarks.replay_turns import Costs, Key, Sampling, Work, measure
 from examples.results import Grid
 from her_wrappers import HindsightReplayBuffer
-from her_wrappers.replay.infos import InfoLayout
-from her_wrappers.replay.step_layout import StepLayout
+from her_wrappers.replay.storage.infos import InfoLayout
+from her_wrappers.replay.storage.step_layout import StepLayout
 
 METHOD = (__doc__ or "").partition("[--out FOLDER]\n")[2]
 ON_DEVICE, COPIED, COPY = "on the device", "copied there", "copying on the device"

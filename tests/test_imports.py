@@ -41,6 +41,28 @@ BELOW = {
     },
 }
 
+# The parts of the replay buffer from the ground up: each may import those that stand before it.
+REPLAY = (
+    "arrays",
+    "transfer",
+    "batch",
+    "statistics",
+    "storage",
+    "refusal",
+    "goals",
+    "priorities",
+    "relabeling",
+    "relabel_episode",
+    "options",
+    "sampling",
+    "intake",
+    "backend",
+    "devices",
+    "assembly",
+    "saving",
+    "buffer",
+)
+
 
 def part_of(module: str) -> str | None:
     """The part of ours that a module belongs to."""
@@ -72,6 +94,20 @@ def test_imports_run_one_way(path):
         return
     allowed = BELOW[part] | {part}
     assert {part_of(name) for name in imported_modules(path)} - {None} <= allowed
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.is_relative_to(ROOT / "her_wrappers" / "replay")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_imports_inside_the_replay_buffer_run_one_way(path):
+    part = path.relative_to(ROOT / "her_wrappers" / "replay").with_suffix("").parts[0]
+    if part == "__init__":
+        return
+    names = [name.split(".") for name in imported_modules(path)]
+    inside = {name[2] for name in names if name[:2] == ["her_wrappers", "replay"]}
+    assert inside <= {*REPLAY[: REPLAY.index(part)], part}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

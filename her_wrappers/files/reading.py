@@ -130,27 +130,6 @@ class ArrayFile:
         return {name: self.read(name) for name in self.arrays}
 
 
-def read_arrays(
-    path: str | os.PathLike[str], *, kind: str, version: int
-) -> tuple[dict[str, Json], dict[str, np.ndarray]]:
-    """Read a whole file of arrays.
-
-    Args:
-        path: The file.
-        kind: What it must be.
-        version: The latest version that the caller knows.
-
-    Returns:
-        Header and arrays, as they were given to `write_arrays`.
-
-    Raises:
-        CorruptFileError: The file is damaged, something else, or of a later version.
-        OSError: There is no such file, or it cannot be read.
-    """
-    with ArrayFile(path, kind=kind, version=version) as file:
-        return file.header, file.read_all()
-
-
 def _require_kind(path: Path, found: str, kind: str) -> None:
     if found != kind:
         raise CorruptFileError(f"{path} holds {found!r}, expected {kind!r}")

@@ -14,7 +14,7 @@ import numpy as np
 from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.timeline import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.shares import Shares
+from her_wrappers.replay.goals.shares import Shares
 
 try:
     import stable_baselines3 as sb3
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.shares import Choice
-    from her_wrappers.replay.termination import TerminationMode
+    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.relabeling.termination import TerminationMode
 
 SB3_ARRAYS = (
     "observations", "next_observations", "actions", "rewards", "timeouts", "infos",

@@ -101,7 +101,7 @@ class Batch:
         """
         import torch  # noqa: PLC0415 - an optional dependency
 
-        from her_wrappers.replay.devices import send  # noqa: PLC0415 - imports torch
+        from her_wrappers.replay.transfer import send  # noqa: PLC0415 - imports torch
 
         there = torch.device(device)
         return self.map(lambda values: send(values, there))

@@ -5,32 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from her_wrappers.arguments import require_count, require_function, require_gamma, require_keys
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
-from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.recording.dataset import Dataset, episodes_of
-from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.open_episode import OpenEpisode
-from her_wrappers.recording.values import as_reward
-from her_wrappers.replay.backends import choose_backend
-from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.contents import Contents
-from her_wrappers.replay.draws import Draws
-from her_wrappers.replay.infos import InfoFormat, InfoLayout
-from her_wrappers.replay.missing_functions import MissingFunctions, missing_reward
-from her_wrappers.replay.priorities import make_priorities
-from her_wrappers.replay.refusal import require_each, require_fit
-from her_wrappers.replay.relabeling import BatchRewards, GoalRewards, Relabeling
-from her_wrappers.replay.saved_options import draws_alike, merged_options, relabels, with_functions
-from her_wrappers.replay.shares import Shares
-from her_wrappers.replay.snapshot import Snapshot, State, write_snapshot
+from her_wrappers.replay.assembly import Functions, assemble
+from her_wrappers.replay.intake import parts_of, require_episode, require_many
+from her_wrappers.replay.options import Options
+from her_wrappers.replay.saving.saved_options import merged_options, relabels, with_functions
+from her_wrappers.replay.saving.snapshot import Snapshot, write_snapshot
+from her_wrappers.replay.saving.state import State, restore
 from her_wrappers.replay.statistics import Statistics, describe
-from her_wrappers.replay.step_layout import INFINITE, StepLayout
-from her_wrappers.replay.termination import make_termination
-from her_wrappers.replay.windows import end_at
 
 if TYPE_CHECKING:
     import os
@@ -40,12 +22,14 @@ if TYPE_CHECKING:
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
-    from her_wrappers.replay.draws import Draw
-    from her_wrappers.replay.priority import Priority
-    from her_wrappers.replay.relabeling import BatchFunction, RewardRule
-    from her_wrappers.replay.shares import Choice
-    from her_wrappers.replay.steps import Records, Steps
-    from her_wrappers.replay.termination import TerminationMode
+    from her_wrappers.recording.dataset import Dataset
+    from her_wrappers.recording.episode import Episode
+    from her_wrappers.replay.batch import Batch
+    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.priorities.priority import Priority
+    from her_wrappers.replay.relabeling.rewards import BatchFunction
+    from her_wrappers.replay.relabeling.termination import TerminationMode
+    from her_wrappers.replay.storage.infos import InfoFormat
     from her_wrappers.trees import Tree
 
 
@@ -151,59 +135,21 @@ class HindsightReplayBuffer:
     ) -> None:
         goal_space = self.observation_space = require_goal_space(observation_space)
         self.action_space = action_space
-        self.buffer_size = require_count("buffer_size", buffer_size, at_least=1)
-        self._n_steps = require_count("n_steps", n_steps, at_least=1)
-        self._gamma = require_gamma(gamma)
-        self._options = {
-            "buffer_size": self.buffer_size,
-            "n_sampled_goal": n_sampled_goal,
-            "her_ratio": her_ratio,
-            "goal_selection_strategy": goal_selection_strategy,
-            "termination": termination,
-            "n_steps": self._n_steps,
-            "gamma": self._gamma,
-            "skip_trivial": bool(skip_trivial),
-            "info_keys": tuple(info_keys),
-            "info_format": info_format,
-            "prioritized": prioritized,
-        }
-        shares = Shares(goal_selection_strategy, n_sampled_goal, her_ratio)
-        self._names = shares.names
-        self._infos = InfoLayout(require_keys("info_keys", info_keys), info_format)
-        self._layout = StepLayout(goal_space, action_space, self._infos)
-        rewards = _reward_rule(compute_reward, reward_fn)
-        if rewards is None and shares.relabels:
-            raise ValueError(
-                "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
-                "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
-            )
-        rule = make_termination(termination, compute_terminated, goal_space["achieved_goal"])
-        self._relabeling: Relabeling | MissingFunctions | None = None
-        if reward_fn is missing_reward:
-            self._relabeling = MissingFunctions()
-        elif rewards is not None and shares.relabels:
-            self._relabeling = Relabeling(self._layout, self._infos, rewards, rule, self._gamma)
-        self._storage, self._device, self._on_device = choose_backend(
-            device,
-            goal_space,
-            action_space,
-            buffer_size=self.buffer_size,
-            layout=self._layout,
-            infos=self._infos,
-            relabeling=self._relabeling,
-        )
-        self._open_episode = OpenEpisode(goal_space, action_space, self._infos.keys)
-        self._rng = np.random.default_rng(seed)
-        self._priorities = make_priorities(prioritized, self._storage, self.buffer_size)
-        self._draws = Draws(
-            self._storage,
-            shares,
-            self._rng,
-            priorities=self._priorities,
+        self._options = Options(
+            buffer_size=buffer_size,
+            n_sampled_goal=n_sampled_goal,
+            her_ratio=her_ratio,
+            goal_selection_strategy=goal_selection_strategy,
+            termination=termination,
+            n_steps=n_steps,
+            gamma=gamma,
             skip_trivial=skip_trivial,
-            windowed=self._n_steps > 1,
-            gamma=self._gamma,
+            info_keys=info_keys,
+            info_format=info_format,
+            prioritized=prioritized,
         )
+        functions = Functions(compute_reward, reward_fn, compute_terminated)
+        self._parts = assemble(goal_space, action_space, self._options, functions, seed=seed, device=device)
         self._lock = threading.RLock()
 
     @classmethod
@@ -235,12 +181,17 @@ class HindsightReplayBuffer:
 
     def __len__(self) -> int:
         """Return the number of stored transitions."""
-        return self._storage.num_steps
+        return self._parts.backend.storage.num_steps
+
+    @property
+    def buffer_size(self) -> int:
+        """Transitions that the buffer holds."""
+        return self._options.buffer_size
 
     @property
     def num_episodes(self) -> int:
         """Number of stored episodes."""
-        return self._storage.num_episodes
+        return self._parts.backend.storage.num_episodes
 
     @property
     def can_sample(self) -> bool:
@@ -250,17 +201,17 @@ class HindsightReplayBuffer:
     @property
     def device(self) -> torch.device | None:
         """Where batches of tensors are handed out; None for NumPy arrays."""
-        return self._device
+        return self._parts.backend.device
 
     @property
     def on_device(self) -> bool:
         """Whether transitions are kept, gathered and relabeled on the device, as tensors."""
-        return self._on_device
+        return self._parts.backend.on_device
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated for transitions and their priorities."""
-        return self._storage.nbytes + self._priorities.nbytes
+        return self._parts.backend.storage.nbytes + self._parts.priorities.nbytes
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step gives it
         self,
@@ -290,17 +241,7 @@ class HindsightReplayBuffer:
                 episode that ends is refused by `add_episode`; it is dropped.
         """
         with self._lock:
-            length = max(0, self._open_episode.length)
-            number = as_reward(reward, length)
-            _require_finite(number, length)
-            _require_flag("terminated", terminated)
-            _require_flag("truncated", truncated)
-            self._begin_or_continue(obs, length)
-            self._open_episode.act(action)
-            self._open_episode.observe(number, next_obs, info or {})
-            if terminated or truncated:
-                episode = self._open_episode.finish(terminated=bool(terminated), truncated=bool(truncated))
-                self.add_episode(episode)
+            self._parts.intake.add(obs, action, reward, next_obs, terminated, truncated, info)
 
     def truncate_open_episode(self) -> None:
         """End the open episode of `add` as truncated, if there is one: after an interruption, say.
@@ -309,9 +250,7 @@ class HindsightReplayBuffer:
             ValueError: `add_episode` refuses it; it is dropped.
         """
         with self._lock:
-            if self._open_episode.length > 0:
-                self.add_episode(self._open_episode.finish(terminated=False, truncated=True))
-            self._open_episode.forget()
+            self._parts.intake.truncate()
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, evicting the oldest ones as far as needed.
@@ -326,9 +265,7 @@ class HindsightReplayBuffer:
                 is not finite; or ``compute_reward`` or ``compute_terminated`` answer wrongly. Nothing is
                 added or evicted.
         """
-        if not isinstance(episode, Episode):
-            raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
-        self.add_episodes([episode])
+        self.add_episodes([require_episode(episode)])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         """Add complete episodes, all or none; many at once cost much less than one by one.
@@ -340,26 +277,9 @@ class HindsightReplayBuffer:
             TypeError: There is something else among them.
             ValueError: As `add_episode`, for one of them, which is named.
         """
-        if isinstance(episodes, Episode):
-            raise TypeError("add_episodes takes many episodes, got one Episode; use add_episode")
-        if not isinstance(episodes, Episodes):
-            episodes = list(episodes)
-            if not episodes:
-                return
+        together = require_many(episodes)
         with self._lock:
-            try:
-                together = Episodes.of(episodes)
-                require_fit(together, self.buffer_size)
-                encoded = self._storage.encode(together)
-            except ValueError:
-                require_each(episodes, self._layout, self.buffer_size)
-                raise
-            if self._relabeling is not None:
-                for part in encoded:
-                    self._relabeling.learn(part)
-            self._draws.forget()
-            for part in encoded:
-                self._storage.append(part)
+            self._parts.intake.store(together)
 
     def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
         """Add the episodes of a source; those before one that is refused stay added.
@@ -372,14 +292,8 @@ class HindsightReplayBuffer:
             TypeError: There is something else among them.
             ValueError: As `add_episode`.
         """
-        if isinstance(episodes, EpisodeArchive):
-            for shard in episodes.batches():
-                self.add_episodes(shard)
-        elif isinstance(episodes, Episodes):
-            self.add_episodes(episodes)
-        else:
-            for episode in episodes_of(episodes) if isinstance(episodes, Dataset) else episodes:
-                self.add_episode(episode)
+        for part in parts_of(episodes):
+            self.add_episodes(part)
 
     def sample(self, batch_size: int, beta: float | None = None) -> Batch:
         """Draw transitions with replacement, uniformly or by their priorities, relabeled ones first.
@@ -394,8 +308,8 @@ class HindsightReplayBuffer:
                 wrong shape.
         """
         with self._lock:
-            batch = self._sample(batch_size, self._draws, beta)
-        return batch if self._device is None or self._on_device else batch.to_torch(self._device)
+            batch = self._parts.batches.next(self._parts.draws, batch_size, beta)
+        return self._parts.backend.hand_out(batch)
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
         """Give transitions new priorities: the larger, the more often they are drawn from now on.
@@ -416,61 +330,9 @@ class HindsightReplayBuffer:
                 negative or not finite, or the buffer has no priorities; nothing changes.
         """
         with self._lock:
-            left_out: int = self._priorities.update(index, priorities)
-            self._draws.forget()
+            left_out: int = self._parts.priorities.update(index, priorities)
+            self._parts.draws.forget()
             return left_out
-
-    def _sample(self, batch_size: int, draws: Draws, beta: float | None = None) -> Batch:
-        self._priorities.require_beta(beta)
-        draw, count = draws.next(batch_size)
-        weights = self._priorities.weights(draw, beta)
-        desired = self._storage.desired_goals(draw.sources[:count], draw.places[count:])
-        if self._n_steps == 1:
-            steps = self._storage.take(draw.numbers, draw.states, desired)
-            batch = self._relabel(steps, (draw.discounts, weights, draw.relabeled), count)
-        else:
-            batch = self._add_up(draw, desired, weights, count)
-        batch.provenance = Provenance(draw.first_index, draw.goal_index, draw.part, self._names)
-        return batch
-
-    def _relabel(self, steps: Steps, columns: tuple[Any, Any, Any], count: int) -> Batch:
-        """Return single steps, of which the first ``count`` are relabeled.
-
-        Args:
-            steps: They.
-            columns: Their discounts if none terminates, their weights, and which are relabeled.
-            count: How many are.
-        """
-        discounts, weights, relabeled = columns
-        batch = Batch(*self._layout.parts(steps), discounts, weights, relabeled, steps.numbers)
-        if self._relabeling is not None and count:
-            self._relabeling.relabel(batch, steps, count)
-        end_at(discounts, batch.terminations)
-        return batch
-
-    def _add_up(self, draw: Draw, desired: Records, weights: Any, count: int) -> Batch:
-        """Return windows of steps, of which the first ``count`` are relabeled."""
-        storage, first = self._storage, draw.states[0]
-        windows = storage.windows(draw.left, self._n_steps)
-        numbers, begins = windows.steps(draw.numbers), windows.steps(first)
-        steps = storage.take(numbers, storage.between(begins, begins + 1), windows.spread(desired))
-        of_steps = windows.spread(draw.discounts), windows.spread(weights), windows.spread(draw.relabeled)
-        singles = self._relabel(steps, of_steps, count * windows.width)
-        returns = windows.returns(singles, self._gamma)
-        ends = storage.take(draw.numbers, storage.between(first, first + returns.lengths), desired)
-        observations, actions, _, next_observations, *_ = self._layout.parts(ends)
-        return Batch(
-            observations,
-            actions,
-            returns.rewards,
-            next_observations,
-            returns.terminations,
-            returns.truncations,
-            returns.discounts,
-            weights,
-            draw.relabeled,
-            draw.numbers,
-        )
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Describe what is stored, and a batch of what is sampled.
@@ -484,7 +346,7 @@ class HindsightReplayBuffer:
             ValueError: As `sample`.
         """
         with self._lock:
-            batch = self._sample(batch_size, self._draws.fork()).to_numpy()
+            batch = self._parts.batches.next(self._parts.draws.fork(), batch_size).to_numpy()
             return describe(
                 batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
             )
@@ -496,8 +358,8 @@ class HindsightReplayBuffer:
             RuntimeError: They do not, as after memory was overwritten from outside.
         """
         with self._lock:
-            self._storage.verify()
-            self._priorities.verify()
+            self._parts.backend.storage.verify()
+            self._parts.priorities.verify()
 
     def episodes(self) -> Iterator[Episode]:
         """Iterate over the stored episodes, oldest first, in memory of their own.
@@ -506,7 +368,7 @@ class HindsightReplayBuffer:
         precise as float32; infos are those of ``info_keys``.
         """
         with self._lock:
-            contents = Contents(self._storage, self._layout, self._infos)
+            contents = self._parts.contents()
         for number in range(len(contents)):
             with self._lock:
                 part = contents.read(number)
@@ -526,19 +388,8 @@ class HindsightReplayBuffer:
             TypeError: A space is of a kind that JSON cannot describe.
         """
         with self._lock:
-            state = State(
-                observation_space=self.observation_space,
-                action_space=self.action_space,
-                options=self._options,
-                shared=self._layout.shared,
-                first_index=self._storage.first_index,
-                learned=None if self._relabeling is None else self._relabeling.learned(),
-                generator=self._rng.bit_generator.state,
-                priorities=self._priorities.saved(),
-                ahead=self._draws.ahead(),
-                open_episode=self._open_episode.copy() if self._open_episode.length > 0 else None,
-            )
-            write_snapshot(path, state, Contents(self._storage, self._layout, self._infos))
+            state = State.of(self._parts, self._options)
+            write_snapshot(path, state, self._parts.contents())
 
     @classmethod
     def load(
@@ -573,34 +424,9 @@ class HindsightReplayBuffer:
                 buffer = cls.for_env(env, **ready)
             else:
                 buffer = cls(snapshot.state.observation_space, snapshot.state.action_space, **ready)
-            buffer._restore(snapshot, merged, options)
+            buffer._options = Options.of(merged)
+            restore(snapshot, buffer._parts, buffer._options, given=options)
         return buffer
-
-    def _restore(self, snapshot: Snapshot, merged: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        """Take over what a file holds into an empty buffer made for it.
-
-        Raises:
-            CorruptFileError: It is damaged.
-        """
-        state = snapshot.state
-        self._options = {key: merged[key] for key in self._options}
-        learn = None
-        if self._relabeling is not None:
-            with snapshot.blamed():
-                known = self._relabeling.recall(state.learned) and "termination" not in given
-            learn = None if known else self._relabeling.learn
-        snapshot.fill(self._storage, self._layout, learn, self.buffer_size)
-        if state.priorities is not None:
-            with snapshot.blamed():
-                self._priorities.restore(state.priorities, state.first_index, state.options["prioritized"])
-        if "seed" not in given:
-            self._rng.bit_generator.state = state.generator
-            if draws_alike(state.options, merged) and self._storage.first_index == state.first_index:
-                with snapshot.blamed():
-                    self._draws.restore(state.ahead)
-        if state.open_episode is not None:
-            with snapshot.blamed():
-                self._open_episode.resume(state.open_episode)
 
     def clear(self) -> None:
         """Drop everything stored and learned, the open episode of `add` included; indices go on.
@@ -609,12 +435,7 @@ class HindsightReplayBuffer:
             MemoryError: There is not so much memory as beginning anew takes; all stays as it was.
         """
         with self._lock:
-            self._storage.clear()
-            self._draws.forget()
-            self._priorities.forget()
-            self._open_episode.forget()
-            if self._relabeling is not None:
-                self._relabeling.forget()
+            self._parts.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock behind: copies get one of their own. Meanwhile no other thread may add or sample."""
@@ -624,47 +445,3 @@ class HindsightReplayBuffer:
         """Take over a state, with a new lock."""
         self.__dict__.update(state)
         self._lock = threading.RLock()
-
-    def _begin_or_continue(self, obs: Mapping[str, Tree], length: int) -> None:
-        """Begin an episode with ``obs``, or see that it follows on the open one.
-
-        Raises:
-            ValueError: It does not, or does not fit its space, or the episode is as long as the buffer.
-        """
-        if length == 0:
-            self._open_episode.begin(obs, {})
-            return
-        try:
-            self._open_episode.require_continuation(obs)
-        except ValueError as error:
-            raise ValueError(
-                f"{error}; pass terminated or truncated where an episode ends or its goal is changed from "
-                "outside, or call truncate_open_episode() after an interruption"
-            ) from error
-        if length >= self.buffer_size:
-            raise ValueError(
-                f"an episode must fit the buffer of {self.buffer_size} transitions, and the open one has as "
-                "many; raise buffer_size, or pass truncated before, or call truncate_open_episode()"
-            )
-
-
-def _require_finite(reward: float, step: int) -> None:
-    if not abs(reward) < INFINITE:
-        raise ValueError(f"reward must be finite as float32, got {reward} at step {step}")
-
-
-def _require_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be one bool, got {value!r}")
-
-
-def _reward_rule(compute_reward: GoalFunction | None, reward_fn: BatchFunction | None) -> RewardRule | None:
-    if compute_reward is not None and reward_fn is not None:
-        raise ValueError("rewards must be computed in one way, got compute_reward and reward_fn; pass one")
-    if reward_fn is not None:
-        require_function("reward_fn", reward_fn, "batch")
-        return BatchRewards(reward_fn)
-    if compute_reward is not None:
-        require_function("compute_reward", compute_reward)
-        return GoalRewards(compute_reward)
-    return None

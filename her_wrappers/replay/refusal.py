@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from her_wrappers.recording.episode import Episode
-    from her_wrappers.replay.step_layout import StepLayout
+    from her_wrappers.replay.storage.step_layout import StepLayout
 
 
 def require_fit(episodes: Episodes, buffer_size: int) -> None:

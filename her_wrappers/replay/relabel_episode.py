@@ -13,18 +13,22 @@ import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_gamma
 from her_wrappers.recording.episode import Episode
+from her_wrappers.replay.arrays import read_only
 from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.relabeling import GoalRewards
-from her_wrappers.replay.rewards import read_only
-from her_wrappers.replay.shares import Shares
-from her_wrappers.replay.termination import Outcomes, Recompute, named_termination
+from her_wrappers.replay.goals.shares import Shares
+from her_wrappers.replay.relabeling.outcomes import Outcomes
+from her_wrappers.replay.relabeling.rewards import GoalRewards
+from her_wrappers.replay.relabeling.termination import named_termination
+from her_wrappers.replay.relabeling.termination_rules import Recompute
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goal_selection import Ints
-    from her_wrappers.replay.shares import Choice
-    from her_wrappers.replay.termination import Bools, Termination, TerminationMode
+    from her_wrappers.replay.goals.selection import Ints
+    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.relabeling.outcomes import Bools
+    from her_wrappers.replay.relabeling.termination import TerminationMode
+    from her_wrappers.replay.relabeling.termination_rules import Termination
     from her_wrappers.trees import Tree
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_wrappers.replay.steps import as_bytes
+from her_wrappers.replay.arrays import same_rows
 from her_wrappers.trees import leaf_arrays
 
 if TYPE_CHECKING:
@@ -66,8 +66,5 @@ def _mean(values: np.ndarray) -> float:
 
 def _is_trivial(batch: Batch) -> np.ndarray:
     """Whether the desired goal is achieved before the step, to the last bit, (B,) bool."""
-    trivial = np.ones(len(batch), np.bool_)
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))
-    for first, second in zip(achieved, desired, strict=True):
-        trivial &= as_bytes(first) == as_bytes(second)
-    return trivial
+    return same_rows(achieved, desired)

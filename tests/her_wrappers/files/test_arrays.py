@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from her_wrappers.files.layout import FOOTER, FOOTER_SIZE
-from her_wrappers.files.reading import ArrayFile, CorruptFileError, read_arrays
+from her_wrappers.files.reading import ArrayFile, CorruptFileError
 from her_wrappers.files.writing import RowBlocks, write_arrays
 from tests.damage import damaged
 from tests.killed import kills
@@ -31,7 +31,8 @@ def write(path, arrays, header=None, **options):
 
 
 def read(path, **options):
-    return read_arrays(path, **{"kind": "test", "version": 1} | options)
+    with ArrayFile(path, **{"kind": "test", "version": 1} | options) as file:
+        return file.header, file.read_all()
 
 
 DTYPES = st.one_of(

@@ -15,8 +15,8 @@ import pytest
 from her_wrappers import Episode
 from her_wrappers.recording.episodes import Episodes
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
-from tests.her_wrappers.replay.test_infos import costs
-from tests.her_wrappers.replay.test_snapshot import assert_same_batches, assert_same_episodes
+from tests.her_wrappers.replay.relabeling.test_infos import costs
+from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes
 
 
 def filled(**options):

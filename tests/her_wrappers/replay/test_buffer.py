@@ -23,7 +23,8 @@ from her_wrappers import (
     HindsightReplayBuffer,
     Mixture,
 )
-from her_wrappers.replay.relabeling import GoalRewards
+from her_wrappers.replay.relabeling.rewards import GoalRewards
+from her_wrappers.replay.relabeling.stand_ins import NoRelabeling
 from tests.counting import (
     ACTIONS,
     SPACE,
@@ -154,7 +155,7 @@ def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
     def no_memory(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr("her_wrappers.replay.storage.Ring", no_memory)
+    monkeypatch.setattr("her_wrappers.replay.storage.episode_storage.Ring", no_memory)
     with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
         counting_buffer()
 
@@ -172,7 +173,7 @@ def test_clear_forgets_what_was_learned():
     buffer = counting_buffer(termination="success")
     buffer.add_episode(counting_episode(0, 3))
     buffer.clear()
-    buffer._relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
+    buffer._parts.relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
     buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, 9.0)))
     assert set(buffer.sample(100).rewards) == {9, 10}
 
@@ -382,12 +383,12 @@ def test_verify_finds_memory_that_was_overwritten():
     for field, by in (("length", 1), ("length", -1), ("first_index", 2), ("episode", 1), ("end", 1)):
         buffer = filled()
         buffer.verify()
-        buffer._storage._segments.column("segment")[field][1] += by
+        buffer._parts.backend.storage._table.segments.column("segment")[field][1] += by
         with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
             buffer.verify()
     for step, segment in ((3, 2), (0, 1), (11, 63)):
         buffer = filled()
-        buffer._storage._steps.column("segment")[step] = segment
+        buffer._parts.backend.storage._table.steps.column("segment")[step] = segment
         with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
             buffer.verify()
     counting_buffer().verify()
@@ -1289,4 +1290,5 @@ def test_odd_arguments_get_a_sentence(call, message):
 
 def test_an_environment_needs_no_reward_where_nothing_is_relabeled():
     env = gym.make("her_envs/Counting-v0")
-    assert HindsightReplayBuffer.for_env(env, her_ratio=0)._relabeling is None
+    buffer = HindsightReplayBuffer.for_env(env, her_ratio=0)
+    assert isinstance(buffer._parts.relabeling, NoRelabeling)

@@ -10,7 +10,7 @@ import pytest
 
 from her_wrappers import HindsightReplayBuffer, Mixture
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
-from tests.her_wrappers.replay.test_snapshot import assert_same_episodes
+from tests.her_wrappers.replay.saving.test_snapshot import assert_same_episodes
 
 BUFFER_SIZE = 300
 

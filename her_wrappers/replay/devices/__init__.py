@@ -1,0 +1,1 @@
+"""Devices: storage and windows as tensors on a torch device; all here imports torch."""

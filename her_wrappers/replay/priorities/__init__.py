@@ -1,0 +1,1 @@
+"""Priorities: transitions that are drawn more often than others."""

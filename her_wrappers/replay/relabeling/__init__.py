@@ -1,0 +1,1 @@
+"""Relabeling: what steps earn under new goals, and whether they end the episode."""

@@ -1,0 +1,1 @@
+"""Sampling: which steps make up the next batches, and the batches."""

@@ -1,0 +1,1 @@
+"""Storage: episodes as records in memory, and their steps copied out again."""

@@ -1,0 +1,129 @@
+"""Memory that cannot be had, at any moment of the buffer's life: an error, and the buffer is as it was."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from her_wrappers import HindsightReplayBuffer
+from her_wrappers.replay.storage.ring import Ring
+from tests.counting import counting_buffer, counting_episode
+from tests.her_wrappers.replay.relabeling.test_infos import episode_with_costs, reward_of_columns
+from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes
+from tests.her_wrappers.replay.test_buffer import image_buffer, image_episode
+
+
+def refuse(*arguments, **options):
+    raise MemoryError
+
+
+def assert_unchanged_without_memory(buffer, add, owner, name, replacement=refuse):
+    """Adding fails for want of memory; what was stored is there, and with memory all goes on."""
+    twin, before = copy.deepcopy(buffer), list(buffer.episodes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, replacement)
+        with pytest.raises(MemoryError):
+            add(buffer)
+    buffer.verify()
+    assert_same_episodes(buffer.episodes(), before)
+    if before:
+        assert set(buffer.sample(1000).index) == set(twin.sample(1000).index)
+    for each in (buffer, twin):
+        add(each)
+        each.verify()
+    assert_same_episodes(buffer.episodes(), twin.episodes())
+    assert len(buffer.sample(10)) == 10
+
+
+@pytest.mark.parametrize("full", [64, 1032])
+def test_the_buffer_is_as_it_was_when_its_rings_cannot_grow(full):
+    """Episodes of one step need more segments, and more states, than there is room for at first."""
+    buffer = counting_buffer(buffer_size=1000)
+    for number in range(20):
+        buffer.add_episode(counting_episode(number, 50))
+    buffer.sample(30)
+    grow = Ring.grow
+
+    def grow_other_rings(ring, capacity):
+        if ring.capacity == full:
+            raise MemoryError
+        grow(ring, capacity)
+
+    one_step = [counting_episode(number, 1) for number in range(20, 160)]
+    assert_unchanged_without_memory(
+        buffer, lambda each: each.add_episodes(one_step), Ring, "grow", grow_other_rings
+    )
+
+
+def test_the_buffer_is_as_it_was_when_pictures_cannot_be_shared():
+    buffer = image_buffer(buffer_size=40, seed=0)
+    episode = image_episode(0, 12)
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), Ring, "__init__")
+
+
+def test_the_buffer_is_as_it_was_when_pictures_cannot_part_ways():
+    buffer = image_buffer(buffer_size=40, seed=0)
+    buffer.add_episode(image_episode(0, 12))
+    apart = image_episode(1, 12, apart=True)
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(apart), Ring, "widen_column")
+    assert_same_episodes(buffer.episodes(), [image_episode(0, 12), apart])
+
+
+def test_the_buffer_is_as_it_was_when_infos_cannot_be_kept():
+    buffer = counting_buffer(
+        compute_reward=reward_of_columns, info_keys=["cost", "force"], info_format="columns"
+    )
+    episode = episode_with_costs(0, 5)
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), Ring, "add_column")
+
+
+def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path):
+    buffer = counting_buffer(buffer_size=100)
+    buffer.add_episodes([counting_episode(number, 1) for number in range(100)])
+    buffer.save(tmp_path / "buffer")
+    with pytest.raises(
+        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, which cannot be had"
+    ):
+        HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0, buffer_size=10**15)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ring, "grow", refuse)
+        with pytest.raises(MemoryError):
+            HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0)
+    assert_same_batches(
+        *(HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0) for _ in range(2))
+    )
+
+
+def test_a_batch_that_no_memory_holds_leaves_the_buffer_usable():
+    buffer = counting_buffer()
+    buffer.add_episode(counting_episode(0, 5))
+    with pytest.raises((MemoryError, ValueError), match=r".{10}"):
+        buffer.sample(10**13)
+    assert len(buffer.sample(10)) == 10
+    np.testing.assert_array_equal(np.unique(buffer.sample(1000).index), np.arange(5))
+
+
+@pytest.mark.parametrize("column", ["record", "segment", "desired"])
+def test_the_buffer_is_as_it_was_when_it_cannot_be_cleared(column):
+    buffer = counting_buffer(buffer_size=1000)
+    for number in range(3):
+        buffer.add_episode(counting_episode(number, 7))
+    twin, add_column = copy.deepcopy(buffer), Ring.add_column
+
+    def refuse_column(ring, name, dtype):
+        if name == column:
+            raise MemoryError
+        add_column(ring, name, dtype)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ring, "add_column", refuse_column)
+        with pytest.raises(MemoryError):
+            buffer.clear()
+    buffer.verify()
+    assert_same_episodes(buffer.episodes(), twin.episodes())
+    assert_same_batches(buffer, twin)
+    buffer.clear()
+    buffer.verify()
+    assert (len(buffer), buffer.num_episodes) == (0, 0)
