@@ -218,7 +218,9 @@ def claim_table(costs: dict[str, np.ndarray]) -> Table:
 
 def machine() -> str:
     """Say what measured."""
-    names = [name for name in ("numpy", "gymnasium", "stable-baselines3", "minari") if _is_installed(name)]
+    names = [
+        name for name in ("numpy", "gymnasium", "torch", "stable-baselines3", "minari") if _is_installed(name)
+    ]
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     processor = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), ""
