@@ -84,10 +84,12 @@ class Stopwatch:
 
     Attributes:
         seconds: So far.
+        calls: So far.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.calls = 0
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, timed."""
@@ -96,6 +98,7 @@ class Stopwatch:
             start = time.thread_time()
             result = function(*arguments, **options)
             self.seconds += time.thread_time() - start
+            self.calls += 1
             return result
 
         return timed

@@ -1,0 +1,231 @@
+"""Training on bit flipping until it is solved, with this project and with Stable-Baselines3.
+
+Both have the same clocks and the same looks at the policy: those of a `Trial`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+import stable_baselines3 as sb3
+from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+
+import her_envs
+from benchmarks.sb3_training import Stopwatch
+from examples.agents.dqn import DQN
+from her_wrappers import HindsightReplayBuffer, VectorEpisodeRecorder
+
+ENV_ID = "her_envs/BitFlipping-v0"
+SOLVED = 0.95
+EPISODES, FRESH_EPISODES = 100, 200
+TEST_SEED = 1_000_000  # far from those of trainings
+MOST_STEPS = 300_000  # of a training; the buffer holds them all
+
+Act: TypeAlias = Callable[[Any], np.ndarray]
+
+gym.register_envs(her_envs)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a training may choose.
+
+    Attributes:
+        num_envs: Environments stepped together.
+        hidden: Units of each hidden layer.
+        batch_size: Transitions of an update.
+        learning_rate: Of Adam.
+        gamma: Discount of a step.
+        n_sampled_goal: Relabeled transitions for every original one.
+        updates: Of the network after each step of all environments together.
+        learning_starts: Steps before the first update.
+        agent: More arguments of the DQN, by its own names.
+    """
+
+    num_envs: int = 16
+    hidden: tuple[int, ...] = (256,)
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    gamma: float = 0.98
+    n_sampled_goal: int = 4
+    updates: int = 4
+    learning_starts: int = 1_000
+    agent: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a training.
+
+    Attributes:
+        steps: Of all environments together.
+        updates: Of the network.
+        solved: Whether within the budget.
+        success: Rate in the latest episodes that were looked at.
+        seconds: Of the processor, without looks.
+        wall: Seconds by the clock on the wall, likewise.
+        sampling: Seconds of the processor that batches took.
+        updating: Likewise, what updates took besides.
+    """
+
+    steps: int
+    updates: int
+    solved: bool
+    success: float
+    seconds: float
+    wall: float
+    sampling: float
+    updating: float
+
+    @property
+    def collecting(self) -> float:
+        """Seconds of the processor that all else took: environments, actions, adding to the buffer."""
+        return self.seconds - self.sampling - self.updating
+
+
+class Trial:
+    """The clocks of one training, and the looks that end it.
+
+    Args:
+        bits: To flip.
+        every: Steps between looks.
+        budget: Seconds of the processor after which it is over.
+
+    Attributes:
+        sample: Stopwatch for the buffer's ``sample``.
+        learn: Stopwatch for an update, the sample in it included.
+    """
+
+    def __init__(self, bits: int, every: int, budget: float) -> None:
+        self._bits, self._every, self._budget = bits, every, budget
+        self._next_look = every
+        self._steps, self._success = 0, 0.0
+        self._solved = False
+        self._seconds = np.zeros(2)
+        self.sample, self.learn = Stopwatch(), Stopwatch()
+        self._since = _now()
+
+    def over(self, steps: int, act: Act) -> bool:
+        """Whether the training is over; looks at the policy if it is time to, with the clocks stopped."""
+        if steps < self._next_look:
+            return False
+        self._seconds += _now() - self._since
+        self._steps, self._next_look = steps, self._next_look + self._every
+        self._look(act)
+        self._since = _now()
+        return self._solved or self._seconds[0] >= self._budget or steps >= MOST_STEPS
+
+    def _look(self, act: Act) -> None:
+        for number, episodes in enumerate((EPISODES, FRESH_EPISODES)):
+            self._success = success_rate(act, self._bits, episodes, TEST_SEED + number)
+            if self._success < SOLVED:
+                return
+        self._solved = True
+
+    def result(self) -> Result:
+        """Return what came of it, once it is over."""
+        return Result(
+            self._steps,
+            self.sample.calls,
+            self._solved,
+            self._success,
+            *self._seconds.tolist(),
+            sampling=self.sample.seconds,
+            updating=self.learn.seconds - self.sample.seconds,
+        )
+
+
+def _now() -> np.ndarray:
+    return np.array([time.thread_time(), time.perf_counter()])
+
+
+def success_rate(act: Act, bits: int, episodes: int, seed: int) -> float:
+    """Play episodes side by side; return the share that reaches its goal."""
+    envs = gym.make_vec(ENV_ID, episodes, n_bits=bits)
+    observations, _ = envs.reset(seed=seed)
+    reached = np.zeros(episodes, bool)
+    for _ in range(bits):  # after which every first episode has ended
+        observations, _, terminated, _, _ = envs.step(act(observations))
+        reached |= terminated
+    return float(reached.mean())
+
+
+def train_ours(settings: Settings, bits: int, trial: Callable[[], Trial], seed: int) -> Result:
+    """Train with this project's parts, in a loop such as a user writes."""
+    envs = gym.make_vec(ENV_ID, settings.num_envs, n_bits=bits, autoreset_mode=AutoresetMode.SAME_STEP)
+    buffer = HindsightReplayBuffer.for_env(
+        envs,
+        buffer_size=MOST_STEPS,
+        n_sampled_goal=settings.n_sampled_goal,
+        gamma=settings.gamma,
+        seed=seed,
+    )
+    agent = DQN(
+        envs.single_observation_space,
+        envs.single_action_space,
+        hidden=settings.hidden,
+        learning_rate=settings.learning_rate,
+        gamma=settings.gamma,
+        seed=seed,
+        **settings.agent,
+    )
+    recorder = VectorEpisodeRecorder(envs, buffer)
+    running = trial()
+    sample = running.sample.around(buffer.sample)
+    learn = running.learn.around(lambda: agent.update(sample(settings.batch_size)))
+    observations, _ = recorder.reset(seed=seed)
+    steps = 0
+    while not running.over(steps, agent.act):
+        observations, *_ = recorder.step(agent.act(observations, explore=True))
+        steps += settings.num_envs
+        if steps > settings.learning_starts and buffer.can_sample:
+            for _ in range(settings.updates):
+                learn()
+    return running.result()
+
+
+def train_sb3(settings: Settings, bits: int, trial: Callable[[], Trial], seed: int) -> Result:
+    """Train with Stable-Baselines3."""
+    model = sb3.DQN(
+        "MultiInputPolicy",
+        make_vec_env(ENV_ID, settings.num_envs, seed=seed, env_kwargs={"n_bits": bits}),
+        replay_buffer_class=sb3.HerReplayBuffer,
+        replay_buffer_kwargs={"n_sampled_goal": settings.n_sampled_goal},
+        buffer_size=MOST_STEPS,
+        learning_starts=settings.learning_starts,
+        learning_rate=settings.learning_rate,
+        gamma=settings.gamma,
+        batch_size=settings.batch_size,
+        train_freq=1,
+        gradient_steps=settings.updates,
+        policy_kwargs={"net_arch": list(settings.hidden)},
+        device="cpu",
+        seed=seed,
+        **settings.agent,
+    )
+    running = trial()
+    model.replay_buffer.sample = running.sample.around(model.replay_buffer.sample)
+    model.train = running.learn.around(model.train)
+    model.learn(MOST_STEPS, callback=_UntilOver(running), log_interval=10**9)
+    return running.result()
+
+
+class _UntilOver(BaseCallback):
+    """Looks at the policy, and ends the training."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__()
+        self._trial = trial
+
+    def _on_step(self) -> bool:
+        return not self._trial.over(self.num_timesteps, self._act)
+
+    def _act(self, observations: Any) -> np.ndarray:
+        return self.model.predict(observations, deterministic=True)[0]
