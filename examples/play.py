@@ -22,7 +22,7 @@ console = Console()
 
 
 def main(
-    checkpoint: Annotated[Path, typer.Argument(help="best.pt, latest.pt, or one of the history.")],
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a training's folder for its best.")],
     *,
     episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.")] = 10,
     record: Annotated[
@@ -41,12 +41,13 @@ def main(
 
     - `python -m examples.play runs/PointReach-v0-sac-0/best.pt`
     - `python -m examples.play runs/PointReach-v0-sac-0/best.pt --record reach.gif --episodes 3`
-    - `python -m examples.play runs/PointReach-v0-sac-0/best.pt --no-show --episodes 1000`
+    - `python -m examples.play runs/PointReach-v0-sac-0 --no-show --episodes 1000`
     """
     use_threads(1)
     with one_sentence():
         shown = show or record is not None
-        world, policy = _load(checkpoint, env, {"render_mode": "rgb_array"} if shown else {})
+        path = checkpoint / "best.pt" if checkpoint.is_dir() else checkpoint
+        world, policy = _load(path, env, {"render_mode": "rgb_array"} if shown else {})
         screen = Film(record, fps) if record else Screen(fps) if shown else None
         results = _play(world, policy, screen, episodes, seed)
     if results:

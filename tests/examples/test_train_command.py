@@ -263,9 +263,10 @@ def test_play_opens_a_window_and_ends_when_the_player_has_seen_enough(trained, m
 def test_play_tells_numbers_alone_and_they_are_those_of_the_agent(trained):
     out, _ = trained
     outputs = [
-        run(play.app, out / "best.pt", "--no-show", "--episodes", 20, "--seed", 4).output for _ in range(2)
+        run(play.app, path, "--no-show", "--episodes", 20, "--seed", 4).output
+        for path in (out / "best.pt", out / "best.pt", out)
     ]
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2], "a folder stands for its best.pt"
     rate = np.mean(["| success" in line for line in outputs[0].splitlines() if line.startswith("episode")])
     assert f"20 episodes, success rate {rate:.2f}" in outputs[0]
 
