@@ -35,7 +35,7 @@ from examples.results import machine, versions
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096
-PACKAGES = ("numpy", "gymnasium", "stable-baselines3", "minari")
+PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "minari")
 OURS, SB3, MINARI = "EpisodeRecorder into buffer", "SB3 HerReplayBuffer.add", "Minari DataCollector"
 
 
