@@ -97,9 +97,9 @@ def settings_of(runs: Sequence[Run]) -> str:
     )
     table = Grid("Settings", [*runs[0].labels, *differing], [list(row) for row in rows]).markdown()
     title, _, cells = table.partition("\n\n")
+    shared = f"In all runs: {listed}.\n\n" if listed else ""
     return (
-        f"{title}\n\nAll that is not as by default in `examples.training.config.Config`.\n\n"
-        f"In all runs: {listed}.\n\n{cells}"
+        f"{title}\n\nAll that is not as by default in `examples.training.config.Config`.\n\n{shared}{cells}"
     )
 
 

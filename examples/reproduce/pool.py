@@ -57,7 +57,7 @@ def conduct(runs: Sequence[Run], jobs: int, hear: Callable[[Outcome | Failure], 
 
     Args:
         runs: Which.
-        jobs: Number of processes; with 1 all happens in this one, where a debugger sees it.
+        jobs: Number of processes; with 1, or one run, all happens in this one, where a debugger sees it.
         hear: Called with each that has ended.
 
     Raises:
@@ -65,7 +65,7 @@ def conduct(runs: Sequence[Run], jobs: int, hear: Callable[[Outcome | Failure], 
         ChildProcessError: One of the processes was killed; so are the others then.
     """
     ordered = sorted(runs, key=expected_cost, reverse=True)
-    if jobs == 1:
+    if min(jobs, len(runs)) <= 1:
         use_threads(1)
         for run in ordered:
             hear(attempt(run))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from examples.reproduce.outcomes import Outcomes, median, spread
 from examples.reproduce.plots import (
     BLUE,
@@ -154,16 +156,11 @@ def _judge(outcomes: Outcomes) -> list[Claim]:
 
 
 def _judge_harder(task: str, with_her: Outcomes, without: Outcomes) -> list[Claim]:
-    """Judge a task that one agent at least shall learn, and not as well without HER."""
-    pairs = [
-        (median(arm.success), median(without.of(agent=name).success))
-        for name, arm in with_her.by("agent").items()
-    ]
-    best, lead = max(
-        ((rate, rate - plain) for rate, plain in pairs if rate is not None and plain is not None),
-        default=(None, None),
-    )
+    """Judge a task that one agent at least shall learn, and not as well without HER in any seed."""
+    pairs = [(arm.success, without.of(agent=name).success) for name, arm in with_her.by("agent").items()]
+    best, plain = max(pairs, key=lambda pair: median(pair[0]) or 0.0, default=(np.zeros(0), np.zeros(0)))
+    lead = float(best.min() - plain.max()) if len(best) and len(plain) else None
     return [
-        at_least(f"{task}: median success of the best agent", 0.9, best),
-        at_least(f"{task}: its lead over the same agent without HER", 0.3, lead),
+        at_least(f"{task}: median success of the best agent", 0.9, median(best)),
+        at_least(f"{task}: lead of its worst seed over its best without HER", 0.1, lead),
     ]

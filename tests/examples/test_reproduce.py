@@ -278,6 +278,15 @@ def test_processes_come_to_the_same_outcomes(tmp_path, monkeypatch):
         assert here.final.mean_return == there.final.mean_return
 
 
+def test_where_nothing_is_missing_figure_and_page_are_drawn_again(tmp_path):
+    do_quick("bitflip", tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in ("bitflip.csv", "bitflip.png")}
+    (tmp_path / "bitflip.png").unlink()
+    result = do("bitflip", "--quick", "--jobs", 2, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
 def test_runs_that_may_take_longest_begin_first(tmp_path, monkeypatch):
     def fail(run, count):
         raise ValueError("no luck")
