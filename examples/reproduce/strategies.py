@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KS = (1, 2, 4, 8)
 """Relabeled transitions for every original one."""
 
-SETTINGS = settings("PointPush", "ddpg") | {"steps": 288_000, "steps_per_epoch": 36_000}
+SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
 """For all runs; steps enough for `future` with k = 4, so that what learns more slowly shows."""
 
 QUICK = ("future", "random"), (1, 4)
