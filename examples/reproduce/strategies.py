@@ -37,7 +37,7 @@ KS = (1, 2, 4, 8)
 """Relabeled transitions for every original one."""
 
 SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
-"""For all runs; steps enough for `future` with k = 4, so that what learns more slowly shows."""
+"""For all runs; after so many steps the best have nearly learned it, and the others show."""
 
 QUICK = ("future", "random"), (1, 4)
 """Strategies and k of a quick look."""
