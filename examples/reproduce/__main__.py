@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,14 +20,16 @@ console = Console()
 
 PUBLISHED, LOOKED_AT = Path("docs/results"), Path("runs/reproduce")
 
-Seeds = Annotated[int | None, typer.Option(min=1, help="Seeds 0, 1, ... of each arm [3; 1 with --quick].")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes side by side [one for each core].")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, help="Seeds 0, 1, ... of each arm. [default: 3, or 1 with --quick]")
+]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes side by side. [default: one for each core]")]
 Quick = Annotated[bool, typer.Option("--quick", help="A look in a minute or two: fewer arms, one seed.")]
 Out = Annotated[
     Path | None,
     typer.Option(
         file_okay=False,
-        help=f"Folder for CSV, PNG and Markdown [{PUBLISHED}; {LOOKED_AT} with --quick].",
+        help=f"Folder for CSV, PNG and Markdown. [default: {PUBLISHED}, or {LOOKED_AT} with --quick]",
     ),
 ]
 
@@ -44,11 +48,9 @@ def do_bitflip(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out
     For example:
 
     - `python -m examples.reproduce bitflip --quick`
-    - `python -m examples.reproduce bitflip --jobs 2`: about half an hour
+    - `python -m examples.reproduce bitflip --jobs 2`: about 20 minutes
     """
-    with one_sentence():
-        study = bitflip.make_study(_seeds(seeds, quick=quick), quick=quick)
-        _reproduce(study, jobs, out)
+    _reproduce(bitflip.make_study, quick, seeds, jobs, out)
 
 
 @app.command("strategies")
@@ -60,9 +62,7 @@ def do_strategies(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, 
     - `python -m examples.reproduce strategies --quick`
     - `python -m examples.reproduce strategies --seeds 5 --out runs/five`
     """
-    with one_sentence():
-        study = strategies.make_study(_seeds(seeds, quick=quick), quick=quick)
-        _reproduce(study, jobs, out)
+    _reproduce(strategies.make_study, quick, seeds, jobs, out)
 
 
 @app.command("reach")
@@ -74,9 +74,7 @@ def do_reach(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: 
     - `python -m examples.reproduce reach --quick`
     - `python -m examples.reproduce reach --jobs 2`: about 25 minutes
     """
-    with one_sentence():
-        study = reach.make_study(_seeds(seeds, quick=quick), quick=quick)
-        _reproduce(study, jobs, out)
+    _reproduce(reach.make_study, quick, seeds, jobs, out)
 
 
 @app.command("fetch")
@@ -94,25 +92,23 @@ def do_fetch(
     - `python -m examples.reproduce fetch`
     - `python -m examples.reproduce fetch --push --seeds 2`: overnight
     """
-    with one_sentence():
-        study = fetch.make_study(_seeds(seeds, quick=quick), quick=quick, push=push)
-        _reproduce(study, jobs, out)
+    _reproduce(partial(fetch.make_study, push=push), quick, seeds, jobs, out)
 
 
-def _seeds(given: int | None, *, quick: bool) -> int:
-    return given or (1 if quick else 3)
-
-
-def _reproduce(study: Study, jobs: int | None, out: Path | None) -> None:
+def _reproduce(
+    make_study: Callable[..., Study], quick: bool, seeds: int | None, jobs: int | None, out: Path | None
+) -> None:
     """Do a study, and end with what a shell expects.
 
     Raises:
         typer.Exit: Ctrl-C, or a run came to nothing.
     """
     command = " ".join(["python -m examples.reproduce", *sys.argv[1:]])
-    folder = out or (LOOKED_AT if study.quick else PUBLISHED)
+    folder = out or (LOOKED_AT if quick else PUBLISHED)
     try:
-        failures = reproduce(study, folder, jobs or usable_cores(), command, console)
+        with one_sentence():
+            study = make_study(seeds or (1 if quick else 3), quick=quick)
+            failures = reproduce(study, folder, jobs or usable_cores(), command, console)
     except KeyboardInterrupt:
         console.print(
             f"Interrupted. What has ended is in {folder}; the same command goes on.", soft_wrap=True

@@ -90,12 +90,14 @@ def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
         ) from error
 
 
-def load_policy(name: str) -> Callable[[Any], Any]:
-    """Find a function by ``module:function``, in the present folder too.
+def load_policy(name: str, space: gym.Space[Any]) -> Callable[[Any], Any]:
+    """Find a function by ``module:function``, in the present folder too; ``random`` samples the space.
 
     Raises:
         typer.BadParameter: There is no such function.
     """
+    if name == "random":
+        return lambda observation: space.sample()
     module, colon, function = name.partition(":")
     if not colon:
         raise typer.BadParameter(f"expected 'random' or module:function, got {name!r}")

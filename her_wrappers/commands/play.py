@@ -55,9 +55,7 @@ def play(
 def _chosen_policy(env: gym.Env[Any, Any], name: str | None, screen: Screen | Film) -> Callable[[Any], Any]:
     if name is None and isinstance(screen, Screen):
         return _keyboard_policy(env, screen)
-    if name in {None, "random"}:
-        return _watched(lambda observation: env.action_space.sample(), screen)
-    return _watched(load_policy(str(name)), screen)
+    return _watched(load_policy("random" if name is None else name, env.action_space), screen)
 
 
 def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Callable[[Any], Any]:

@@ -44,7 +44,7 @@ def record(
     """
     options = parse_options(option)
     env = make_env(env_id, **options)
-    act = _chosen_policy(env, policy)
+    act = load_policy(policy, env.action_space)
     with make_env(env_id, **options) as other:  # or a seeded look would fix the starts of unseeded episodes
         keys = info_keys(other, info or [])
     with _archive(out, env) as archive, _progress(episodes) as advance:
@@ -90,12 +90,6 @@ def _tell(archive: EpisodeArchive, first: int, outcome: _Outcome) -> None:
     )
     if outcome.interrupted:
         raise typer.Exit(130)  # as a shell says of what Ctrl-C ended
-
-
-def _chosen_policy(env: gym.Env[Any, Any], name: str) -> Callable[[Any], Any]:
-    if name == "random":
-        return lambda observation: env.action_space.sample()
-    return load_policy(name)
 
 
 def info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:

@@ -147,7 +147,7 @@ def _policies(env: gym.Env[Any, Any], name: str) -> Callable[[int], Policy]:
     """Return what makes a policy from a seed."""
     if name in _BUILT_IN:
         return partial(_BUILT_IN[name], env.action_space)
-    policy = load_policy(name)
+    policy = load_policy(name, env.action_space)
     return lambda seed: policy
 
 
