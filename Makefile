@@ -5,7 +5,7 @@ ARGS ?=
 bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test slow real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
+.PHONY: demo test slow coverage mutants real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
 
 demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -15,6 +15,13 @@ test: $(VENV)/installed-test  ## The default tests: a few minutes.
 
 slow: $(VENV)/installed-test  ## The tests marked slow.
 	$(bin)/python -m pytest --numprocesses auto -m slow $(ARGS)
+
+coverage: $(VENV)/installed-test  ## Which lines the default tests run; fails below 95 %.
+	$(bin)/python -m pytest --numprocesses auto --cov --cov-context=test --cov-report=term $(ARGS)
+
+mutants: $(VENV)/installed-test  ## Which mistakes the default tests do not see; an hour or more. See docs/results/mutation.md.
+	test -e .coverage || $(MAKE) coverage ARGS=
+	$(bin)/python -m benchmarks.mutation $(ARGS)
 
 real-envs: $(VENV)-real/installed  ## The checker on other people's environments, in an environment of its own.
 	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)
@@ -46,7 +53,7 @@ format: $(VENV)/installed-test
 	$(bin)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
 	@echo "installing her-toolkit[$*] into $(VENV) (a minute or two)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -42,9 +43,10 @@ def test_many_kinds_of_infos_do_not_fill_the_memory(tmp_path):
     assert_same_episodes(archive, [random_episode(1, infos={f"info {i}": np.zeros(1)}) for i in range(25)])
 
 
-def interrupt_at_line(number):
+@contextmanager
+def interrupted_at_line(number):
     """Raise KeyboardInterrupt before the line of the writer that is the so-manieth to run."""
-    left = number
+    left, others = number, sys.gettrace()
 
     def trace(frame, event, _):
         nonlocal left
@@ -58,6 +60,10 @@ def interrupt_at_line(number):
         return trace
 
     sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(others)
 
 
 def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_path):
@@ -68,14 +74,12 @@ def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_pa
         folder = tmp_path / str(line)
         archive = EpisodeArchive(folder, shard_steps=6)
         archive(before)
-        interrupt_at_line(line)
         try:
-            archive.add_episodes(block)
+            with interrupted_at_line(line):
+                archive.add_episodes(block)
             interrupted = False
         except KeyboardInterrupt:
             line += 1
-        finally:
-            sys.settrace(None)
         archive.close()
         known, found = len(archive), list(EpisodeArchive(folder))
         assert known == len(found)

@@ -1,0 +1,123 @@
+"""Make small mistakes in the code on purpose, and see which of them no test sees.
+
+    make mutants                                       # measures coverage first, which takes some minutes
+    python -m benchmarks.mutation --sample 500         # 500 mutants of each package, drawn at random
+    python -m benchmarks.mutation replay/storage       # all of one folder
+
+**A mutant** is one mistake in one function: another operator, a branch always or never taken, a number one
+larger, a name misspelt, an argument left out or None, a value None, a call that is not made. The wording of
+messages, what is executed at import, and default values are left alone.
+
+**Killed** is a mutant with which a test of the default tier fails that passes without it, or does not end.
+The tests that run the mutated statement are tried, according to the coverage measured before, all of them if
+need be.
+
+**The score** is the share of mutants that are killed. Those that no test runs count as survivors. For a
+sample there is Wilson's interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.mutation.campaign import Campaign, Outcome
+from benchmarks.mutation.covering import Covering
+from benchmarks.mutation.mutants import Mutant, mutants_of
+from benchmarks.mutation.page import page, summary
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("replay", "checker")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a campaign, and write its page."""
+    options = _parser().parse_args(arguments)
+    chosen = {part: _drawn(_mutants_below(part), options.sample, options.seed) for part in options.parts}
+    known = _read(options.log)
+    missing = [mutant for mutants in chosen.values() for mutant in mutants if mutant not in known]
+    if missing:
+        _run(missing, options)
+        known = _read(options.log)
+    outcomes = {part: [known[mutant] for mutant in mutants] for part, mutants in chosen.items()}
+    Console().print(summary(outcomes).rich())
+    if options.out:
+        options.out.write_text(
+            page(__doc__ or "", outcomes, {part: len(_mutants_below(part)) for part in chosen})
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.mutation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("parts", nargs="*", default=PARTS, help="folders or files of her_wrappers (replay checker)")
+    add("--sample", type=int, metavar="N", help="mutants of each part, drawn at random (all)")
+    add("--seed", type=int, default=0, help="of the draw (0)")
+    add("--coverage", type=Path, default=ROOT / ".coverage", metavar="FILE", help="what make coverage wrote")
+    add("--log", type=Path, default=ROOT / "runs/mutation.jsonl", metavar="FILE", help="goes on from there")
+    add("--processes", type=int, default=os.cpu_count(), metavar="N", help="mutants at a time (all cores)")
+    add("--out", type=Path, metavar="FILE", help="page to write")
+    return parser
+
+
+def _mutants_below(part: str) -> list[Mutant]:
+    place = ROOT / "her_wrappers" / part
+    files = [place] if place.suffix else sorted(place.rglob("*.py"))
+    return [mutant for file in files for mutant in mutants_of(ROOT, file.relative_to(ROOT).as_posix())]
+
+
+def _drawn(mutants: list[Mutant], count: int | None, seed: int) -> list[Mutant]:
+    order = np.random.default_rng(seed).permutation(len(mutants))[:count]
+    return [mutants[i] for i in sorted(order)]
+
+
+def _run(mutants: list[Mutant], options: argparse.Namespace) -> None:
+    options.log.parent.mkdir(parents=True, exist_ok=True)
+    covering = Covering(ROOT, options.coverage)
+    with options.log.open("a") as log, Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("mutants", total=len(mutants))
+
+        def tell(outcome: Outcome) -> None:
+            log.write(json.dumps(asdict(outcome)) + "\n")
+            log.flush()
+            progress.advance(task)
+
+        tried = [(mutant, covering.tests(mutant)) for mutant in mutants]
+        campaign = Campaign(ROOT, tried, options.processes, say=progress.console.print, tell=tell)
+        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = (
+            tempfile.mkdtemp()
+        )  # what mutants fail with is no example
+        if pytest.main(
+            ["-qq", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"], [campaign]
+        ):
+            raise SystemExit("the campaign did not end; see above. What is known stays in the log.")
+
+
+def _read(log: Path) -> dict[Mutant, Outcome]:
+    if not log.exists():
+        return {}
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    outcomes = [Outcome(_mutant(row["mutant"]), row["fate"], row["by"]) for row in rows]
+    return {outcome.mutant: outcome for outcome in outcomes}
+
+
+def _mutant(row: dict[str, object]) -> Mutant:
+    return Mutant(**{**row, "lines": tuple(row["lines"])})  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

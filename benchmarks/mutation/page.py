@@ -1,0 +1,87 @@
+"""What became of the mutants, as a page."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.mutation.campaign import Outcome
+from benchmarks.mutation.mutants import Mutant
+from examples.results import Grid, versions
+
+ARGUED = Path(__file__).with_name("argued.toml")
+LEFT = ("survived", "not run")
+
+
+def summary(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
+    """Return the table of scores."""
+    header = ["part", "tried", "killed", "timed out", "survived", "not run", "score", "95 % interval"]
+    return Grid("Scores", header, [_row(part, found) for part, found in outcomes.items()])
+
+
+def page(method: str, outcomes: Mapping[str, Sequence[Outcome]], there: Mapping[str, int]) -> str:
+    """Return the page.
+
+    Args:
+        method: How it was done.
+        outcomes: Of each part.
+        there: How many mutants each part has.
+    """
+    counts = ", ".join(f"{count:,} of {part}" for part, count in there.items())
+    parts = [f"# Mutation testing\n\n{method}", f"There are {counts}. {versions(['pytest', 'hypothesis'])}."]
+    parts += [summary(outcomes).markdown(), _survivors(outcomes).markdown()]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _row(part: str, outcomes: Sequence[Outcome]) -> list[str]:
+    fates = Counter(outcome.fate for outcome in outcomes)
+    tried = len(outcomes) - fates["not possible"]
+    killed = fates["killed"] + fates["timed out"]
+    low, high = _wilson(killed, tried)
+    counts = [tried, fates["killed"], fates["timed out"], fates["survived"], fates["not run"]]
+    return [part, *map(str, counts), f"{killed / tried:.1%}", f"{low:.1%} to {high:.1%}"]
+
+
+def _wilson(killed: int, tried: int) -> tuple[float, float]:
+    z = 1.96
+    middle = (killed + z * z / 2) / (tried + z * z)
+    half = z / (tried + z * z) * math.sqrt(killed * (tried - killed) / tried + z * z / 4)
+    return middle - half, middle + half
+
+
+def _survivors(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
+    argued = {(entry["path"], entry["before"], entry["after"]): entry["why"] for entry in _argued()}
+    left = [one.mutant for found in outcomes.values() for one in found if one.fate in LEFT]
+    rows = []
+    for mutant in left:
+        before, after = difference(mutant)
+        why = argued.get((mutant.path, before, after), "")
+        rows.append([f"{mutant.path}:{mutant.lines[0]}", _code(before), _code(after), why])
+    return Grid("Survivors", ["where", "code", "mutant", "why no test sees it"], rows)
+
+
+def _argued() -> list[dict[str, str]]:
+    return list(tomllib.loads(ARGUED.read_text())["survivor"])
+
+
+def difference(mutant: Mutant, around: int = 24) -> tuple[str, str]:
+    """Return the code and the mutant, without what is alike far from the change."""
+    before, after = mutant.before, mutant.after
+    head = max(0, _alike(before, after) - around)
+    tail = max(0, _alike(before[head:][::-1], after[head:][::-1]) - around)
+    return _cut(before, head, tail), _cut(after, head, tail)
+
+
+def _alike(a: str, b: str) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _cut(text: str, head: int, tail: int) -> str:
+    return ("…" if head else "") + text[head : len(text) - tail] + ("…" if tail else "")
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``".replace("|", "\\|")
