@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
-from benchmarks.replay_turns import Costs, Sampling
+from benchmarks.replay_work import Costs, Sampling
 from examples.results import Claim
 
 OURS, SB3, CPPRB, FLOOR = "her-toolkit", "Stable-Baselines3", "cpprb", "floor"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from examples.reproduce.outcomes import Outcomes, spread
+from examples.reproduce.outcomes import Outcomes
 from examples.reproduce.plots import BLUE, VERMILLION, Look, add_legend, draw_spread, make_figure, show_rates
 from examples.reproduce.runs import WITH_HER, WITHOUT_HER, Run
 from examples.reproduce.study import Study
-from examples.results import Claim, Grid, at_least, at_most
+from examples.results import Claim, Grid, at_least, at_most, spread
 from examples.training.config import make_config
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from examples.reproduce.outcomes import Outcomes, median, spread
+from examples.reproduce.outcomes import Outcomes, median
 from examples.reproduce.plots import (
     BLUE,
     GREEN,
@@ -23,7 +23,7 @@ from examples.reproduce.plots import (
 from examples.reproduce.reach import settings
 from examples.reproduce.runs import WITHOUT_HER, Run
 from examples.reproduce.study import Study
-from examples.results import Claim, Grid, at_least, at_most
+from examples.results import Claim, Grid, at_least, at_most, spread
 from examples.training.config import make_config
 
 if TYPE_CHECKING:

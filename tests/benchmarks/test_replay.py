@@ -16,13 +16,13 @@ from benchmarks.replay_buffers.ours import Ours
 from benchmarks.replay_claims import CPPRB, FLOOR, OURS, PROMISED_FOR, SB3
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
 from benchmarks.replay_task import make_episodes
-from benchmarks.replay_turns import Sampling
+from benchmarks.replay_work import Sampling
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_quick_run_measures_all_that_is_installed_and_names_what_is_not(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.replay", "--quick", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks.replay", "--quick", "--out", str(tmp_path / "replay.md")]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     record = json.loads((tmp_path / "replay.json").read_text())
     page = (tmp_path / "replay.md").read_text()
@@ -30,10 +30,10 @@ def test_a_quick_run_measures_all_that_is_installed_and_names_what_is_not(tmp_pa
     assert all(cost["median"] > 0 for cost in record["microseconds_a_batch"])
     assert {OURS, SB3} <= record["buffers"].keys()
     for name in record["buffers"]:
-        assert page.count(f"\n| {name} |") == 3
+        assert page.count(f"\n| {name} |") == 4
     for name in record["missing"]:
         assert f"left out: {name} is not installed" in printed
-        assert f"**{name}** is not installed" in page
+        assert f"| {name} | not installed, and left out |" in page
     assert not {"met", "MISSED"} & {claim["verdict"] for claim in record["claims"] if not claim["applies"]}
 
 
@@ -130,7 +130,7 @@ def test_a_quick_run_on_a_device_says_on_which(tmp_path):
         "--device",
         "cpu",
         "--out",
-        str(tmp_path),
+        str(tmp_path / "replay_gpu.md"),
     ]
     subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     page = (tmp_path / "replay_gpu.md").read_text()

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from examples.reproduce import __main__ as command
 from examples.reproduce import bitflip, fetch, pool, reach, runs, strategies
-from examples.reproduce.outcomes import Outcomes, spread
+from examples.reproduce.outcomes import Outcomes
 from examples.reproduce.page import seconds_by_the_clock, settings_of
 from examples.reproduce.plots import BLUE, GREY, VERMILLION
 from examples.reproduce.pool import Failure, conduct
@@ -379,11 +379,6 @@ def test_a_curve_goes_on_with_its_last_value_where_a_seed_ended_before_others():
     assert success.T.tolist() == [[0.5, 1, 1, 1], [0, 0.2, 0.4, 0.6]]
     assert two.curve(6)[0].tolist() == [10, 20, 30, 40, 50, 60]
     assert two.mean_over_training() == pytest.approx([5.5 / 6, (0.2 + 0.4 + 3 * 0.6) / 6])
-
-
-def test_a_spread_is_the_median_and_the_range():
-    assert spread(np.array([0.2, 1.0, 0.9])) == "0.90 (0.20 to 1.00)"
-    assert (spread(np.array([1.0, 1.0])), spread(np.array([]))) == ("1.00", "")
 
 
 def test_pauses_and_what_goes_on_at_once_count_once():
