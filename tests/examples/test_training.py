@@ -149,6 +149,19 @@ def test_tensorboard_shows_what_the_log_says(finished):
         assert points == [(row["env_steps"], pytest.approx(row[name], rel=1e-5)) for row in result.history]
 
 
+@pytest.mark.parametrize("crashed", [False, True])
+def test_tensorboard_shows_every_epoch_of_a_resumed_training_once(crashed, tmp_path, monkeypatch):
+    """Also if the training that is gone on with had logged an epoch that it did not save."""
+    train(tiny(steps=200), folder=tmp_path, tensorboard=True)
+    if crashed:
+        monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
+        train(tiny(steps=400), folder=tmp_path, tensorboard=True, resume=True)
+        monkeypatch.undo()
+    result = train(tiny(), folder=tmp_path, tensorboard=True, resume=True)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("loss")] == [row["env_steps"] for row in result.history]
+
+
 def test_without_relabeling_there_are_no_goals_to_tell_of():
     row = train(tiny(her=False, steps=200)).history[-1]
     assert "reward_mean" in row
