@@ -42,7 +42,7 @@ LOOKS = {
 ABOUT = """The goal is a random row of n bits, a step flips one of them, and every step costs 1 until the
 goal is there: after figure 1 of Andrychowicz et al. 2017
 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). Plain DQN depends on meeting the goal by chance, one
-in 2^n; every relabeled episode has met its goal. Both have 100 n^2 steps at most, 20,000 if that is less:
+in 2^n; every relabeled episode has met its goal. Both have 100 n^2 steps at most, 100,000 if that is less:
 far fewer than the 160,000 episodes in the paper, with which plain DQN came as far as 13 bits. Settings are
 those that were found with HER; both arms have them."""
 
