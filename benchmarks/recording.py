@@ -29,8 +29,9 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3 import HerReplayBuffer
 
-from benchmarks.array_envs import ACTIONS, OBSERVATIONS, Replay, VectorReplay, never_reached
+from benchmarks.array_envs import Replay, VectorReplay
 from benchmarks.benchmark import Benchmark
+from benchmarks.replay_task import ACTION, ACTION_SPACE, OBSERVATION_SPACE, never_reached
 from benchmarks.timing import Pace, Work, measure
 from examples.results import Claim, Grid, at_least, at_most, claim_grid
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
@@ -64,7 +65,7 @@ class Contender:
 
 def single(env: gym.Env[Any, Any]) -> Callable[[int], None]:
     """Return what runs episodes of one environment."""
-    action = np.zeros(4, np.float32)
+    action = np.zeros(ACTION, np.float32)
 
     def run(episodes: int) -> None:
         for _ in range(episodes):
@@ -78,7 +79,7 @@ def single(env: gym.Env[Any, Any]) -> Callable[[int], None]:
 
 def vector(env: gym.vector.VectorEnv[Any, Any, Any], horizon: int) -> Callable[[int], None]:
     """Return what runs episodes of a vector environment that resets by itself."""
-    actions = np.zeros((env.num_envs, 4), np.float32)
+    actions = np.zeros((env.num_envs, ACTION), np.float32)
     env.reset()
 
     def run(episodes: int) -> None:
@@ -91,10 +92,10 @@ def vector(env: gym.vector.VectorEnv[Any, Any, Any], horizon: int) -> Callable[[
 def sb3(num_envs: int, horizon: int, size: int) -> Callable[[int], None]:
     """Return what adds episodes to Stable-Baselines3's buffer."""
     env: Any = VectorReplay(num_envs, horizon)
-    buffer = HerReplayBuffer(size, OBSERVATIONS, ACTIONS, env=env, n_envs=num_envs)
+    buffer = HerReplayBuffer(size, OBSERVATION_SPACE, ACTION_SPACE, env=env, n_envs=num_envs)
     observations, actions, rewards = (
         env.reset()[0],
-        np.zeros((num_envs, 4), np.float32),
+        np.zeros((num_envs, ACTION), np.float32),
         np.full(num_envs, -1.0),
     )
     flags, infos = (np.zeros(num_envs, bool), np.ones(num_envs, bool)), [{} for _ in range(num_envs)]
@@ -110,7 +111,7 @@ def sb3(num_envs: int, horizon: int, size: int) -> Callable[[int], None]:
 def our_buffer(size: int) -> HindsightReplayBuffer:
     """Make our buffer."""
     return HindsightReplayBuffer(
-        OBSERVATIONS, ACTIONS, buffer_size=size, compute_reward=never_reached, seed=0
+        OBSERVATION_SPACE, ACTION_SPACE, buffer_size=size, compute_reward=never_reached, seed=0
     )
 
 

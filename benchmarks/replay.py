@@ -93,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan = QUICK if options.quick else FULL
     results = run(plan, Console())
     picture = options.out.with_suffix(".png")
-    page = BENCHMARK.publish(options, grids(results), {"run": str(plan.pace)}, picture=picture.name)
+    page = BENCHMARK.publish(
+        options, grids(results, quick=options.quick), {"run": str(plan.pace)}, picture=picture.name
+    )
     draw(results, picture)
     numbers = {"facts": page.facts, **record(results)}
     options.out.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")

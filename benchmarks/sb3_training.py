@@ -29,14 +29,21 @@ import gymnasium as gym
 import numpy as np
 import stable_baselines3 as sb3
 import torch
-from gymnasium import spaces
 
 from benchmarks.benchmark import Benchmark
+from benchmarks.replay_task import (
+    ACTION,
+    ACTION_SPACE,
+    GOAL,
+    HORIZON,
+    OBSERVATION,
+    TOLERANCE,
+    observation_space,
+)
 from benchmarks.timing import Stopwatch
 from examples.results import Claim, Grid, at_least, claim_grid
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
-HORIZON = 50
 BENCHMARK = Benchmark(
     "sb3_training",
     "What the replay costs in training with Stable-Baselines3",
@@ -47,42 +54,37 @@ OURS, SB3 = "her_wrappers", "Stable-Baselines3"
 CLASSES: dict[str, type[sb3.HerReplayBuffer]] = {OURS: HerReplayBuffer, SB3: sb3.HerReplayBuffer}
 
 
-def box(size: int) -> spaces.Box:
-    """Return a space of doubles, as Fetch has them."""
-    return spaces.Box(-np.inf, np.inf, (size,), np.float64)
-
-
 class PushSpaces(gym.Env[dict[str, np.ndarray], np.ndarray]):
     """The spaces and the reward of FetchPush, and next to no physics."""
 
-    observation_space = spaces.Dict(observation=box(25), achieved_goal=box(3), desired_goal=box(3))
-    action_space = spaces.Box(-1, 1, (4,), np.float32)
+    observation_space = observation_space(np.float64)  # as Fetch has them
+    action_space = ACTION_SPACE
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Begin anywhere."""
         super().reset(seed=seed)
-        self._state, self._goal = self.np_random.normal(size=25), self.np_random.normal(size=3)
+        self._state, self._goal = self.np_random.normal(size=OBSERVATION), self.np_random.normal(size=GOAL)
         self._t = 0
         return self._observation(), {}
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         """Move by the action."""
-        self._state[:4] += 0.03 * action
+        self._state[:ACTION] += 0.03 * action
         self._t += 1
-        reward = self.compute_reward(self._state[:3], self._goal, {})
+        reward = self.compute_reward(self._state[:GOAL], self._goal, {})
         return self._observation(), float(reward), False, self._t == HORIZON, {"is_success": reward == 0}
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> Any:
         """Pay 0 within 5 cm and -1 outside."""
         apart = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-        return -(apart > 0.05).astype(np.float32)
+        return -(apart > TOLERANCE).astype(np.float32)
 
     def _observation(self) -> dict[str, np.ndarray]:
         return {
             "observation": self._state.copy(),
-            "achieved_goal": self._state[:3].copy(),
+            "achieved_goal": self._state[:GOAL].copy(),
             "desired_goal": self._goal.copy(),
         }
 
@@ -123,7 +125,7 @@ class Training:
 def fill(buffer: Any, slots: int) -> None:
     """Add random walks until a buffer is full."""
     env, rng = PushSpaces(), np.random.default_rng(0)
-    actions = rng.uniform(-1, 1, (HORIZON, 1, 4)).astype(np.float32)
+    actions = rng.uniform(-1, 1, (HORIZON, 1, ACTION)).astype(np.float32)
     walks = [_walk(env, actions, seed) for seed in range(100)]
     for number in range(-(-slots // HORIZON)):
         for step in walks[number % len(walks)]:

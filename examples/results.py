@@ -10,7 +10,7 @@ import platform
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -118,7 +118,6 @@ class Claim:
         hoped: What it is to become, or None.
         measured: What it is, or None where a peer is missing.
         more_is_better: Whether ``promised`` and ``hoped`` are lower bounds, not upper ones.
-        applies: Whether the promise was made for what was measured.
     """
 
     what: str
@@ -126,7 +125,6 @@ class Claim:
     hoped: float | None
     measured: float | None
     more_is_better: bool
-    applies: bool = True
 
     @property
     def verdict(self) -> str:
@@ -135,8 +133,6 @@ class Claim:
             return "not measured"
         if self.promised is None:
             return "no promise"
-        if not self.applies:
-            return "no promise at this size"
         if not self._reaches(self.measured, self.promised):
             return "MISSED"
         beyond = self.hoped is not None and self._reaches(self.measured, self.hoped)
@@ -174,15 +170,16 @@ def claim_grid(claims: Iterable[Claim], *, quick: bool = False) -> Grid:
         quick: Whether this is a quick look, for which nothing is promised.
     """
     header = ["what", "measured", "promised", "hoped", ""]
-    rows = [_claim_row(replace(claim, applies=False) if quick else claim) for claim in claims]
+    rows = [_claim_row(claim, quick) for claim in claims]
     if not any(row[3] for row in rows):
         header, *rows = ([*row[:3], row[4]] for row in [header, *rows])
     return Grid("Promised and measured", header, rows)
 
 
-def _claim_row(claim: Claim) -> list[str]:
+def _claim_row(claim: Claim, quick: bool) -> list[str]:
     measured = "" if claim.measured is None else f"{claim.measured:.3g}"
-    return [claim.what, measured, claim.bound(claim.promised), claim.bound(claim.hoped), claim.verdict]
+    verdict = "no promise at this size" if quick else claim.verdict
+    return [claim.what, measured, claim.bound(claim.promised), claim.bound(claim.hoped), verdict]
 
 
 @dataclass(frozen=True)

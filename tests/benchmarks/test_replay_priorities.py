@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.replay import FULL, QUICK
 from benchmarks.replay_buffers.prioritized import OursPrioritized, check_priorities
 from benchmarks.replay_priorities import BATCH_SIZE, claims
 from benchmarks.replay_task import make_episodes
@@ -37,21 +36,13 @@ class Theirs(OursPrioritized):
     name = "theirs"
 
 
-@pytest.mark.parametrize(
-    ("plan", "ours", "verdict"),
-    [
-        (FULL, 1.3, "MISSED"),
-        (FULL, 1.0, "met"),
-        (FULL, 0.7, "met, and the hope"),
-        (QUICK, 0.7, "no promise at this size"),
-    ],
-)
-def test_promises_are_judged_by_the_measured_ratio(plan, ours, verdict):
+@pytest.mark.parametrize(("ours", "verdict"), [(1.3, "MISSED"), (1.0, "met"), (0.7, "met, and the hope")])
+def test_promises_are_judged_by_the_measured_ratio(ours, verdict):
     costs = {
-        Sampling(f"{name}: sample and update", plan.stored[1], BATCH_SIZE): np.full(3, cost)
+        Sampling(f"{name}: sample and update", 1_000, BATCH_SIZE): np.full(3, cost)
         for name, cost in (("her-toolkit", ours), ("theirs", 1.0))
     }
-    [claim] = claims(costs, plan, [OursPrioritized, Theirs])
+    [claim] = claims(costs, 1_000, [OursPrioritized, Theirs])
     assert claim.verdict == verdict
 
 
