@@ -163,18 +163,18 @@ def minari_contenders(folder: str) -> list[Contender]:
 
 def cost_of(contenders: list[Contender], pace: Pace) -> dict[str, np.ndarray]:
     """Return the nanoseconds that each transition costs each contender in each turn, (turns,)."""
-    works = {
-        (contender.name, run): Work(run, parts=contender.transitions)
-        for contender in contenders
-        for run in (contender.run, contender.bare)
-        if run is not None
+    works = {each.name: Work(each.run, parts=each.transitions) for each in contenders}
+    bare = {
+        _without(each): Work(each.bare, parts=each.transitions)
+        for each in contenders
+        if each.bare is not None
     }
-    costs = measure(works, pace)
-    return {
-        contender.name: 1e9
-        * (costs[contender.name, contender.run] - costs.get((contender.name, contender.bare), 0))
-        for contender in contenders
-    }
+    costs = measure(works | bare, pace)
+    return {each.name: 1e9 * (costs[each.name] - costs.get(_without(each), 0)) for each in contenders}
+
+
+def _without(contender: Contender) -> str:
+    return f"{contender.name}, nobody recording"
 
 
 def fill(contenders: list[Contender], size: int) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,13 +14,11 @@ from benchmarks.replay_claims import CPPRB, FLOOR, OURS, SB3
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_work import Sampling
-
-ROOT = Path(__file__).parents[2]
+from tests.benchmarks.commands import run_quick
 
 
 def test_a_quick_run_measures_all_that_is_installed_and_names_what_is_not(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.replay", "--quick", "--out", str(tmp_path / "replay.md")]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    printed = run_quick("replay", tmp_path / "replay.md")
     record = json.loads((tmp_path / "replay.json").read_text())
     page = (tmp_path / "replay.md").read_text()
     assert (tmp_path / "replay.png").stat().st_size > 0
@@ -121,17 +116,7 @@ def test_ours_is_filled_to_the_row_and_relabels_four_fifths():
 
 
 def test_a_quick_run_on_a_device_says_on_which(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.replay_gpu",
-        "--quick",
-        "--device",
-        "cpu",
-        "--out",
-        str(tmp_path / "replay_gpu.md"),
-    ]
-    subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    run_quick("replay_gpu", tmp_path / "replay_gpu.md", "--device", "cpu")
     page = (tmp_path / "replay_gpu.md").read_text()
     assert "those of a GPU are still to come" in page
     assert page.count("\n| ") == 2 + 2

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,20 +9,11 @@ from benchmarks.replay_buffers.prioritized import OursPrioritized, check_priorit
 from benchmarks.replay_priorities import BATCH_SIZE, claims
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_work import Sampling
-
-ROOT = Path(__file__).parents[2]
+from tests.benchmarks.commands import run_quick
 
 
 def test_a_quick_run_measures_all_that_is_installed(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.replay_priorities",
-        "--quick",
-        "--out",
-        str(tmp_path / "a.md"),
-    ]
-    subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    run_quick("replay_priorities", tmp_path / "a.md")
     page = (tmp_path / "a.md").read_text()
     assert page.count("\n| her-toolkit |") == 2
     assert "met" not in page.partition("## A batch")[0].lower()
