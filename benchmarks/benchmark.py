@@ -63,6 +63,8 @@ class Benchmark:
         for name, settings in options.items():
             parser.add_argument(f"--{name}", **settings)
         parsed = parser.parse_args(arguments)
+        if parsed.out is not None and parsed.out.is_dir():
+            parser.error(f"--out must be a file, got the folder {parsed.out}")
         parsed.out = parsed.out or (LOOKED_AT if parsed.quick else PUBLISHED) / self._file
         parsed.provenance = self._provenance(sys.argv[1:] if arguments is None else arguments)
         return parsed
@@ -101,8 +103,20 @@ class Benchmark:
     def _provenance(self, arguments: Sequence[str]) -> dict[str, str]:
         command = command_line(f"benchmarks.{self.name}", arguments)
         known = provenance(command, datetime.now(UTC), self.peers)
-        known["machine"] += f", load {os.getloadavg()[0]:.1f} at the start"
+        if hasattr(os, "getloadavg"):
+            known["machine"] += f", load {os.getloadavg()[0]:.1f} at the start"
         return known
+
+
+def count(text: str) -> int:
+    """Read an option that is a whole number.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none, or below 1.
+    """
+    if not (text.isdecimal() and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text}")
+    return int(text)
 
 
 def _parts(doc: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 
 import her_envs
-from benchmarks.benchmark import Benchmark
+from benchmarks.benchmark import Benchmark, count
 from examples.results import Grid
 from her_wrappers import GoalEnvChecker, check_goal_env
 from her_wrappers.checker.passive import WATCHED_CLOSELY
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = BENCHMARK.parse(
         arguments,
         quick="seconds rather than minutes; one repetition",
-        repeat={"type": int, "default": 7, "help": "repetitions, of which the median counts [%(default)s]"},
+        repeat={"type": count, "default": 7, "help": "repetitions, of which the median counts [%(default)s]"},
     )
     repeat, steps = (1, FEW_STEPS) if options.quick else (options.repeat, STEPS)
     rows = [row(env_id, repeat, steps) for env_id in her_envs.registration.ENTRY_POINTS]

@@ -18,7 +18,7 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.benchmark import Benchmark
+from benchmarks.benchmark import Benchmark, count
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, compute_reward, make_episodes
 from examples.results import Grid
 from her_wrappers import HindsightReplayBuffer
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = BENCHMARK.parse(
         arguments,
         quick=f"{FEW:,} transitions",
-        transitions={"type": int, "default": 1_000_000, "help": "of the buffer [%(default)s]"},
+        transitions={"type": count, "default": 1_000_000, "help": "of the buffer [%(default)s]"},
     )
     buffer = make_buffer(FEW if options.quick else options.transitions)
     with tempfile.TemporaryDirectory() as folder:

@@ -41,7 +41,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from benchmarks.benchmark import Benchmark
+from benchmarks.benchmark import Benchmark, count
 from benchmarks.sb3_training import OURS, SB3
 from benchmarks.solving import Result, Settings, Trial, train_ours, train_sb3
 from examples.results import Claim, Grid, at_least, claim_grid, spread
@@ -170,8 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = BENCHMARK.parse(
         arguments,
         quick="3 bits, one seed: seconds rather than minutes",
-        bits={"type": int, "default": 15, "help": "bits to flip [%(default)s]"},
-        seeds={"type": int, "default": 5, "help": "trainings of each [%(default)s]"},
+        bits={"type": count, "default": 15, "help": "bits to flip [%(default)s]"},
+        seeds={"type": count, "default": 5, "help": "trainings of each [%(default)s]"},
         budget={"type": float, "default": 60, "help": "processor seconds of one [%(default)s]"},
     )
     torch.set_num_threads(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import timing
-from benchmarks.benchmark import Benchmark
+from benchmarks.benchmark import Benchmark, count
 from examples.results import Grid
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
@@ -46,15 +46,29 @@ def test_a_quick_look_goes_elsewhere_and_the_file_can_be_chosen():
     assert list(map(str, outs)) == ["docs/results/mine.md", "runs/benchmarks/mine.md", "a"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "."], "--out must be a file, got the folder ."),
+        (["--bits", "0"], "argument --bits: must be a whole number >= 1, got 0"),
+        (["--bits", "many"], "argument --bits: must be a whole number >= 1, got many"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_measured(arguments, message, capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        MINE.parse(arguments, "q", bits={"type": count})
+    assert capsys.readouterr().err.endswith(f"error: {message}\n")
+
+
 def test_the_page_says_what_was_measured_by_which_command_and_how(tmp_path):
     path = tmp_path / "runs" / "mine.md"
     arguments = ["--out", str(path), "--bits", "3"]
-    options = MINE.parse(arguments, "q", bits={"type": int})
+    options = MINE.parse(arguments, "q", bits={"type": count})
     page = MINE.publish(options, [Grid("G", ["a"], [["1"]])], {"run": "once"}, note="Beware.")
     assert options.bits == 3
     assert path.read_text(encoding="utf-8") == page.markdown()
     assert page.markdown().startswith("# Mine\n\nWhat is measured.\n\nBeware.\n\n## G\n")
     assert page.markdown().endswith("\n- run: once\n\nHow it is measured.\n\nAnd more.\n")
     assert page.facts["command"] == f"`python -m benchmarks.mine {' '.join(arguments)}`"
-    assert "load" in page.facts["machine"]
+    assert "cores" in page.facts["machine"]
     assert "rich" in page.facts["versions"]
