@@ -6,35 +6,22 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-
-def box(size: int) -> spaces.Box:
-    """Return a space of floats."""
-    return spaces.Box(-np.inf, np.inf, (size,), np.float32)
-
-
-OBSERVATIONS = spaces.Dict(observation=box(25), achieved_goal=box(3), desired_goal=box(3))
-ACTIONS = box(4)
-
-
-def never_reached(achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
-    """Pay -1 for every goal."""
-    return np.full(len(achieved_goal), -1.0)
+from benchmarks.replay_task import ACTION_SPACE, OBSERVATION_SPACE, never_reached
 
 
 class Replay(gym.Env[dict[str, np.ndarray], np.ndarray]):
     """A single environment that does nothing but hand out arrays."""
 
-    observation_space, action_space = OBSERVATIONS, ACTIONS
+    observation_space, action_space = OBSERVATION_SPACE, ACTION_SPACE
     compute_reward = staticmethod(never_reached)
 
     def __init__(self, horizon: int) -> None:
         rng = np.random.default_rng(0)
         self._observations = [
-            {key: rng.random(space.shape, np.float32) for key, space in OBSERVATIONS.items()}
+            {key: rng.random(space.shape, np.float32) for key, space in OBSERVATION_SPACE.items()}
             for _ in range(horizon + 1)
         ]
         self._horizon, self._t = horizon, 0
@@ -55,23 +42,24 @@ class Replay(gym.Env[dict[str, np.ndarray], np.ndarray]):
 class VectorReplay(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
     """A native vector environment that does nothing but hand out arrays."""
 
-    single_observation_space, single_action_space = OBSERVATIONS, ACTIONS
+    single_observation_space, single_action_space = OBSERVATION_SPACE, ACTION_SPACE
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 - as VectorEnv declares it
 
     def __init__(self, num_envs: int, horizon: int) -> None:
         self.num_envs = num_envs
         self.observation_space, self.action_space = (
-            batch_space(space, num_envs) for space in (OBSERVATIONS, ACTIONS)
+            batch_space(space, num_envs) for space in (OBSERVATION_SPACE, ACTION_SPACE)
         )
         rng = np.random.default_rng(0)
         self._observations = [
-            {key: rng.random((num_envs, *space.shape), np.float32) for key, space in OBSERVATIONS.items()}
+            {
+                key: rng.random((num_envs, *space.shape), np.float32)
+                for key, space in OBSERVATION_SPACE.items()
+            }
             for _ in range(8)
         ]
-        self._rewards, self._flags = (
-            np.full(num_envs, -1.0),
-            (np.zeros(num_envs, bool), np.ones(num_envs, bool)),
-        )
+        self._rewards = np.full(num_envs, -1.0)
+        self._flags = np.zeros(num_envs, bool), np.ones(num_envs, bool)
         self._horizon, self._t = horizon, 0
 
     def reset(

@@ -1,55 +1,66 @@
 """What the checker costs: a step under `GoalEnvChecker`, and a whole check.
 
-Method: the passive checker's cost is the difference of a step with and without it, as the median over
-repetitions of 8000 steps each that take turns; its first 1000 steps are measured apart, once. A check's time
-is the median over repetitions with the default budget. Run it on an idle machine:
-``python -m benchmarks.checker``.
+For example:
+
+    python -m benchmarks.checker --quick             to see that it runs
+    python -m benchmarks.checker --out a_page.md     a few minutes
+
+The passive checker's cost is the difference of a step with and without it, as the median over repetitions of
+8,000 steps each that take turns; its first 1,000 steps are measured apart, once. A check's time is the median
+over repetitions with the default budget.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 import her_envs
+from benchmarks.benchmark import Benchmark, count
+from examples.results import Grid
 from her_wrappers import GoalEnvChecker, check_goal_env
 from her_wrappers.checker.passive import WATCHED_CLOSELY
 
-STEPS = 8000
+BENCHMARK = Benchmark("checker", "What the checker costs", __doc__)
+STEPS, FEW_STEPS = 8_000, 1_000
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick="seconds rather than minutes; one repetition",
+        repeat={"type": count, "default": 7, "help": "repetitions, of which the median counts [%(default)s]"},
     )
-    parser.add_argument("--repeat", type=int, default=7, help="repetitions, of which the median counts [7]")
-    repeat = parser.parse_args().repeat
-    print(
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    )
-    print(f"Python {platform.python_version()}, numpy {np.__version__}, gymnasium {gym.__version__}")
-    print(f"median of {repeat}\n")
-    print("| environment | plain step [us] | watched, first 1000 [us] | watched, later [us] | check [s] |")
-    print("|---|---|---|---|---|")
-    for env_id in her_envs.registration.ENTRY_POINTS:
-        plain, early, late = watching_costs(env_id, repeat)
-        check = statistics.median(check_seconds(env_id) for _ in range(repeat))
-        print(f"| {env_id} | {plain:.1f} | +{early - plain:.1f} | +{late - plain:.1f} | {check:.2f} |")
+    repeat, steps = (1, FEW_STEPS) if options.quick else (options.repeat, STEPS)
+    rows = [row(env_id, repeat, steps) for env_id in her_envs.registration.ENTRY_POINTS]
+    header = [
+        "environment",
+        "plain step [us]",
+        "watched, first 1,000 [us]",
+        "watched, later [us]",
+        "check [s]",
+    ]
+    run = f"medians of {repeat}, of {steps:,} steps each"
+    BENCHMARK.publish(options, [Grid("A step, and a check", header, rows)], {"run": run})
 
 
-def watching_costs(env_id: str, repeat: int) -> tuple[float, float, float]:
+def row(env_id: str, repeat: int, steps: int) -> list[str]:
+    """Return what is measured of an environment."""
+    plain, early, late = watching_costs(env_id, repeat, steps)
+    check = statistics.median(check_seconds(env_id) for _ in range(repeat))
+    return [env_id, f"{plain:.1f}", f"+{early - plain:.1f}", f"+{late - plain:.1f}", f"{check:.2f}"]
+
+
+def watching_costs(env_id: str, repeat: int, steps: int) -> tuple[float, float, float]:
     """Return the microseconds of a plain step, of one watched closely, and of one watched now and then."""
     plain, watched = gym.make(env_id), GoalEnvChecker(gym.make(env_id))
     early = step_microseconds(watched, WATCHED_CLOSELY)
-    rows = [(step_microseconds(plain, STEPS), step_microseconds(watched, STEPS)) for _ in range(repeat)]
+    rows = [(step_microseconds(plain, steps), step_microseconds(watched, steps)) for _ in range(repeat)]
     without, late = (statistics.median(column) for column in zip(*rows, strict=True))
     return without, early, late
 

@@ -1,34 +1,35 @@
 """How fast the bundled environments step, against their peers, in one run.
 
-    python -m benchmarks.env_speed [--quick]
+For example:
 
-Method: all contenders step in turn, again and again, and each ratio is taken within one turn, so that a busy
+    python -m benchmarks.env_speed --quick             to see that it runs
+    python -m benchmarks.env_speed --out a_page.md     some minutes
+
+All contenders step in turn, again and again, and each ratio is taken within one turn, so that a busy
 machine slows both sides; the table gives medians over the turns. A step includes the resets that it causes.
 Actions are drawn beforehand. Peers: Stable-Baselines3's BitFlippingEnv alone and in Gymnasium's
-SyncVectorEnv, and Gymnasium's own CartPoleVectorEnv.
+SyncVectorEnv, and Gymnasium's own CartPoleVectorEnv. Python's garbage collector rests meanwhile.
 """
 
 from __future__ import annotations
 
-import argparse
-import platform
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from stable_baselines3.common.envs import BitFlippingEnv
 
 import her_envs
+from benchmarks.benchmark import Benchmark
+from benchmarks.timing import Pace, Work, measure
+from examples.results import Claim, Grid, at_least, claim_grid
 
 BIT_FLIPPING, POINT_REACH, POINT_MAZE = (
     f"her_envs/{name}-v0" for name in ("BitFlipping", "PointReach", "PointMaze")
 )
+BENCHMARK = Benchmark("env_speed", "How fast the bundled environments step", __doc__, ("stable-baselines3",))
 SCALE = (64, 256, 1024, 4096, 16384)
 
 
@@ -45,23 +46,6 @@ class Contender:
     name: str
     num_envs: int
     run: Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Ours divided by theirs, and what we want it to be.
-
-    Attributes:
-        ours: Name of our contender.
-        theirs: Name of the peer.
-        least: The ratio promised, or None where we only report.
-        hoped: The ratio aimed at.
-    """
-
-    ours: str
-    theirs: str
-    least: float | None = None
-    hoped: float | None = None
 
 
 def single(name: str, env: gym.Env[Any, Any]) -> Contender:
@@ -116,86 +100,60 @@ def contenders() -> list[Contender]:
     ]
 
 
-CLAIMS = [
-    Claim("BitFlipping-v0 native x1024", "SB3 BitFlippingEnv sync x64", least=100, hoped=300),
-    Claim("BitFlipping single", "SB3 BitFlippingEnv single", least=1),
-    Claim("PointReach-v0 native x4096", "CartPole native x4096", least=2, hoped=4),
-    *(
-        Claim(f"{env}-v0 native x16384", f"{env}-v0 native x64", least=1)
-        for env in ("BitFlipping", "PointReach")
-    ),
+RATIOS = [
+    ("BitFlipping-v0 native x1024", "SB3 BitFlippingEnv sync x64", 100, 300),
+    ("BitFlipping single", "SB3 BitFlippingEnv single", 1, None),
+    ("PointReach-v0 native x4096", "CartPole native x4096", 2, 4),
+    ("BitFlipping-v0 native x16384", "BitFlipping-v0 native x64", 1, None),
+    ("PointReach-v0 native x16384", "PointReach-v0 native x64", 1, None),
     # Where we lose, or may.
-    Claim("PointPush-v0 native x4096", "CartPole native x4096"),
-    Claim("PointMaze-v0 native x4096", "CartPole native x4096"),
-    Claim("PointReach single", "SB3 BitFlippingEnv single"),
-    Claim("BitFlipping-v0 native x1", "BitFlipping single"),
-    Claim("BitFlippingImage-v0 native x1024", "BitFlipping-v0 native x1024"),
+    ("PointPush-v0 native x4096", "CartPole native x4096", None, None),
+    ("PointMaze-v0 native x4096", "CartPole native x4096", None, None),
+    ("PointReach single", "SB3 BitFlippingEnv single", None, None),
+    ("BitFlipping-v0 native x1", "BitFlipping single", None, None),
+    ("BitFlippingImage-v0 native x1024", "BitFlipping-v0 native x1024", None, None),
 ]
+"""Ours and theirs; how many times as fast we promise to be, and hope to be."""
 
 
-def measure(measured: list[Contender], turns: int, seconds: float) -> dict[str, np.ndarray]:
-    """Return the steps a second of each contender in each turn, (turns,), of about ``seconds`` each."""
-    speeds: dict[str, list[float]] = {contender.name: [] for contender in measured}
-    calls = {contender.name: _calls_in(contender, seconds) for contender in measured}
-    for _ in range(turns):
-        for contender in measured:
-            elapsed = _time(contender, calls[contender.name])
-            speeds[contender.name].append(calls[contender.name] * contender.num_envs / elapsed)
-    return {name: np.array(values) for name, values in speeds.items()}
+def speeds_of(measured: list[Contender], pace: Pace) -> dict[str, np.ndarray]:
+    """Return the steps a second of each contender in each turn, (turns,)."""
+    works = {contender.name: Work(contender.run, parts=contender.num_envs) for contender in measured}
+    return {name: 1 / costs for name, costs in measure(works, pace).items()}
 
 
-def _calls_in(contender: Contender, seconds: float) -> int:
-    calls = 1
-    while (elapsed := _time(contender, calls)) < seconds / 4:
-        calls *= 2
-    return max(1, round(calls * seconds / elapsed))
-
-
-def _time(contender: Contender, calls: int) -> float:
-    start = time.perf_counter()
-    contender.run(calls)
-    return time.perf_counter() - start
-
-
-def speed_table(measured: list[Contender], speeds: dict[str, np.ndarray]) -> Table:
-    """Show the median speed of each contender."""
-    table = Table("environment", "steps/s", "us a call", "ns an environment step")
+def speed_grid(measured: list[Contender], speeds: dict[str, np.ndarray]) -> Grid:
+    """Return the median speed of each contender."""
+    rows = []
     for contender in measured:
         speed = float(np.median(speeds[contender.name]))
         call = 1e6 * contender.num_envs / speed
-        table.add_row(contender.name, f"{speed:,.0f}", f"{call:,.1f}", f"{1e9 / speed:,.1f}")
-    return table
+        rows.append([contender.name, f"{speed:,.0f}", f"{call:,.1f}", f"{1e9 / speed:,.1f}"])
+    header = ["environment", "steps/s", "us a call", "ns an environment step"]
+    return Grid("How fast they step", header, rows)
 
 
-def claim_table(speeds: dict[str, np.ndarray]) -> Table:
-    """Show the median ratios beside what was promised and hoped for."""
-    table = Table("ours", "theirs", "ratio", "at least", "aim", "")
-    for claim in CLAIMS:
-        ratio = float(np.median(speeds[claim.ours] / speeds[claim.theirs]))
-        verdict = "" if claim.least is None else "kept" if ratio >= claim.least else "[red]NOT KEPT[/red]"
-        wanted = ("" if value is None else f"{value:g}" for value in (claim.least, claim.hoped))
-        table.add_row(claim.ours, claim.theirs, f"{ratio:.2f}", *wanted, verdict)
-    return table
+def claims(speeds: dict[str, np.ndarray]) -> list[Claim]:
+    """Return the median ratios beside what is promised and hoped for."""
+    return [
+        at_least(
+            f"{ours}: times as fast as {theirs}",
+            promised,
+            float(np.median(speeds[ours] / speeds[theirs])),
+            hoped=hoped,
+        )
+        for ours, theirs, promised, hoped in RATIOS
+    ]
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    quick = parser.parse_args().quick
-    turns, seconds = (5, 0.02) if quick else (15, 0.2)
-    console = Console()
-    console.print(f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}")
-    console.print(
-        ", ".join(f"{name} {version(name)}" for name in ("numpy", "gymnasium", "stable-baselines3"))
-    )
-    console.print(f"medians of {turns} turns, about {seconds:g} s each")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
+    pace = Pace(5, 0.02) if options.quick else Pace(15, 0.2)
     measured = contenders()
-    speeds = measure(measured, turns, seconds)
-    console.print(speed_table(measured, speeds))
-    console.print(claim_table(speeds))
+    speeds = speeds_of(measured, pace)
+    grids = [claim_grid(claims(speeds), quick=options.quick), speed_grid(measured, speeds)]
+    BENCHMARK.publish(options, grids, {"run": str(pace)})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """What recording costs per transition, beside Stable-Baselines3 and Minari, in one run.
 
-    python -m benchmarks.recording [--quick] [--out docs/results/recording.md]
+For example:
 
-Method: observations of 25 floats, goals of 3, actions of 4; episodes are cut off at the horizon. Environments
+    python -m benchmarks.recording --quick             to see that it runs
+    python -m benchmarks.recording --out a_page.md     some minutes
+
+Observations of 25 floats, goals of 3, actions of 4; episodes are cut off at the horizon. Environments
 hand out arrays made beforehand; what the same calls cost without anybody recording is measured in the same
 turn and subtracted. Buffers are filled before, so that adding evicts. All contenders run in turn, again and
 again; ratios are taken within one turn, so that a busy machine slows both sides; tables give medians.
+Python's garbage collector rests meanwhile.
 
 Peers: `HerReplayBuffer.add` of Stable-Baselines3, called with arrays made beforehand: the loop around it is
 not counted. Minari's `DataCollector`, which writes episodes to files; it wants an environment of its own, see
@@ -14,28 +18,26 @@ benchmarks/requirements-recording.txt, and is left out where it is not installed
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from stable_baselines3 import HerReplayBuffer
 
-from benchmarks.array_envs import ACTIONS, OBSERVATIONS, Replay, VectorReplay, never_reached
-from examples.results import machine, versions
+from benchmarks.array_envs import Replay, VectorReplay
+from benchmarks.benchmark import Benchmark
+from benchmarks.replay_task import ACTION, ACTION_SPACE, OBSERVATION_SPACE, never_reached
+from benchmarks.timing import Pace, Work, measure
+from examples.results import Claim, Grid, at_least, at_most, claim_grid
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096
-PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "minari")
+BENCHMARK = Benchmark("recording", "What recording costs", __doc__, ("stable-baselines3", "minari"))
 OURS, SB3, MINARI = "EpisodeRecorder into buffer", "SB3 HerReplayBuffer.add", "Minari DataCollector"
 
 
@@ -63,7 +65,7 @@ class Contender:
 
 def single(env: gym.Env[Any, Any]) -> Callable[[int], None]:
     """Return what runs episodes of one environment."""
-    action = np.zeros(4, np.float32)
+    action = np.zeros(ACTION, np.float32)
 
     def run(episodes: int) -> None:
         for _ in range(episodes):
@@ -77,7 +79,7 @@ def single(env: gym.Env[Any, Any]) -> Callable[[int], None]:
 
 def vector(env: gym.vector.VectorEnv[Any, Any, Any], horizon: int) -> Callable[[int], None]:
     """Return what runs episodes of a vector environment that resets by itself."""
-    actions = np.zeros((env.num_envs, 4), np.float32)
+    actions = np.zeros((env.num_envs, ACTION), np.float32)
     env.reset()
 
     def run(episodes: int) -> None:
@@ -90,10 +92,10 @@ def vector(env: gym.vector.VectorEnv[Any, Any, Any], horizon: int) -> Callable[[
 def sb3(num_envs: int, horizon: int, size: int) -> Callable[[int], None]:
     """Return what adds episodes to Stable-Baselines3's buffer."""
     env: Any = VectorReplay(num_envs, horizon)
-    buffer = HerReplayBuffer(size, OBSERVATIONS, ACTIONS, env=env, n_envs=num_envs)
+    buffer = HerReplayBuffer(size, OBSERVATION_SPACE, ACTION_SPACE, env=env, n_envs=num_envs)
     observations, actions, rewards = (
         env.reset()[0],
-        np.zeros((num_envs, 4), np.float32),
+        np.zeros((num_envs, ACTION), np.float32),
         np.full(num_envs, -1.0),
     )
     flags, infos = (np.zeros(num_envs, bool), np.ones(num_envs, bool)), [{} for _ in range(num_envs)]
@@ -109,7 +111,7 @@ def sb3(num_envs: int, horizon: int, size: int) -> Callable[[int], None]:
 def our_buffer(size: int) -> HindsightReplayBuffer:
     """Make our buffer."""
     return HindsightReplayBuffer(
-        OBSERVATIONS, ACTIONS, buffer_size=size, compute_reward=never_reached, seed=0
+        OBSERVATION_SPACE, ACTION_SPACE, buffer_size=size, compute_reward=never_reached, seed=0
     )
 
 
@@ -159,16 +161,20 @@ def minari_contenders(folder: str) -> list[Contender]:
     return [Contender(MINARI, 50, single(minari.DataCollector(Replay(50))), single(Replay(50)))]
 
 
-def measure(contenders: list[Contender], turns: int, seconds: float) -> dict[str, np.ndarray]:
+def cost_of(contenders: list[Contender], pace: Pace) -> dict[str, np.ndarray]:
     """Return the nanoseconds that each transition costs each contender in each turn, (turns,)."""
-    costs: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    episodes = {contender.name: _episodes_in(contender, seconds) for contender in contenders}
-    for _ in range(turns):
-        for contender in contenders:
-            count = episodes[contender.name]
-            elapsed = _time(contender.run, count) - (_time(contender.bare, count) if contender.bare else 0)
-            costs[contender.name].append(1e9 * elapsed / count / contender.transitions)
-    return {name: np.array(values) for name, values in costs.items()}
+    works = {each.name: Work(each.run, parts=each.transitions) for each in contenders}
+    bare = {
+        _without(each): Work(each.bare, parts=each.transitions)
+        for each in contenders
+        if each.bare is not None
+    }
+    costs = measure(works | bare, pace)
+    return {each.name: 1e9 * (costs[each.name] - costs.get(_without(each), 0)) for each in contenders}
+
+
+def _without(contender: Contender) -> str:
+    return f"{contender.name}, nobody recording"
 
 
 def fill(contenders: list[Contender], size: int) -> None:
@@ -178,76 +184,38 @@ def fill(contenders: list[Contender], size: int) -> None:
             contender.run(-(-size // contender.transitions))
 
 
-def _episodes_in(contender: Contender, seconds: float) -> int:
-    episodes = 1
-    while (elapsed := _time(contender.run, episodes)) < seconds / 4:
-        episodes *= 2
-    return max(1, round(episodes * seconds / elapsed))
-
-
-def _time(run: Callable[[int], None], episodes: int) -> float:
-    start = time.perf_counter()
-    run(episodes)
-    return time.perf_counter() - start
-
-
-def cost_table(costs: dict[str, np.ndarray]) -> Table:
-    """Show what a transition costs each contender."""
-    table = Table("recorder", "ns a transition", "transitions/s")
+def cost_grid(costs: dict[str, np.ndarray]) -> Grid:
+    """Return what a transition costs each contender."""
+    rows = []
     for name, values in costs.items():
         cost = float(np.median(values))
-        table.add_row(name, f"{cost:,.0f}", f"{1e9 / cost:,.0f}")
+        rows.append([name, f"{cost:,.0f}", f"{1e9 / cost:,.0f}"])
     if MINARI not in costs:
-        table.add_row(MINARI, "not installed", "pip install -r benchmarks/requirements-recording.txt")
-    return table
+        rows.append([MINARI, "not installed", "pip install -r benchmarks/requirements-recording.txt"])
+    return Grid("What a transition costs", ["recorder", "ns a transition", "transitions/s"], rows)
 
 
-def claim_table(costs: dict[str, np.ndarray]) -> Table:
-    """Show the medians of what we promise, beside the promise and the aim."""
-    table = Table("claim", "measured", "promised", "aim", "")
+def claims(costs: dict[str, np.ndarray]) -> list[Claim]:
+    """Return what is promised beside what was measured."""
     ratio = float(np.median(costs[OURS] / costs[SB3]))
-    kept = "kept" if ratio <= 0.6 else "[red]NOT KEPT[/red]"
-    table.add_row(f"cost of {OURS} / {SB3}", f"{ratio:.2f}", "<= 0.6", "0.3", kept)
-    for horizon, least, aim in ((50, 5, "20"), (10, 2, "")):
-        speed = 1e3 / float(np.median(costs[vector_name(horizon)]))
-        kept = "kept" if speed >= least else "[red]NOT KEPT[/red]"
-        name = f"{vector_name(horizon)}, million transitions/s"
-        table.add_row(name, f"{speed:.1f}", f">= {least}", aim, kept)
-    return table
+    promises = [at_most(f"cost of {OURS} / {SB3}", 0.6, ratio, hoped=0.3)]
+    for horizon, promised, hoped in ((50, 5, 20), (10, 2, None)):
+        name = vector_name(horizon)
+        speed = 1e3 / float(np.median(costs[name]))
+        promises.append(at_least(f"{name}, million transitions/s", promised, speed, hoped=hoped))
+    return promises
 
 
-def markdown(table: Table) -> str:
-    """Return a table as Markdown."""
-    columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
-    rows = ["| " + " | ".join(row) + " |" for row in zip(*columns, strict=True)]
-    return "\n".join([rows[0], "|---" * len(columns) + "|", *rows[1:]])
-
-
-def publish(title: str, method: str, what: str, tables: Sequence[Table], out: Path | None) -> None:
-    """Print the tables, and write them to a file if there is to be one."""
-    measured_by = f"{machine()}, {versions(PACKAGES)}"
-    Console().print(measured_by, what, *tables, sep="\n")
-    if out:
-        text = "\n\n".join([title, method.strip(), measured_by, what, *map(markdown, tables)])
-        out.write_text(text.replace("[red]", "").replace("[/red]", "") + "\n")
-
-
-def main() -> None:
-    """Measure, print, and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the tables to this file, too")
-    options = parser.parse_args()
-    turns, seconds, size = (3, 0.1, 300_000) if options.quick else (15, 0.5, 1_000_000)
-    what = f"medians of {turns} turns, about {seconds:g} s each; buffers of {size:,} transitions"
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
+    pace, size = (Pace(3, 0.1), 300_000) if options.quick else (Pace(15, 0.5), 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         contenders = [*single_contenders(size // 10), *vector_contenders(size), *minari_contenders(folder)]
         fill(contenders, size)
-        costs = measure(contenders, turns, seconds)
-    tables = [cost_table(costs), claim_table(costs)]
-    publish("# What recording costs", __doc__ or "", what, tables, options.out)
+        costs = cost_of(contenders, pace)
+    grids = [claim_grid(claims(costs), quick=options.quick), cost_grid(costs)]
+    BENCHMARK.publish(options, grids, {"run": f"{pace}; buffers of {size:,} transitions"})
 
 
 if __name__ == "__main__":

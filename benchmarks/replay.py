@@ -1,12 +1,15 @@
 """Our replay buffer against its peers and the machine's floor, in one run.
 
-    make bench-replay                                      # installs the other libraries first
-    python -m benchmarks.replay [--quick] [--out FOLDER]   # with those that are installed
+For example:
+
+    make bench-replay                                which installs the other libraries first
+    python -m benchmarks.replay --quick              to see that it runs, with those that are installed
+    python -m benchmarks.replay --out a_page.md      beside it go a_page.json and a_page.png
 
 **What is stored.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
 100 different random walks from seed 0 are added again and again, until a buffer holds as many rows as the
-tables say. Every buffer is filled by its own methods, and is full unless its entry below says otherwise. The
-reward is `-(norm(achieved - desired) > 0.05)` as float32, in NumPy; for TorchRL in torch.
+tables say. Every buffer is filled by its own methods, and is full unless the table of buffers says otherwise.
+The reward is `-(norm(achieved - desired) > 0.05)` as float32, in NumPy; for TorchRL in torch.
 
 **What is relabeled.** Four rows for every original one, by the strategy `future`. Before anything is timed,
 10,240 rows of every large buffer are checked: four fifths are relabeled, their goals were achieved by the
@@ -33,36 +36,38 @@ is full. Stable-Baselines3 also keeps a dict for the infos of every row; those a
 
 from __future__ import annotations
 
-import argparse
-import os
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from rich.console import Console
 
+from benchmarks.benchmark import Benchmark
 from benchmarks.replay_buffers import installed_peers
 from benchmarks.replay_buffers.contender import Contender, check_relabeling
 from benchmarks.replay_buffers.floor import Floor
 from benchmarks.replay_buffers.ours import Ours, OursAsTensors
 from benchmarks.replay_memory import bytes_a_transition
-from benchmarks.replay_report import BATCH_SIZES, RHYTHMS, Results, grids, write
+from benchmarks.replay_report import BATCH_SIZES, RHYTHMS, Results, draw, grids, record
 from benchmarks.replay_task import make_episodes
-from benchmarks.replay_turns import (
+from benchmarks.replay_work import (
     Key,
     Learning,
     Sampling,
-    Work,
     learning_by_episode,
     learning_by_step,
-    measure,
     sampling,
 )
-from examples.results import machine, versions
+from benchmarks.timing import Pace, Work, measure
 
-METHOD = (__doc__ or "").partition("installed\n")[2]
+BENCHMARK = Benchmark(
+    "replay",
+    "The replay buffer against its peers",
+    __doc__,
+    ("stable-baselines3", "cpprb", "tianshou", "torchrl"),
+)
 
 
 @dataclass(frozen=True)
@@ -71,41 +76,29 @@ class Plan:
 
     Attributes:
         stored: Rows of the small and of the large buffers.
-        turns: Number of turns.
-        seconds: About how long everything takes in each turn.
-        out: Where the results go by default.
+        pace: How long each is timed.
     """
 
     stored: tuple[int, int]
-    turns: int
-    seconds: float
-    out: Path
+    pace: Pace
 
 
-FULL = Plan((10_000, 1_000_000), turns=15, seconds=0.1, out=Path("docs/results"))
-QUICK = Plan((1_000, 10_000), turns=3, seconds=0.01, out=Path("runs/benchmarks"))
+FULL = Plan((10_000, 1_000_000), Pace(turns=15, seconds=0.1))
+QUICK = Plan((1_000, 10_000), Pace(turns=3, seconds=0.01))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for replay.md, replay.json and replay.png"
-    )
-    options = parser.parse_args(arguments)
+    """Measure, show, and write the page, its numbers and its picture."""
+    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
     plan = QUICK if options.quick else FULL
-    console = Console()
-    results = run(plan, console)
-    for name, fact in results.facts.items():
-        console.print(f"{name}: {fact}")
-    for grid in grids(results):
-        console.print(grid.rich())
-    folder = options.out or plan.out
-    write(results, METHOD, folder)
-    console.print(f"written to {folder}")
+    results = run(plan, Console())
+    picture = options.out.with_suffix(".png")
+    page = BENCHMARK.publish(
+        options, grids(results, quick=options.quick), {"run": str(plan.pace)}, picture=picture.name
+    )
+    draw(results, picture)
+    numbers = {"facts": page.facts, **record(results)}
+    options.out.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 def run(plan: Plan, console: Console) -> Results:
@@ -115,7 +108,6 @@ def run(plan: Plan, console: Console) -> Results:
     torch.set_num_threads(1)
     peers, missing = installed_peers()
     kinds: list[type[Contender]] = [Ours, OursAsTensors, *peers]
-    facts = facts_of_run(kinds, plan.turns, plan.seconds)
     for name in missing:
         console.print(f"left out: {name} is not installed (benchmarks/requirements-replay.txt)")
     buffers: dict[str, str] = {}
@@ -133,8 +125,8 @@ def run(plan: Plan, console: Console) -> Results:
     costs: dict[Key, np.ndarray] = {}
     for kind_of_work in (Sampling, Learning):
         chosen = {key: work for key, work in works.items() if isinstance(key, kind_of_work)}
-        costs |= measure(chosen, plan.turns, plan.seconds)
-    return Results(facts, buffers, missing, plan.stored, costs, bytes_a_transition())
+        costs |= measure(chosen, plan.pace)
+    return Results(buffers, missing, plan.stored, costs, bytes_a_transition())
 
 
 def _filled(kind: type[Contender], stored: int) -> Contender:
@@ -160,17 +152,6 @@ def _learning(buffer: Contender) -> dict[Key, Work]:
     return {
         Learning(buffer.name, by_step): learning_by_step(buffer, episodes, BATCH_SIZES[0]),
         Learning(buffer.name, by_episode): learning_by_episode(buffer, episodes, BATCH_SIZES[0]),
-    }
-
-
-def facts_of_run(kinds: Sequence[type[Contender]], turns: int, seconds: float) -> dict[str, str]:
-    """Return the machine, the versions, and how much is measured, in words."""
-    packages = ["numpy", "torch", "gymnasium", *dict.fromkeys(kind.package for kind in kinds)]
-    load = f"load {os.getloadavg()[0]:.1f} at the start"
-    return {
-        "machine": f"{machine()}, {load}",
-        "versions": versions(packages),
-        "run": f"medians of {turns} turns of about {seconds:g} s each",
     }
 
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
-from benchmarks.replay_turns import Costs, Sampling
-from examples.results import Claim
+from benchmarks.replay_work import Costs, Sampling
+from examples.results import Claim, at_least, at_most
 
 OURS, SB3, CPPRB, FLOOR = "her-toolkit", "Stable-Baselines3", "cpprb", "floor"
-PROMISED_FOR = (10_000, 1_000_000)
-"""Rows of the small and of the large buffers that the promises are about."""
 
 
 def ratio(costs: Costs, cost: Sampling, over: Sampling) -> float | None:
@@ -23,17 +21,16 @@ def ratio(costs: Costs, cost: Sampling, over: Sampling) -> float | None:
 
 
 def speed_claims(costs: Costs, small: int, large: int) -> list[Claim]:
-    """Return the claims about sampling."""
-    applies = (small, large) == PROMISED_FOR
+    """Return the claims about sampling from buffers of so many rows."""
 
     def faster_than(peer: str, batch_size: int, promised: float, hoped: float | None) -> Claim:
         ours, theirs = (Sampling(name, large, batch_size) for name in (OURS, peer))
         what = f"sample({batch_size}) of {large:,}: times as fast as {peer}"
-        return Claim(what, promised, hoped, ratio(costs, theirs, ours), True, applies)
+        return at_least(what, promised, ratio(costs, theirs, ours), hoped=hoped)
 
     def dearer_than(what: str, base: Sampling) -> Claim:
         measured = ratio(costs, Sampling(OURS, large, 256), base)
-        return Claim(f"sample(256) of {large:,}: cost over {what}", 2.5, 1.5, measured, False, applies)
+        return at_most(f"sample(256) of {large:,}: cost over {what}", 2.5, measured, hoped=1.5)
 
     return [
         faster_than(SB3, 256, 25, 40),
@@ -51,5 +48,5 @@ def memory_claims(sizes: Mapping[str, tuple[float, float | None]]) -> list[Claim
     for kind, promised in ((VECTORS, 0.5), (IMAGES, 0.36), (SAME_IMAGES, 0.2)):
         ours, theirs = sizes[kind]
         what = f"bytes a transition over {SB3}'s: {kind}"
-        claims.append(Claim(what, promised, None, ours / theirs if theirs else None, more_is_better=False))
+        claims.append(at_most(what, promised, ours / theirs if theirs else None))
     return claims

@@ -1,6 +1,10 @@
 """The replay buffer with its transitions on a torch device, against batches copied there from the host.
 
-    python -m benchmarks.replay_gpu --device cuda [--quick] [--out FOLDER]
+For example:
+
+    python -m benchmarks.replay_gpu --quick             to see that it runs
+    python -m benchmarks.replay_gpu --device cuda       some minutes
+    python -m benchmarks.replay_gpu --out a_page.md     beside it goes a_page.json
 
 **What is stored.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32;
 100 different random walks from seed 0, added again and again until the buffer is full. The reward is
@@ -18,27 +22,24 @@ taken within a turn, and the table gives medians over the turns.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
 
-from benchmarks.replay import facts_of_run
+from benchmarks.benchmark import Benchmark
 from benchmarks.replay_buffers.contender import SAMPLED_GOALS
-from benchmarks.replay_buffers.ours import Ours
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, TOLERANCE, make_episodes
-from benchmarks.replay_turns import Costs, Key, Sampling, Work, measure
+from benchmarks.replay_work import Costs, Sampling
+from benchmarks.timing import Pace, Work, measure
 from examples.results import Grid
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.storage.infos import InfoLayout
 from her_wrappers.replay.storage.step_layout import StepLayout
 
-METHOD = (__doc__ or "").partition("[--out FOLDER]\n")[2]
+BENCHMARK = Benchmark("replay_gpu", "The replay buffer on a device", __doc__)
 ON_DEVICE, COPIED, COPY = "on the device", "copied there", "copying on the device"
 
 
@@ -50,23 +51,17 @@ class Plan:
         stored: Transitions of a buffer.
         batch_sizes: Rows of a batch.
         block: Bytes of the block that is copied on the device.
-        turns: Number of turns.
-        seconds: About how long everything takes in each turn.
-        out: Where the results go by default.
+        pace: How long each is timed.
     """
 
     stored: int
     batch_sizes: tuple[int, ...]
     block: int
-    turns: int
-    seconds: float
-    out: Path
+    pace: Pace
 
 
-FULL = Plan(
-    1_000_000, tuple(4**i for i in range(4, 11)), 2**30, turns=9, seconds=0.2, out=Path("docs/results")
-)
-QUICK = Plan(10_000, (256, 4096), 2**20, turns=3, seconds=0.01, out=Path("runs/benchmarks"))
+FULL = Plan(1_000_000, tuple(4**i for i in range(4, 11)), 2**30, Pace(turns=9, seconds=0.2))
+QUICK = Plan(10_000, (256, 4096), 2**20, Pace(turns=3, seconds=0.01))
 
 
 def compute_reward(achieved_goal: torch.Tensor, desired_goal: torch.Tensor, info: object) -> torch.Tensor:
@@ -104,13 +99,13 @@ def measure_all(plan: Plan, device: str) -> Costs:
     there, here = (make_buffer(plan.stored, each) for each in (device, None))
     block = torch.ones(plan.block, dtype=torch.uint8, device=device)
     into = torch.empty_like(block)
-    works: dict[Key, Work] = {Sampling(COPY, plan.stored, 0): _work(lambda: into.copy_(block), device)}
+    works: dict[Sampling, Work] = {Sampling(COPY, plan.stored, 0): _work(lambda: into.copy_(block), device)}
     for size in plan.batch_sizes:
         on_device = Sampling(ON_DEVICE, plan.stored, size)
         works[on_device] = _work(lambda size=size: there.sample(size), device)
         copied = Sampling(COPIED, plan.stored, size)
         works[copied] = _work(lambda size=size: here.sample(size).to_torch(device), device)
-    return measure(works, plan.turns, plan.seconds)
+    return measure(works, plan.pace)
 
 
 def _work(act: Callable[[], object], device: str) -> Work:
@@ -147,53 +142,35 @@ def grid(plan: Plan, costs: Costs) -> Grid:
     return Grid(title, [*header, "times as fast", f"cost over {COPY}"], rows)
 
 
-def page(facts: dict[str, str], table: Grid, device: str) -> str:
-    """Return the page of the results."""
-    listed = "".join(f"- {name}: {value}\n" for name, value in facts.items())
-    caveat = (
-        "**These numbers are of the CPU as a device; those of a GPU are still to come.** They show what "
-        "torch costs beside NumPy on the same processor, where NumPy is the better choice. All times are "
-        "those of the clock: where the machine was busy, the ratios hold, and the microseconds do not.\n\n"
-    )
-    said = caveat if torch.device(device).type == "cpu" else ""
-    method = f"## Method\n\n{METHOD.strip()}\n"
-    return f"# The replay buffer on a device\n\n{said}{listed}\n{table.markdown()}\n{method}"
+CAVEAT = """**These numbers are of the CPU as a device; those of a GPU are still to come.** They show what
+torch costs beside NumPy on the same processor, where NumPy is the better choice. All times are those of the
+clock: where the machine was busy, the ratios hold, and the microseconds do not."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    """Measure, show, and write the page and its numbers."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick="seconds rather than minutes; small and rough",
+        device={
+            "default": "cuda" if torch.cuda.is_available() else "cpu",
+            "help": "where transitions are kept [cuda, or cpu where there is none]",
+        },
     )
-    parser.add_argument(
-        "--device",
-        default="cuda" if torch.cuda.is_available() else "cpu",
-        help="where transitions are kept [cuda, or cpu where there is none]",
-    )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="folder for replay_gpu.md and replay_gpu.json"
-    )
-    options = parser.parse_args(arguments)
-    plan, console = QUICK if options.quick else FULL, Console()
+    plan = QUICK if options.quick else FULL
     torch.set_num_threads(1)
+    costs = measure_all(plan, options.device)
+    rate = plan.block / np.median(costs[Sampling(COPY, plan.stored, 0)])
     facts = {
         "device": _name(options.device),
-        **facts_of_run([Ours], plan.turns, plan.seconds),
+        "run": str(plan.pace),
+        "copying on the device": f"{rate / 1e9:,.1f} GB/s, read and written; {bytes_a_row()} bytes a row",
     }
-    costs = measure_all(plan, options.device)
-    table = grid(plan, costs)
-    rate = plan.block / np.median(costs[Sampling(COPY, plan.stored, 0)])
-    facts["copying on the device"] = f"{rate / 1e9:,.1f} GB/s, read and written; {bytes_a_row()} bytes a row"
-    console.print(table.rich())
-    folder = options.out or plan.out
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "replay_gpu.md").write_text(page(facts, table, options.device))
-    record = [
-        {**key._asdict(), "microseconds": (1e6 * cost).round(2).tolist()} for key, cost in costs.items()
-    ]
-    (folder / "replay_gpu.json").write_text(json.dumps({"facts": facts, "turns": record}, indent=1) + "\n")
-    console.print(f"written to {folder}")
+    note = CAVEAT if torch.device(options.device).type == "cpu" else ""
+    page = BENCHMARK.publish(options, [grid(plan, costs)], facts, note=note)
+    turns = [{**key._asdict(), "microseconds": (1e6 * cost).round(2).tolist()} for key, cost in costs.items()]
+    numbers = {"facts": page.facts, "turns": turns}
+    options.out.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 def _name(device: str) -> str:

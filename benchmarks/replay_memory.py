@@ -14,6 +14,7 @@ from benchmarks.replay_task import (
     HORIZON,
     OBSERVATION_SPACE,
     make_episodes,
+    never_reached,
 )
 from her_wrappers import Episode, HindsightReplayBuffer
 
@@ -53,7 +54,7 @@ def _image_episode(rng: np.random.Generator, *, goal_is_observation: bool) -> Ep
 
 def _ours(space: spaces.Dict, make: Callable[[], Episode]) -> float:
     """Return the bytes of a full buffer over its transitions."""
-    buffer = HindsightReplayBuffer(space, ACTION_SPACE, buffer_size=TRANSITIONS, compute_reward=_no_success)
+    buffer = HindsightReplayBuffer(space, ACTION_SPACE, buffer_size=TRANSITIONS, compute_reward=never_reached)
     while len(buffer) < TRANSITIONS:
         buffer.add_episode(make())
     return buffer.nbytes / len(buffer)
@@ -65,7 +66,3 @@ def _theirs(space: spaces.Dict) -> float | None:
     from benchmarks.replay_buffers.sb3 import array_bytes  # noqa: PLC0415 - a peer need not be installed
 
     return array_bytes(TRANSITIONS, space) / TRANSITIONS
-
-
-def _no_success(achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
-    return np.full(len(achieved_goal), -1, np.float32)

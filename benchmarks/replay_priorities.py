@@ -1,7 +1,10 @@
 """Our buffer with priorities against cpprb's, in one run.
 
-    make bench-priorities                                             # installs the other libraries first
-    python -m benchmarks.replay_priorities [--quick] [--out FOLDER]   # with those that are installed
+For example:
+
+    make bench-priorities                                  which installs the other libraries first
+    python -m benchmarks.replay_priorities --quick         to see that it runs, with those that are installed
+    python -m benchmarks.replay_priorities --out a.md      some minutes
 
 **What is stored** is what [the buffers without priorities](replay.md) hold: episodes of 50 steps, 25-float
 observations, 3-float goals, 4-float actions. Before anything is timed, all rows get priorities, drawn from an
@@ -19,48 +22,40 @@ Python's garbage collector rests meanwhile.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
-from benchmarks.replay import FULL, QUICK, Plan, facts_of_run
+from benchmarks.benchmark import Benchmark
+from benchmarks.replay import FULL, QUICK, Plan
 from benchmarks.replay_buffers.contender import check_relabeling
 from benchmarks.replay_buffers.prioritized import OursPrioritized, Prioritized, check_priorities
-from benchmarks.replay_claims import PROMISED_FOR
 from benchmarks.replay_task import make_episodes
-from benchmarks.replay_turns import Costs, Sampling, Work, measure, sampling
-from examples.results import Claim, Grid, claim_grid
+from benchmarks.replay_work import Costs, Sampling, sampling
+from benchmarks.timing import Work, measure
+from examples.results import Claim, Grid, at_most, claim_grid
 
-METHOD = (__doc__ or "").partition("installed\n")[2]
+BENCHMARK = Benchmark(
+    "replay_priorities", "The replay buffer with priorities against cpprb's", __doc__, ("cpprb",)
+)
 BATCH_SIZE = 256
 UPDATING = "sample and update"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for replay_priorities.md")
-    options = parser.parse_args(arguments)
-    plan, console = (QUICK if options.quick else FULL), Console()
-    kinds = contenders()
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
+    plan, kinds = (QUICK if options.quick else FULL), contenders()
     buffers, works = _filled(kinds, plan)
-    costs = measure(works, plan.turns, plan.seconds)
-    facts = facts_of_run(kinds, plan.turns, plan.seconds)
-    grids = [claim_grid(claims(costs, plan, kinds)), _cost_grid(costs, plan, kinds)]
-    for grid in grids:
-        console.print(grid.rich())
-    path = (options.out or plan.out) / "replay_priorities.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_page(facts, buffers, grids))
-    console.print(f"written to {path}")
+    costs = measure(works, plan.pace)
+    grids = [
+        claim_grid(claims(costs, plan.stored[1], kinds), quick=options.quick),
+        _cost_grid(costs, plan, kinds),
+        Grid("Buffers", ["buffer", "what was measured"], [*map(list, buffers.items())]),
+    ]
+    BENCHMARK.publish(options, grids, {"run": str(plan.pace)})
 
 
 def contenders() -> list[type[Prioritized]]:
@@ -100,18 +95,16 @@ def sampling_and_updating(buffer: Prioritized) -> Work:
     return Work(run)
 
 
-def claims(costs: Costs, plan: Plan, kinds: Sequence[type[Prioritized]]) -> list[Claim]:
-    """Return what is promised beside what was measured."""
-    large = plan.stored[1]
-    ours = costs[Sampling(_updating(OursPrioritized), large, BATCH_SIZE)]
+def claims(costs: Costs, stored: int, kinds: Sequence[type[Prioritized]]) -> list[Claim]:
+    """Return what is promised of buffers of so many rows, beside what was measured."""
+    ours = costs[Sampling(_updating(OursPrioritized), stored, BATCH_SIZE)]
+    what = f"sample({BATCH_SIZE}) and update_priorities of {stored:,}: cost over"
     return [
-        Claim(
-            f"sample({BATCH_SIZE}) and update_priorities of {large:,}: cost over {kind.name}",
-            promised=1.2,
+        at_most(
+            f"{what} {kind.name}",
+            1.2,
+            float(np.median(ours / costs[Sampling(_updating(kind), stored, BATCH_SIZE)])),
             hoped=0.8,
-            measured=float(np.median(ours / costs[Sampling(_updating(kind), large, BATCH_SIZE)])),
-            more_is_better=False,
-            applies=plan.stored == PROMISED_FOR,
         )
         for kind in kinds
         if kind is not OursPrioritized
@@ -131,16 +124,6 @@ def _cost_grid(costs: Costs, plan: Plan, kinds: Sequence[type[Prioritized]]) -> 
             for row, kind in zip(rows, kinds, strict=True):
                 row.append(f"{1e6 * np.median(costs[Sampling(name_of(kind), stored, BATCH_SIZE)]):,.1f}")
     return Grid(f"A batch of {BATCH_SIZE}", header, rows)
-
-
-def _page(facts: Mapping[str, str], buffers: Mapping[str, str], grids: Sequence[Grid]) -> str:
-    told = "".join(f"- {name}: {value}\n" for name, value in facts.items())
-    settings = "".join(f"- **{name}**: {how}\n" for name, how in buffers.items())
-    tables = "\n".join(grid.markdown() for grid in grids)
-    return (
-        f"# The replay buffer with priorities against cpprb's\n\n{told}\n"
-        f"{tables}\n## Buffers\n\n{settings}\n## Method\n\n{METHOD.strip()}\n"
-    )
 
 
 if __name__ == "__main__":

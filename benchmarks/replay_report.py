@@ -1,8 +1,7 @@
-"""The results of `benchmarks.replay`: tables for the terminal, and files for `docs/results`."""
+"""The results of `benchmarks.replay`: tables, a picture, and all numbers."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.replay_claims import FLOOR, OURS, memory_claims, speed_claims
-from benchmarks.replay_turns import Costs, Key, Learning, Sampling
+from benchmarks.replay_work import Costs, Key, Learning, Sampling
 from examples.results import Claim, Grid, claim_grid
 
 BATCH_SIZES = (256, 1024)
@@ -22,7 +21,6 @@ class Results:
     """One run.
 
     Attributes:
-        facts: Machine, versions, and the size of the run, in words.
         buffers: What was measured, from names to how it was configured.
         missing: Import names of peers that are not installed.
         stored: Rows of the small and of the large buffers.
@@ -30,7 +28,6 @@ class Results:
         sizes: Bytes a transition, ours and Stable-Baselines3's.
     """
 
-    facts: dict[str, str]
     buffers: dict[str, str]
     missing: list[str]
     stored: tuple[int, int]
@@ -51,10 +48,16 @@ class Results:
         return f"{np.median(self.costs[key] / self.costs[over]):.2f}"
 
 
-def grids(results: Results) -> list[Grid]:
-    """Return all tables."""
+def grids(results: Results, *, quick: bool) -> list[Grid]:
+    """Return all tables; of a quick look nothing is promised."""
     sampling = [_sampling_grid(results, batch_size) for batch_size in BATCH_SIZES]
-    return [claim_grid(results.claims), *sampling, _learning_grid(results), _memory_grid(results)]
+    return [
+        claim_grid(results.claims, quick=quick),
+        *sampling,
+        _learning_grid(results),
+        _memory_grid(results),
+        _buffer_grid(results),
+    ]
 
 
 def _sampling_grid(results: Results, batch_size: int) -> Grid:
@@ -88,28 +91,16 @@ def _memory_grid(results: Results) -> Grid:
     )
 
 
-def write(results: Results, method: str, folder: Path) -> None:
-    """Write ``replay.md``, ``replay.json`` and ``replay.png``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "replay.md").write_text(_page(results, method))
-    (folder / "replay.json").write_text(json.dumps(_record(results), indent=1) + "\n")
-    _draw(results, folder / "replay.png")
-
-
-def _page(results: Results, method: str) -> str:
-    facts = "".join(f"- {name}: {value}\n" for name, value in results.facts.items())
-    buffers = "".join(f"- **{name}**: {how}\n" for name, how in results.buffers.items())
-    missing = "".join(f"- **{name}** is not installed, and left out.\n" for name in results.missing)
-    tables = "\n".join(grid.markdown() for grid in grids(results))
-    return (
-        f"# The replay buffer against its peers\n\n{facts}\n![Microseconds a batch](replay.png)\n\n"
-        f"{tables}\n## Buffers\n\n{buffers}{missing}\n## Method\n\n{method.strip()}\n"
+def _buffer_grid(results: Results) -> Grid:
+    missing = dict.fromkeys(results.missing, "not installed, and left out")
+    return Grid(
+        "Buffers", ["buffer", "what was measured"], [*map(list, {**results.buffers, **missing}.items())]
     )
 
 
-def _record(results: Results) -> dict[str, object]:
+def record(results: Results) -> dict[str, object]:
+    """Return all that was measured, for a file."""
     return {
-        "facts": results.facts,
         "buffers": results.buffers,
         "missing": results.missing,
         "microseconds_a_batch": [
@@ -117,11 +108,12 @@ def _record(results: Results) -> dict[str, object]:
             for key, cost in results.costs.items()
         ],
         "bytes_a_transition": results.sizes,
-        "claims": [{**asdict(claim), "verdict": claim.verdict} for claim in results.claims],
+        "claims": [asdict(claim) for claim in results.claims],
     }
 
 
-def _draw(results: Results, path: Path) -> None:
+def draw(results: Results, path: Path) -> None:
+    """Write a picture of the times of a batch."""
     names = [*results.buffers, FLOOR][::-1]
     figure = Figure(figsize=(8, 0.6 * len(names) + 1), layout="constrained")
     axes = figure.subplots()

@@ -1,10 +1,12 @@
-"""What every buffer of `benchmarks.replay` holds: episodes, and the function that rewards them.
+"""What is recorded and held when buffers and recorders are timed: episodes, and functions that reward them.
 
 The episodes are made so that a batch tells whether it was relabeled rightly: no recorded goal is ever
 achieved, and the first number of an achieved goal grows with every step.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -21,12 +23,13 @@ UNREACHED = 5.0
 Floats = NDArray[np.float32]
 
 
-def box(*shape: int) -> spaces.Box:
-    """Return the space of all float32 arrays of a shape."""
-    return spaces.Box(-np.inf, np.inf, shape, np.float32)
+def observation_space(dtype: type[np.floating[Any]]) -> spaces.Dict:
+    """Return the space of observations of such numbers."""
+    sizes = {"observation": OBSERVATION, "achieved_goal": GOAL, "desired_goal": GOAL}
+    return spaces.Dict({key: spaces.Box(-np.inf, np.inf, (size,), dtype) for key, size in sizes.items()})
 
 
-OBSERVATION_SPACE = spaces.Dict(observation=box(OBSERVATION), achieved_goal=box(GOAL), desired_goal=box(GOAL))
+OBSERVATION_SPACE = observation_space(np.float32)
 ACTION_SPACE = spaces.Box(-1, 1, (ACTION,), np.float32)
 
 
@@ -35,6 +38,11 @@ def compute_reward(achieved_goal: Floats, desired_goal: Floats, info: object = N
     apart = achieved_goal - desired_goal
     missed: NDArray[np.bool_] = np.vecdot(apart, apart) > TOLERANCE**2
     return -missed.astype(np.float32)
+
+
+def never_reached(achieved_goal: Floats, desired_goal: Floats, info: object) -> Floats:
+    """Return -1 for every goal: (B, G), (B, G) -> (B,)."""
+    return np.full(len(achieved_goal), -1, np.float32)
 
 
 def make_episodes(count: int, seed: int = 0) -> list[Episode]:

@@ -1,8 +1,11 @@
 """Training with Stable-Baselines3, with its own HerReplayBuffer and with ours, in one run.
 
-    python -m benchmarks.sb3_training [--quick] [--out docs/results/sb3_training.md]
+For example:
 
-Method: SAC as SB3 sets it up (two hidden layers of 256, batches of 256, one update after every step) learns
+    python -m benchmarks.sb3_training --quick             to see that it runs
+    python -m benchmarks.sb3_training --out a_page.md     some minutes
+
+SAC as SB3 sets it up (two hidden layers of 256, batches of 256, one update after every step) learns
 on the spaces of FetchPush: observations of 25, goals of 3 and actions of 4 numbers, episodes of 50 steps. The
 environment only moves its goal by the action, since a simulator would cost both sides alike and hide the
 difference. Buffers are full before anything is timed. One thread; time is that of the processor, so that
@@ -17,91 +20,73 @@ replay's part of a step: environment, policy, replay, and update.
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import stable_baselines3 as sb3
 import torch
-from gymnasium import spaces
-from rich.table import Table
 
-from benchmarks.recording import publish
+from benchmarks.benchmark import Benchmark
+from benchmarks.replay_task import (
+    ACTION,
+    ACTION_SPACE,
+    GOAL,
+    HORIZON,
+    OBSERVATION,
+    TOLERANCE,
+    observation_space,
+)
+from benchmarks.timing import Stopwatch
+from examples.results import Claim, Grid, at_least, claim_grid
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
-HORIZON = 50
+BENCHMARK = Benchmark(
+    "sb3_training",
+    "What the replay costs in training with Stable-Baselines3",
+    __doc__,
+    ("stable-baselines3",),
+)
 OURS, SB3 = "her_wrappers", "Stable-Baselines3"
 CLASSES: dict[str, type[sb3.HerReplayBuffer]] = {OURS: HerReplayBuffer, SB3: sb3.HerReplayBuffer}
-
-
-def box(size: int) -> spaces.Box:
-    """Return a space of doubles, as Fetch has them."""
-    return spaces.Box(-np.inf, np.inf, (size,), np.float64)
 
 
 class PushSpaces(gym.Env[dict[str, np.ndarray], np.ndarray]):
     """The spaces and the reward of FetchPush, and next to no physics."""
 
-    observation_space = spaces.Dict(observation=box(25), achieved_goal=box(3), desired_goal=box(3))
-    action_space = spaces.Box(-1, 1, (4,), np.float32)
+    observation_space = observation_space(np.float64)  # as Fetch has them
+    action_space = ACTION_SPACE
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Begin anywhere."""
         super().reset(seed=seed)
-        self._state, self._goal = self.np_random.normal(size=25), self.np_random.normal(size=3)
+        self._state, self._goal = self.np_random.normal(size=OBSERVATION), self.np_random.normal(size=GOAL)
         self._t = 0
         return self._observation(), {}
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         """Move by the action."""
-        self._state[:4] += 0.03 * action
+        self._state[:ACTION] += 0.03 * action
         self._t += 1
-        reward = self.compute_reward(self._state[:3], self._goal, {})
+        reward = self.compute_reward(self._state[:GOAL], self._goal, {})
         return self._observation(), float(reward), False, self._t == HORIZON, {"is_success": reward == 0}
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> Any:
         """Pay 0 within 5 cm and -1 outside."""
         apart = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-        return -(apart > 0.05).astype(np.float32)
+        return -(apart > TOLERANCE).astype(np.float32)
 
     def _observation(self) -> dict[str, np.ndarray]:
         return {
             "observation": self._state.copy(),
-            "achieved_goal": self._state[:3].copy(),
+            "achieved_goal": self._state[:GOAL].copy(),
             "desired_goal": self._goal.copy(),
         }
-
-
-class Stopwatch:
-    """Seconds of the processor that calls of some functions took.
-
-    Attributes:
-        seconds: So far.
-        calls: So far.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.calls = 0
-
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, timed."""
-
-        def timed(*arguments: Any, **options: Any) -> Any:
-            start = time.thread_time()
-            result = function(*arguments, **options)
-            self.seconds += time.thread_time() - start
-            self.calls += 1
-            return result
-
-        return timed
 
 
 class Training:
@@ -140,7 +125,7 @@ class Training:
 def fill(buffer: Any, slots: int) -> None:
     """Add random walks until a buffer is full."""
     env, rng = PushSpaces(), np.random.default_rng(0)
-    actions = rng.uniform(-1, 1, (HORIZON, 1, 4)).astype(np.float32)
+    actions = rng.uniform(-1, 1, (HORIZON, 1, ACTION)).astype(np.float32)
     walks = [_walk(env, actions, seed) for seed in range(100)]
     for number in range(-(-slots // HORIZON)):
         for step in walks[number % len(walks)]:
@@ -208,45 +193,33 @@ def measure(slots: int, turns: int, steps: int) -> Result:
     )
 
 
-def time_table(results: Sequence[Result]) -> Table:
-    """Show what a step costs."""
-    table = Table("slots", "buffer", "us a step", "us of it replay", "share")
+def time_grid(results: Sequence[Result]) -> Grid:
+    """Return what a step costs."""
+    rows = []
     for result in results:
         for name in CLASSES:
             step, replay, share = map(
                 np.median, (result.steps[name], result.replays[name], result.share(name))
             )
-            table.add_row(f"{result.slots:,}", name, f"{step:,.0f}", f"{replay:,.0f}", f"{share:.1%}")
-    return table
+            rows.append([f"{result.slots:,}", name, f"{step:,.0f}", f"{replay:,.0f}", f"{share:.1%}"])
+    return Grid("What a step costs", ["slots", "buffer", "us a step", "us of it replay", "share"], rows)
 
 
-def claim_table(small: Result, large: Result) -> Table:
-    """Show what is promised beside what was measured."""
-    table = Table("claim", "measured", "promised", "")
-    for name, value, least in (
-        (f"training is as fast as with SB3's buffer at {small.slots:,} slots", small.speedup, 1),
-        (f"the replay's share of a step is smaller at {large.slots:,} slots", large.share_ratio, 10),
-    ):
-        kept = "kept" if value >= least else "[red]NOT KEPT[/red]"
-        table.add_row(name, f"{value:.2f} times", f">= {least} times", kept)
-    return table
+def claims(small: Result, large: Result) -> list[Claim]:
+    """Return what is promised beside what was measured."""
+    fast = f"training, {small.slots:,} slots: times as fast as with {SB3}'s buffer"
+    share = f"the replay's share of a step, {large.slots:,} slots: times smaller than with {SB3}'s buffer"
+    return [at_least(fast, 1, small.speedup), at_least(share, 10, large.share_ratio)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="seconds rather than minutes; small and rough")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the tables to this file, too")
-    options = parser.parse_args(arguments)
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
     torch.set_num_threads(1)
     sizes, turns, steps = ((1000, 10_000), 3, 50) if options.quick else ((10_000, 1_000_000), 10, 200)
     results = [measure(slots, turns, steps) for slots in sizes]
-    tables = [time_table(results), claim_table(*results)]
-    what = f"medians of {turns} turns of {steps} steps each"
-    title = "# What the replay costs in training with Stable-Baselines3"
-    publish(title, __doc__ or "", what, tables, options.out)
+    grids = [claim_grid(claims(*results), quick=options.quick), time_grid(results)]
+    BENCHMARK.publish(options, grids, {"run": f"medians of {turns} turns of {steps} steps each"})
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """How long a full buffer takes to save and to load, how large its file is, and what memory that takes.
 
-    python -m benchmarks.snapshot [--transitions 1000000]
+For example:
 
-A step is 25 numbers of observation, a goal of 3 and an action of 4, in episodes of 50. Each number is the
-median of five; the memory is that of Python and NumPy at its peak, beside the buffer itself.
+    python -m benchmarks.snapshot --quick                  to see that it runs
+    python -m benchmarks.snapshot --transitions 250000     a smaller buffer
+
+A step is 25 numbers of observation, a goal of 3 and an action of 4, in episodes of 50. Times are those of the
+clock; the memory is that of Python and NumPy at its peak, beside the buffer itself.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -16,12 +18,16 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.benchmark import Benchmark, count
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, compute_reward, make_episodes
+from examples.results import Grid
 from her_wrappers import HindsightReplayBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+BENCHMARK = Benchmark("snapshot", "How long a buffer takes to save and to load", __doc__)
+FEW = 10_000
 TURNS = 5
 
 
@@ -62,12 +68,13 @@ def peak(work: Callable[[], Any]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print what was measured."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick=f"{FEW:,} transitions",
+        transitions={"type": count, "default": 1_000_000, "help": "of the buffer [%(default)s]"},
     )
-    parser.add_argument("--transitions", type=int, default=1_000_000, help="of the buffer [1000000]")
-    buffer = make_buffer(parser.parse_args(arguments).transitions)
+    buffer = make_buffer(FEW if options.quick else options.transitions)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "buffer"
 
@@ -77,10 +84,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def load() -> HindsightReplayBuffer:
             return HindsightReplayBuffer.load(path, compute_reward=compute_reward)
 
-        print(f"{len(buffer):,} transitions, {buffer.nbytes / 1e6:.0f} MB in memory")
-        print(f"save {seconds(save):.2f} s, {peak(save) / 1e6:.0f} MB beside it")
-        print(f"file {path.stat().st_size / 1e6:.0f} MB")
-        print(f"load {seconds(load):.2f} s, {peak(load) / 1e6:.0f} MB beside it")
+        rows = [
+            [name, f"{seconds(work):.2f}", f"{peak(work) / 1e6:.0f}"]
+            for name, work in (("save", save), ("load", load))
+        ]
+        stored = path.stat().st_size
+    grid = Grid("Saving and loading", ["", "seconds", "MB of memory beside the buffer"], rows)
+    facts = {
+        "buffer": f"{len(buffer):,} transitions, {buffer.nbytes / 1e6:.0f} MB in memory",
+        "file": f"{stored / 1e6:.0f} MB",
+        "run": f"medians of {TURNS} turns",
+    }
+    BENCHMARK.publish(options, [grid], facts)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 import her_envs
-from benchmarks.sb3_training import Stopwatch
+from benchmarks.timing import Stopwatch
 from examples.agents.dqn import DQN
 from her_wrappers import HindsightReplayBuffer, VectorEpisodeRecorder
 

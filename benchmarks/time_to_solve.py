@@ -1,13 +1,11 @@
 """Time to solve bit flipping with DQN and HER: this project's, and Stable-Baselines3's, in one run.
 
-    python -m benchmarks.time_to_solve [--quick] [--out docs/results/time_to_solve.md]
-
 For example:
 
     python -m benchmarks.time_to_solve --quick                 3 bits and one seed, to see that it runs
     python -m benchmarks.time_to_solve --seeds 10              more seeds than the page has
 
-Method: both learn `her_envs/BitFlipping-v0` with random goals, Stable-Baselines3 (SB3) with its own DQN and
+Both learn `her_envs/BitFlipping-v0` with random goals, Stable-Baselines3 (SB3) with its own DQN and
 its own HerReplayBuffer, this project with `examples/agents/dqn.py` and HindsightReplayBuffer. Every 500
 steps the greedy policy plays the same 100 episodes for both; the first time that it reaches 0.95 or more,
 and in 200 further episodes too, the task is solved. A training that is not solved within its budget of
@@ -36,20 +34,19 @@ s), and the settings of SB3's own test of HER, which are for 10 bits and one goa
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import torch
-from rich.table import Table
 
-from benchmarks.recording import publish
+from benchmarks.benchmark import Benchmark, count
 from benchmarks.sb3_training import OURS, SB3
 from benchmarks.solving import Result, Settings, Trial, train_ours, train_sb3
+from examples.results import Claim, Grid, at_least, claim_grid, spread
 
+BENCHMARK = Benchmark("time_to_solve", "Time to solve bit flipping", __doc__, ("stable-baselines3",))
 LOOK_EVERY = 500  # steps
 LEAST_SPEEDUP = 5
 FIRST_SEED = 10  # settings were chosen with those below
@@ -116,88 +113,80 @@ def measure(bits: int, seeds: int, every: int, budget: float) -> Results:
     return results
 
 
-def _spread(values: Sequence[float], form: str = ",.1f") -> str:
-    """Return the median, and the least and the largest."""
-    return f"{np.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
-
-
-def outcome_table(results: Results) -> Table:
-    """Show what it took to solve the task."""
-    columns = ("processor s", "wall s", "environment steps", "updates", "success in the end")
-    table = Table("", "", "solved", *columns)
-    for (kind, name), runs in results.items():
-        table.add_row(
+def outcome_grid(results: Results) -> Grid:
+    """Return what it took to solve the task."""
+    rows = [
+        [
             kind,
             name,
             f"{sum(run.solved for run in runs)} of {len(runs)}",
-            _spread([run.seconds for run in runs]),
-            _spread([run.wall for run in runs]),
-            _spread([run.steps for run in runs], ",.0f"),
-            _spread([run.updates for run in runs], ",.0f"),
-            _spread([run.success for run in runs], ".2f"),
-        )
-    return table
+            spread([run.seconds for run in runs], ".1f"),
+            spread([run.wall for run in runs], ".1f"),
+            spread([run.steps for run in runs], ",.0f"),
+            spread([run.updates for run in runs], ",.0f"),
+            spread([run.success for run in runs]),
+        ]
+        for (kind, name), runs in results.items()
+    ]
+    measured = ("solved", "processor s", "wall s", "environment steps", "updates", "success in the end")
+    return Grid("What it took", ["settings", "agent and buffer", *measured], rows)
 
 
-def part_table(results: Results) -> Table:
-    """Show where the time goes."""
-    table = Table(
-        "",
-        "",
-        "us a step collecting",
-        "us a batch sampled",
-        "us an update besides",
-        "collecting, sampling, updating",
-    )
+def part_grid(results: Results) -> Grid:
+    """Return where the time goes."""
+    rows = []
     for (kind, name), runs in results.items():
         steps, updates = sum(run.steps for run in runs), sum(run.updates for run in runs)
         parts = np.sum([[run.collecting, run.sampling, run.updating] for run in runs], axis=0)
         costs = 1e6 * parts / (steps, updates, updates)
         shares = ", ".join(f"{share:.0%}" for share in parts / parts.sum())
-        table.add_row(kind, name, *(f"{cost:,.0f}" for cost in costs), shares)
-    return table
+        rows.append([kind, name, *(f"{cost:,.0f}" for cost in costs), shares])
+    measured = ("us a step collecting", "us a batch sampled", "us an update besides")
+    header = ["settings", "agent and buffer", *measured, "collecting, sampling, updating"]
+    return Grid("Where the time goes", header, rows)
 
 
-def speedup(results: Results, kind: str, what: str = "seconds") -> float:
+def speedup(results: Results, kind: str, what: str) -> float:
     """Return how many times as long Stable-Baselines3 takes, by the medians."""
     ours, theirs = (np.median([getattr(run, what) for run in results[kind, name]]) for name in (OURS, SB3))
     return float(theirs / ours)
 
 
-def claim_table(results: Results) -> Table:
-    """Show what is promised beside what was measured."""
-    table = Table("claim", "processor time", "wall time", "promised", "")
-    for kind in SETTINGS:
-        factor = speedup(results, kind)
-        kept = "met" if factor >= LEAST_SPEEDUP else "[red]MISSED[/red]"
-        promised, verdict = (f">= {LEAST_SPEEDUP} times", kept) if kind == BEST else ("", "")
-        times = (f"{each:.1f} times" for each in (factor, speedup(results, kind, "wall")))
-        table.add_row(f"solved sooner than with {SB3} at {kind}", *times, promised, verdict)
-    return table
+def claims(results: Results) -> list[Claim]:
+    """Return what is promised beside what was measured: processor time at the best settings."""
+    return [
+        at_least(
+            f"{kind}, {clock} time: times as soon solved as with {SB3}",
+            LEAST_SPEEDUP if (kind, what) == (BEST, "seconds") else None,
+            speedup(results, kind, what),
+        )
+        for kind in SETTINGS
+        for clock, what in (("processor", "seconds"), ("wall", "wall"))
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick="3 bits, one seed: seconds rather than minutes",
+        bits={"type": count, "default": 15, "help": "bits to flip [%(default)s]"},
+        seeds={"type": count, "default": 5, "help": "trainings of each [%(default)s]"},
+        budget={"type": float, "default": 60, "help": "processor seconds of one [%(default)s]"},
     )
-    parser.add_argument("--quick", action="store_true", help="3 bits, one seed: seconds rather than minutes")
-    parser.add_argument("--bits", type=int, default=15, help="bits to flip (default: %(default)s)")
-    parser.add_argument("--seeds", type=int, default=5, help="trainings of each (default: %(default)s)")
-    parser.add_argument(
-        "--budget", type=float, default=60, help="processor seconds of one (default: %(default)s)"
-    )
-    parser.add_argument("--out", type=Path, help="write the tables to this file, too")
-    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     bits, seeds = (3, 1) if options.quick else (options.bits, options.seeds)
     results = measure(bits, seeds, LOOK_EVERY, options.budget)
-    tables = [outcome_table(results), part_table(results), claim_table(results)]
-    what = (
+    grids = [
+        claim_grid(claims(results), quick=options.quick),
+        outcome_grid(results),
+        part_grid(results),
+    ]
+    run = (
         f"{bits} bits; medians of {seeds} seeds, least and largest in brackets; "
         f"a budget of {options.budget:g} processor seconds each"
     )
-    publish("# Time to solve bit flipping", __doc__ or "", what, tables, options.out)
+    BENCHMARK.publish(options, grids, {"run": run})
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
     """How an episode went, or goes.
 

@@ -39,7 +39,8 @@ GAMMA = 0.99
 TURN = 0.1  # how often the wanderer takes another direction
 BATCH_SIZE = 256
 TEST_SEED = 1_000_000  # far from the training seeds
-QUICK = {"episodes": 5, "updates": 20, "test_episodes": 2}
+TEST_EPISODES = 100
+QUICK = 5, 20, 2  # episodes, updates, and test episodes
 
 gym.register_envs(her_envs)
 console = Console()
@@ -129,9 +130,7 @@ def main(
     - `python -m examples.offline_goals --quick`
     """
     torch.set_num_threads(1)  # the networks are so small that more threads only wait for each other
-    test_episodes = 100
-    if quick:
-        episodes, updates, test_episodes = QUICK.values()
+    episodes, updates, test_episodes = QUICK if quick else (episodes, updates, TEST_EPISODES)
     with TemporaryDirectory() as folder:
         play = record_play(archive or Path(folder) / "play", episodes, seed)
         agents = {relabel: train(play, updates, seed, relabel=relabel) for relabel in (True, False)}

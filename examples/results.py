@@ -1,28 +1,57 @@
-"""What a page of results is made of: what measured, tables, and promises beside what was measured."""
+"""A page of results: promises beside what was measured, tables, and what measured them, when and how.
+
+Studies and benchmarks make theirs of these, so that all pages read alike.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from rich.console import Console
 
-def machine() -> str:
-    """Say what measured: processor, cores, system."""
-    return f"{_processor()}, {os.cpu_count()} cores, {platform.system()}"
+PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
+"""Those whose versions every page has."""
 
 
-def versions(names: Iterable[str]) -> str:
-    """Say which Python, and which of the packages are installed."""
+def command_line(module: str, arguments: Iterable[str]) -> str:
+    """Return what the user typed."""
+    return shlex.join(["python", "-m", module, *arguments])
+
+
+def provenance(command: str, when: datetime, packages: Iterable[str] = ()) -> dict[str, str]:
+    """Return where numbers come from, as the facts of a page begin.
+
+    Args:
+        command: What the user typed.
+        when: On which day.
+        packages: Whose versions matter beside those of `PACKAGES`, if they are installed.
+    """
+    return {
+        "command": f"`{command}`",
+        "date": f"{when:%Y-%m-%d}",
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "versions": _versions([*PACKAGES, *packages]),
+    }
+
+
+def _versions(names: Iterable[str]) -> str:
     found = [f"Python {platform.python_version()}"]
-    for name in names:
+    for name in dict.fromkeys(names):
         with suppress(PackageNotFoundError):
             found.append(f"{name} {version(name)}")
     return ", ".join(found)
@@ -35,6 +64,15 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def spread(values: npt.ArrayLike, form: str = ".2f") -> str:
+    """Return median and range as a cell of a table, empty of nothing."""
+    numbers = np.asarray(values, float)
+    if not numbers.size:
+        return ""
+    middle, low, high = (f"{value:{form}}" for value in (np.median(numbers), numbers.min(), numbers.max()))
+    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -53,15 +91,21 @@ class Grid:
 
     def rich(self) -> Table:
         """Return it for the terminal."""
-        table = Table(*map(escape, self.header), title=self.title, title_justify="left")
+        table = Table(title=escape(self.title), title_justify="left")
+        for name in self.header:
+            table.add_column(escape(name), overflow="fold")
         for row in self.rows:
             table.add_row(*(f"[red]{cell}[/red]" if cell == "MISSED" else escape(cell) for cell in row))
         return table
 
     def markdown(self) -> str:
-        """Return it for a page."""
+        """Return it for a page, with its title."""
+        return f"## {self.title}\n\n{self.cells()}"
+
+    def cells(self) -> str:
+        """Return it for a page, without its title."""
         lines = [self.header, ["---"] * len(self.header), *self.rows]
-        return f"## {self.title}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 @dataclass(frozen=True)
@@ -70,64 +114,109 @@ class Claim:
 
     Attributes:
         what: The measured number, in words.
-        promised: What it must be.
+        promised: What it must be, or None where it is only told.
         hoped: What it is to become, or None.
         measured: What it is, or None where a peer is missing.
         more_is_better: Whether ``promised`` and ``hoped`` are lower bounds, not upper ones.
-        applies: Whether the promise was made for what was measured.
     """
 
     what: str
-    promised: float
+    promised: float | None
     hoped: float | None
     measured: float | None
     more_is_better: bool
-    applies: bool = True
 
     @property
     def verdict(self) -> str:
         """Whether the promise is met, and the hope."""
         if self.measured is None:
             return "not measured"
-        if not self.applies:
-            return "no promise at this size"
+        if self.promised is None:
+            return "no promise"
         if not self._reaches(self.measured, self.promised):
             return "MISSED"
         beyond = self.hoped is not None and self._reaches(self.measured, self.hoped)
         return "met, and the hope" if beyond else "met"
 
-    @property
-    def sign(self) -> str:
-        """The relation between measurement and bounds."""
-        return "≥" if self.more_is_better else "≤"
+    def bound(self, value: float | None) -> str:
+        """Return what ``promised`` or ``hoped`` asks for, as a cell."""
+        if value is None:
+            return ""
+        return f"{'≥' if self.more_is_better else '≤'} {value:g}"
 
     def _reaches(self, measured: float, bound: float) -> bool:
         return measured >= bound if self.more_is_better else measured <= bound
 
 
-def at_least(what: str, promised: float, measured: float | None) -> Claim:
+def at_least(
+    what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
+) -> Claim:
     """Return the promise of a lower bound."""
-    return Claim(what, promised, None, measured, more_is_better=True)
+    return Claim(what, promised, hoped, measured, more_is_better=True)
 
 
-def at_most(what: str, promised: float, measured: float | None) -> Claim:
+def at_most(
+    what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
+) -> Claim:
     """Return the promise of an upper bound."""
-    return Claim(what, promised, None, measured, more_is_better=False)
+    return Claim(what, promised, hoped, measured, more_is_better=False)
 
 
-def claim_grid(claims: Sequence[Claim]) -> Grid:
-    """Return the table of promises and measurements; hopes have a column if there are any."""
+def claim_grid(claims: Iterable[Claim], *, quick: bool = False) -> Grid:
+    """Return the table of promises and measurements; hopes have a column if there are any.
+
+    Args:
+        claims: In their order.
+        quick: Whether this is a quick look, for which nothing is promised.
+    """
     header = ["what", "measured", "promised", "hoped", ""]
-    rows = [
-        [
-            claim.what,
-            "" if claim.measured is None else f"{claim.measured:.3g}",
-            f"{claim.sign} {claim.promised:g}",
-            "" if claim.hoped is None else f"{claim.sign} {claim.hoped:g}",
-            claim.verdict,
-        ]
-        for claim in claims
-    ]
+    rows = [_claim_row(claim, quick) for claim in claims]
     if not any(row[3] for row in rows):
         header, *rows = ([*row[:3], row[4]] for row in [header, *rows])
     return Grid("Promised and measured", header, rows)
+
+
+def _claim_row(claim: Claim, quick: bool) -> list[str]:
+    measured = "" if claim.measured is None else f"{claim.measured:.3g}"
+    verdict = "no promise at this size" if quick else claim.verdict
+    return [claim.what, measured, claim.bound(claim.promised), claim.bound(claim.hoped), verdict]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Results, for the terminal and for a file.
+
+    Attributes:
+        title: What was measured.
+        about: More of that, as Markdown.
+        grids: Tables, that of the promises first.
+        facts: Of the measurement, by name: those of `provenance`, and more.
+        method: How it was measured, as Markdown that may go on with sections of its own.
+        picture: Name of a picture beside the file, or "".
+    """
+
+    title: str
+    about: str
+    grids: Sequence[Grid]
+    facts: Mapping[str, str]
+    method: str
+    picture: str = ""
+
+    def publish(self, path: Path, console: Console) -> None:
+        """Show facts and tables, and write all to a file; its folder is made."""
+        for name, fact in self.facts.items():
+            console.print(f"{name}: {fact}", soft_wrap=True, highlight=False, markup=False)
+        console.print(*(grid.rich() for grid in self.grids), sep="\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.markdown(), encoding="utf-8")
+        console.print(f"written to {path}", soft_wrap=True)
+
+    def markdown(self) -> str:
+        """Return the text of the file."""
+        picture = f"![{self.title}]({self.picture})\n\n" if self.picture else ""
+        tables = "\n".join(grid.markdown() for grid in self.grids)
+        facts = "".join(f"- {name}: {fact}\n" for name, fact in self.facts.items())
+        return (
+            f"# {self.title}\n\n{self.about.strip()}\n\n{picture}{tables}\n"
+            f"## How it was measured\n\n{facts}\n{self.method.strip()}\n"
+        )

@@ -78,6 +78,9 @@ def main(
     updates_per_step: Annotated[
         float | None, typer.Option(help="Updates for each step of an environment. [default: 0.25]")
     ] = None,
+    steps_per_epoch: Annotated[
+        int | None, typer.Option(help="Steps between evaluations. [default: 4000]")
+    ] = None,
     agent: Annotated[
         list[str] | None,
         typer.Option(help="Options of the agent, such as hidden=[256,256], or a JSON object."),

@@ -35,7 +35,6 @@ class Contender(ABC):
 
     Attributes:
         name: Of the library.
-        package: Its distribution.
         setting: How it is configured, where that is not obvious.
         rows_a_transition: Rows that it stores for each transition.
 
@@ -44,7 +43,6 @@ class Contender(ABC):
     """
 
     name: str
-    package: str
     setting: str = ""
     rows_a_transition = 1
 

@@ -30,7 +30,6 @@ class Cpprb(Contender):
     """Relabels when an episode ends, and stores every transition with k + 1 goals."""
 
     name = "cpprb"
-    package = "cpprb"
     setting = (
         "`HindsightReplayBuffer`, `prioritized=False`; the achieved goal is no column but taken from the "
         "observation by `goal_func`, and flags of the end are not stored, as in its example. It stores every "

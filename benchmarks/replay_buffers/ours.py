@@ -17,7 +17,6 @@ class Ours(Contender):
     """`her_wrappers.HindsightReplayBuffer`."""
 
     name = "her-toolkit"
-    package = "her-toolkit"
     prioritized: Priority | None = None
 
     def __init__(self, capacity: int) -> None:

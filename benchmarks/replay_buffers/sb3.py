@@ -34,7 +34,6 @@ class StableBaselines3(Contender):
     """One environment, on the CPU."""
 
     name = "Stable-Baselines3"
-    package = "stable-baselines3"
     setting = "`HerReplayBuffer`, one DummyVecEnv, device cpu; its batches are tensors, made inside `sample`"
 
     def __init__(self, capacity: int) -> None:

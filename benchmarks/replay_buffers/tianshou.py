@@ -20,7 +20,6 @@ class Tianshou(Contender):
     """Rewrites whole episodes inside its storage while sampling, and undoes it before the next call."""
 
     name = "Tianshou"
-    package = "tianshou"
     setting = (
         "`HERReplayBuffer`, `future_k=5`, since its share is 1 - 1/k, of the episodes that a batch is from"
     )

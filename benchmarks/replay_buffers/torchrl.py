@@ -32,7 +32,6 @@ class TorchRL(Contender):
     """Tensors in memory."""
 
     name = "TorchRL"
-    package = "torchrl"
     setting = (
         "`HERReplayBuffer`, `LazyTensorStorage` with room to spare, since it fails when full; "
         '`achieved_goal_key=("next", "achieved_goal")`, without which it takes goals from before the step; '

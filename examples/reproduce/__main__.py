@@ -14,6 +14,7 @@ from rich.console import Console
 from examples.reproduce import bitflip, fetch, reach, strategies
 from examples.reproduce.pool import usable_cores
 from examples.reproduce.study import Study, reproduce
+from examples.results import command_line
 from examples.training.display import one_sentence
 
 console = Console()
@@ -103,7 +104,7 @@ def _reproduce(
     Raises:
         typer.Exit: Ctrl-C, or a run came to nothing.
     """
-    command = " ".join(["python -m examples.reproduce", *sys.argv[1:]])
+    command = command_line("examples.reproduce", sys.argv[1:])
     folder = out or (LOOKED_AT if quick else PUBLISHED)
     try:
         with one_sentence():

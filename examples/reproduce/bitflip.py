@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from examples.reproduce.outcomes import Outcomes, spread
+from examples.reproduce.outcomes import Outcomes
 from examples.reproduce.plots import BLUE, VERMILLION, Look, add_legend, draw_spread, make_figure, show_rates
 from examples.reproduce.runs import WITH_HER, WITHOUT_HER, Run
 from examples.reproduce.study import Study
-from examples.results import Claim, Grid, at_least, at_most
+from examples.results import Claim, Grid, at_least, at_most, spread
 from examples.training.config import make_config
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ LOOKS = {
 ABOUT = """The goal is a random row of n bits, a step flips one of them, and every step costs 1 until the
 goal is there: after figure 1 of Andrychowicz et al. 2017
 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). Plain DQN depends on meeting the goal by chance, one
-in 2^n; every relabeled episode has met its goal. Both have 100 n^2 steps at most, 20,000 if that is less:
+in 2^n; every relabeled episode has met its goal. Both have 100 n^2 steps at most, 100,000 if that is less:
 far fewer than the 160,000 episodes in the paper, with which plain DQN came as far as 13 bits. Settings are
 those that were found with HER; both arms have them."""
 

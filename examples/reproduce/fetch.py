@@ -6,7 +6,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from examples.reproduce.outcomes import Outcomes, median, spread
+from examples.reproduce.outcomes import Outcomes, median
 from examples.reproduce.plots import (
     BLUE,
     STEPS_LABEL,
@@ -20,7 +20,7 @@ from examples.reproduce.plots import (
 )
 from examples.reproduce.runs import WITH_HER, WITHOUT_HER, Run
 from examples.reproduce.study import Study
-from examples.results import Claim, Grid, at_least
+from examples.results import Claim, Grid, at_least, spread
 from examples.training.config import make_config
 
 if TYPE_CHECKING:

@@ -81,11 +81,3 @@ def _success(outcome: Outcome, count: int) -> Floats:
 def median(values: Floats) -> float | None:
     """Return the median, None of nothing."""
     return float(np.median(values)) if len(values) else None
-
-
-def spread(values: Floats, form: str = ".2f") -> str:
-    """Return median and range as a cell of a table, empty of nothing."""
-    if not len(values):
-        return ""
-    middle, low, high = (f"{value:{form}}" for value in (np.median(values), values.min(), values.max()))
-    return middle if low == high else f"{middle} ({low} to {high})"

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from examples.reproduce.outcomes import Outcomes
 from examples.reproduce.pool import Failure
 from examples.reproduce.runs import FINAL_EPISODES
-from examples.results import Grid, machine, versions
+from examples.results import Grid, Page, claim_grid, provenance
 from examples.training.config import Config
 
 if TYPE_CHECKING:
     from examples.reproduce.runs import Run
     from examples.reproduce.study import Study
 
-PACKAGES = ("torch", "numpy", "gymnasium", "gymnasium-robotics", "mujoco")
+SIMULATORS = ("gymnasium-robotics", "mujoco")
 
 RULES = f"""Every arm is trained and measured alike. A training ends when two evaluations in a row saw
 nothing but successes, else when its steps are used up. Success rates are those of the greedy policy at that
@@ -43,14 +43,17 @@ class Facts:
     failures: Sequence[Failure]
 
 
-def make_page(study: Study, outcomes: Outcomes, grids: Iterable[Grid], facts: Facts) -> str:
-    """Return the page as Markdown."""
-    listed = "".join(f"- {name}: {value}\n" for name, value in _facts(study, outcomes, facts).items())
-    failed = "".join(f"- **failed**: {failure.run}: {failure.reason}\n" for failure in facts.failures)
-    tables = "\n".join(grid.markdown() for grid in grids)
-    return (
-        f"# {study.title}\n\n{study.about.strip()}\n\n![{study.title}]({study.name}.png)\n\n{tables}\n"
-        f"## How it was done\n\n{listed}{failed}\n{RULES}\n\n{settings_of(study.runs)}"
+def make_page(study: Study, outcomes: Outcomes, facts: Facts) -> Page:
+    """Return the page: promises, table, figure, facts, and settings."""
+    claims = study.judge(outcomes)
+    grids = [claim_grid(claims, quick=study.quick)] if claims else []
+    return Page(
+        study.title,
+        study.about,
+        [*grids, study.tabulate(outcomes)],
+        _facts(study, outcomes, facts),
+        f"{RULES}\n\n{settings_of(study.runs)}",
+        f"{study.name}.png",
     )
 
 
@@ -59,12 +62,11 @@ def _facts(study: Study, outcomes: Outcomes, facts: Facts) -> dict[str, str]:
     wall = timedelta(seconds=round(seconds_by_the_clock(outcomes)))
     processor = timedelta(seconds=round(float(outcomes.processor_seconds.sum())))
     return {
-        "command": f"`{facts.command}`",
-        "machine": machine(),
-        "versions": versions(PACKAGES),
+        **provenance(facts.command, max(each.ended for each in outcomes.all), SIMULATORS),
         "runs": f"{len(outcomes.all)} of {len(study.runs)}, seeds {', '.join(map(str, seeds))}; "
         f"each evaluation is a row of [{study.name}.csv]({study.name}.csv)",
         "time": f"{wall} by the clock, with --jobs {facts.jobs}; {processor} of the processor (h:mm:ss)",
+        **{f"**failed**: {failure.run}": failure.reason for failure in facts.failures},
     }
 
 
@@ -95,12 +97,10 @@ def settings_of(runs: Sequence[Run]) -> str:
         (*map(str, run.labels.values()), *(_cell(each, name) for name in differing))
         for run, each in zip(runs, options, strict=True)
     )
-    table = Grid("Settings", [*runs[0].labels, *differing], [list(row) for row in rows]).markdown()
-    title, _, cells = table.partition("\n\n")
+    table = Grid("Settings", [*runs[0].labels, *differing], [list(row) for row in rows])
+    told = "All that is not as by default in `examples.training.config.Config`."
     shared = f"In all runs: {listed}.\n\n" if listed else ""
-    return (
-        f"{title}\n\nAll that is not as by default in `examples.training.config.Config`.\n\n{shared}{cells}"
-    )
+    return f"## {table.title}\n\n{told}\n\n{shared}{table.cells()}"
 
 
 def _cell(options: Mapping[str, Any], name: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from examples.reproduce.outcomes import Outcomes, median, spread
+from examples.reproduce.outcomes import Outcomes, median
 from examples.reproduce.plots import (
     BLUE,
     ORANGE,
@@ -22,7 +22,7 @@ from examples.reproduce.plots import (
 )
 from examples.reproduce.runs import WITH_HER, WITHOUT_HER, Run
 from examples.reproduce.study import Study
-from examples.results import Claim, Grid, at_least, at_most
+from examples.results import Claim, Grid, at_least, at_most, spread
 from examples.training.config import make_config
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from examples.reproduce.plots import save
 from examples.reproduce.pool import Failure, conduct
 from examples.reproduce.progress import Progress
 from examples.reproduce.record import Record
-from examples.results import Claim, Grid, claim_grid
+from examples.results import Claim, Grid
 from her_wrappers.files.atomic import Claim as Lock
 
 if TYPE_CHECKING:
@@ -106,8 +106,4 @@ def _show(study: Study, record: Record, folder: Path, facts: Facts, console: Con
     by_key = {outcome.run.key: outcome for outcome in record.outcomes}
     outcomes = Outcomes([by_key[run.key] for run in study.runs if run.key in by_key])
     save(study.draw(outcomes), folder / f"{study.name}.png")
-    claims = [replace(claim, applies=not study.quick) for claim in study.judge(outcomes)]
-    grids = [*([claim_grid(claims)] if claims else []), study.tabulate(outcomes)]
-    (folder / f"{study.name}.md").write_text(make_page(study, outcomes, grids, facts))
-    console.print(*(grid.rich() for grid in grids), sep="\n")
-    console.print(f"written to {folder}: {study.name}.md, .png and .csv", soft_wrap=True)
+    make_page(study, outcomes, facts).publish(folder / f"{study.name}.md", console)

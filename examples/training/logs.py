@@ -97,13 +97,13 @@ class TensorBoard:
 
     Args:
         folder: Where its files go.
-        from_step: Environment steps from which on a resumed training writes anew.
+        env_steps: Of the training so far; what is there of later ones, it takes anew.
 
     Raises:
         ValueError: The package tensorboard is missing.
     """
 
-    def __init__(self, folder: Path, from_step: int = 0) -> None:
+    def __init__(self, folder: Path, env_steps: int = 0) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
         except ImportError as error:
@@ -111,7 +111,7 @@ class TensorBoard:
                 'logging for TensorBoard needs tensorboard; run: pip install "her-toolkit[examples]", '
                 "or pass --no-tensorboard"
             ) from error
-        self._writer: Any = SummaryWriter(str(folder), purge_step=from_step or None)
+        self._writer: Any = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
 
     def write(self, row: Mapping[str, float]) -> None:
         """Write a row."""

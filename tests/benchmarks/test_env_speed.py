@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-from rich.console import Console
 
 from benchmarks import env_speed
+from benchmarks.timing import Pace
 
 
-def test_every_claim_is_measured_and_shown():
+def test_every_contender_is_measured_and_every_claim_is_about_two_of_them():
     contenders = env_speed.contenders()
-    speeds = env_speed.measure(contenders, turns=2, seconds=0.0)
+    speeds = env_speed.speeds_of(contenders, Pace(turns=2, seconds=0.0))
     assert all(np.isfinite(values).all() and (values > 0).all() for values in speeds.values())
-    console = Console(width=200, record=True, quiet=True)
-    console.print(env_speed.speed_table(contenders, speeds))
-    console.print(env_speed.claim_table(speeds))
-    assert len(env_speed.claim_table(speeds).rows) == len(env_speed.CLAIMS)
-    assert len(env_speed.speed_table(contenders, speeds).rows) == len(speeds) == len(contenders)
+    assert len(env_speed.claims(speeds)) == len(env_speed.RATIOS)
+    assert len(env_speed.speed_grid(contenders, speeds).rows) == len(speeds) == len(contenders)
 
 
-def test_a_claim_that_does_not_hold_is_marked():
-    claim = env_speed.CLAIMS[0]
-    speeds = {name: np.ones(3) for each in env_speed.CLAIMS for name in (each.ours, each.theirs)}
-    assert "NOT KEPT" in next(env_speed.claim_table(speeds).columns[-1].cells)
-    speeds[claim.ours] = np.full(3, claim.least)
-    assert next(env_speed.claim_table(speeds).columns[-1].cells) == "kept"
+def test_a_claim_is_met_where_ours_is_so_many_times_as_fast():
+    ours, _, promised, _ = env_speed.RATIOS[0]
+    speeds = {name: np.ones(3) for ratio in env_speed.RATIOS for name in ratio[:2]}
+    assert env_speed.claims(speeds)[0].verdict == "MISSED"
+    speeds[ours] = np.full(3, promised)
+    assert env_speed.claims(speeds)[0].verdict == "met"

@@ -7,10 +7,11 @@ import re
 from benchmarks import snapshot
 
 
-def test_everything_is_measured_and_shown(capsys, monkeypatch):
+def test_everything_is_measured_and_written(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "TURNS", 1)
-    snapshot.main(["--transitions", "2500"])
-    shown = capsys.readouterr().out
-    assert re.search(r"^2,500 transitions, \d+ MB in memory$", shown, re.MULTILINE)
-    assert len(re.findall(r"^(?:save|load) \d+\.\d\d s, \d+ MB beside it$", shown, re.MULTILINE)) == 2
-    assert re.search(r"^file \d+ MB$", shown, re.MULTILINE)
+    page = tmp_path / "snapshot.md"
+    snapshot.main(["--transitions", "2500", "--out", str(page)])
+    written = page.read_text(encoding="utf-8")
+    assert re.search(r"^- buffer: 2,500 transitions, \d+ MB in memory$", written, re.MULTILINE)
+    assert len(re.findall(r"^\| (?:save|load) \| \d+\.\d\d \| \d+ \|$", written, re.MULTILINE)) == 2
+    assert re.search(r"^- file: \d+ MB$", written, re.MULTILINE)

@@ -15,8 +15,6 @@ from examples.quickstart import train
 from her_envs import BitFlipping, PointReach, TaskEnv
 from tests.examples.transitions import BITS, bit_transition
 
-TASK = BITS
-
 
 def value(agent, bits, action):
     observation = {key: np.int8([bits]) for key in ("observation", "achieved_goal")}
@@ -27,7 +25,7 @@ def value(agent, bits, action):
 @pytest.mark.parametrize(("terminated", "expected"), [(True, 0.0), (False, -2.0)])
 def test_values_go_where_the_bellman_equation_says(terminated, expected):
     """Without an end the value of 11 is that of its best action, held at -2 by the clip 1 / (1 - 0.5)."""
-    agent = DQN(TASK.observation_space, TASK.action_space, gamma=0.5, seed=0)
+    agent = DQN(BITS.observation_space, BITS.action_space, gamma=0.5, seed=0)
     with torch.no_grad():
         agent._target.layers[2].bias.fill_(-100)  # so low that only the clip can be the target
     losses = [
@@ -38,7 +36,7 @@ def test_values_go_where_the_bellman_equation_says(terminated, expected):
 
 
 def test_greedy_actions_are_the_best_and_epsilon_explores():
-    agent = DQN(TASK.observation_space, TASK.action_space, epsilon=1.0, seed=0)
+    agent = DQN(BITS.observation_space, BITS.action_space, epsilon=1.0, seed=0)
     observation = {"observation": np.int8([1, 0]), "desired_goal": np.int8([1, 1])}
     best = int(np.argmax([value(agent, [1, 0], action) for action in range(2)]))
     assert {agent.act(observation) for _ in range(20)} == {best}
@@ -47,7 +45,7 @@ def test_greedy_actions_are_the_best_and_epsilon_explores():
 
 def test_seeds_fix_the_weights_and_leave_torch_alone():
     state = torch.random.get_rng_state()
-    first, second = (DQN(TASK.observation_space, TASK.action_space, seed=4) for _ in range(2))
+    first, second = (DQN(BITS.observation_space, BITS.action_space, seed=4) for _ in range(2))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.equal(first._network.layers[0].weight, second._network.layers[0].weight)
 
@@ -58,7 +56,7 @@ def test_continuous_actions_are_refused():
 
 
 def test_actions_may_begin_anywhere():
-    agent = DQN(TASK.observation_space, gym.spaces.Discrete(2, start=5), epsilon=1.0)
+    agent = DQN(BITS.observation_space, gym.spaces.Discrete(2, start=5), epsilon=1.0)
     observation = {"observation": np.int8([1, 0]), "desired_goal": np.int8([1, 1])}
     assert {agent.act(observation, explore=True) for _ in range(50)} == {5, 6}
     batch = bit_transition(terminated=True)

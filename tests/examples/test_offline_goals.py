@@ -62,17 +62,6 @@ def test_it_runs_and_ends_with_a_table(tmp_path):
     assert (tmp_path / "play").is_dir()
 
 
-def test_help_shows_examples():
-    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"})
-    assert result.exit_code == 0
-    assert "python -m examples.offline_goals --seed 1" in result.output
-
-
-@pytest.mark.parametrize("arguments", [["--episodes", "0"], ["--updates", "0"], ["--seed", "-1"]])
-def test_bad_options_are_usage_errors(arguments):
-    assert CliRunner().invoke(app, arguments).exit_code == 2
-
-
 @pytest.mark.slow
 def test_it_learns_from_play_with_relabeled_goals_and_not_without(tmp_path):
     torch.set_num_threads(1)

@@ -34,16 +34,3 @@ def test_the_pictures_are_there_and_show_something(finished):
     with Image.open(out / "rollout.gif") as rollout:
         assert rollout.size == (360, 360)
         assert rollout.n_frames > 3
-
-
-@pytest.mark.parametrize("arguments", [["--bits", "0"], ["--steps", "0"], ["--seed", "-1"]])
-def test_bad_options_are_usage_errors(arguments):
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "Invalid value" in result.output
-
-
-def test_help_shows_examples():
-    result = CliRunner().invoke(app, ["--help"])
-    assert result.exit_code == 0
-    assert "python -m examples.quickstart --seed 1" in result.output

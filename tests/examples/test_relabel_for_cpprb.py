@@ -24,17 +24,6 @@ def test_without_cpprb_it_says_how_to_install_it(monkeypatch):
     assert "examples.relabel_for_cpprb needs cpprb; run: pip install cpprb" in result.output
 
 
-def test_help_shows_examples():
-    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"})
-    assert result.exit_code == 0
-    assert "python -m examples.relabel_for_cpprb --seed 1" in result.output
-
-
-@pytest.mark.parametrize("arguments", [["--bits", "0"], ["--episodes", "0"], ["--seed", "-1"]])
-def test_bad_options_are_usage_errors(arguments):
-    assert CliRunner().invoke(app, arguments).exit_code == 2
-
-
 def test_features_tell_how_many_bits_differ():
     """The sum of all products of a bit with the same bit of the goal: those alike less those that differ."""
     states, goals = np.random.default_rng(0).integers(0, 2, (2, 20, 6), dtype=np.int8)

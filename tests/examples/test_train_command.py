@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import gymnasium as gym
@@ -13,11 +15,13 @@ import imageio.v3 as imageio
 import numpy as np
 import pygame
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from examples import play
 from examples import train as command
 from examples.training.checkpoints import load_checkpoint
+from examples.training.config import Config
 from her_envs import PointReach, TaskEnv
 from her_envs.canvas import Window
 
@@ -86,6 +90,8 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
         *arguments,
         "--steps",
         100,
+        "--steps-per-epoch",
+        50,
         "--seed",
         5,
         "--agent",
@@ -94,7 +100,7 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     config = json.loads(Path("runs/BitFlipping-v0-dqn-no-her-5/config.json").read_text())
     assert (config["env_kwargs"], config["agent"], config["her"]) == ({"n_bits": 4}, {"hidden": [8]}, False)
-    assert config["num_envs"] == 4
+    assert (config["num_envs"], config["steps_per_epoch"]) == (4, 50)
     assert list(Path("runs/BitFlipping-v0-dqn-no-her-5/tensorboard").iterdir())
 
 
@@ -213,6 +219,24 @@ def test_help_shows_examples_and_defaults():
         result = run(module.app, "--help")
         assert result.exit_code == 0
         assert example in " ".join(result.output.split())
+
+
+def test_the_defaults_that_help_names_are_those_of_the_config():
+    defaults = {each.name: each.default for each in fields(Config)}
+    named = {}
+    for option in get_command(command.app).params:
+        told = re.search(r"\[default: (.*)\]", option.help or "")
+        if told and option.name in defaults:
+            named[option.name] = told[1]
+    words = {True: "{}", False: "no-{}"}
+    expected = {
+        name: words[defaults[name]].format(name.replace("_", "-"))
+        if isinstance(defaults[name], bool)
+        else str(defaults[name])
+        for name in named
+    }
+    assert named == expected
+    assert len(named) > 10
 
 
 def test_play_records_ten_episodes_and_tells_how_they_went(trained, tmp_path):

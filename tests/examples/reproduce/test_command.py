@@ -1,76 +1,25 @@
-"""The paper's figures in small: every study end to end, interrupted, changed, failing and judged."""
+"""The paper's figures in small: every study end to end, interrupted, changed and failing."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 from examples.reproduce import __main__ as command
-from examples.reproduce import bitflip, fetch, pool, reach, runs, strategies
-from examples.reproduce.outcomes import Outcomes, spread
-from examples.reproduce.page import seconds_by_the_clock, settings_of
+from examples.reproduce import bitflip, fetch, pool, reach, strategies
+from examples.reproduce.page import settings_of
 from examples.reproduce.plots import BLUE, GREY, VERMILLION
-from examples.reproduce.pool import Failure, conduct
-from examples.reproduce.record import Record
-from examples.reproduce.runs import WITH_HER, Outcome, Point, Run, execute, is_solved
-from examples.training.config import Config, make_config
+from examples.reproduce.pool import conduct
+from examples.reproduce.runs import WITH_HER, Run, execute
+from examples.training.config import make_config
 from her_wrappers.files.atomic import Claim
-
-TINY = {
-    "num_envs": 2,
-    "steps": 90,
-    "steps_per_epoch": 30,
-    "learning_starts": 20,
-    "batch_size": 8,
-    "evaluation_episodes": 2,
-    "agent": {"hidden": [4]},
-}
-POINT = {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 5}}
-REQUIRE_PACKAGES = fetch.require_packages
-RUNS = {"bitflip": 4, "strategies": 5, "reach": 8, "fetch": 2}
-
-
-def tiny_bits(n):
-    return bitflip.SETTINGS | TINY | {"steps": 30 * n, "env_kwargs": {"n_bits": n}}
-
-
-@pytest.fixture(autouse=True, name="tiny")
-def use_tiny_settings(monkeypatch):
-    """Trainings of a moment; what is compared and shown is as ever."""
-    monkeypatch.setattr(runs, "FINAL_EPISODES", 4)
-    monkeypatch.setattr(bitflip, "QUICK", (2, 3))
-    monkeypatch.setattr(bitflip, "settings", tiny_bits)
-    monkeypatch.setattr(strategies, "SETTINGS", strategies.SETTINGS | TINY | POINT)
-    monkeypatch.setattr(reach, "TASKS", {"PointReach": TINY, "PointMaze": TINY})
-    monkeypatch.setattr(reach, "AGENTS", {"ddpg": {}, "td3": {}, "sac": {}})
-    dense = {"env_kwargs": {"max_steps": 5, "reward_type": "dense"}, "clip_targets": False}
-    sparse = {"env_kwargs": {"max_steps": 5}}
-    monkeypatch.setattr(reach, "REWARDS", {"sparse": sparse, "dense": dense})
-    monkeypatch.setattr(fetch, "TASKS", {fetch.REACH: TINY | POINT})
-    monkeypatch.setattr(fetch, "QUICK", {})
-    monkeypatch.setattr(fetch, "require_packages", lambda: None)
-
-
-def do(*arguments):
-    return CliRunner().invoke(command.app, [str(each) for each in arguments], env={"COLUMNS": "400"})
-
-
-def do_quick(study, out, *arguments):
-    return do(study, "--quick", "--jobs", 1, "--out", out, *arguments)
+from tests.examples.reproduce.small import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bits
 
 
 def rows_of(path):
@@ -218,64 +167,12 @@ def test_if_all_runs_fail_there_is_no_page(tmp_path, monkeypatch):
     assert not (tmp_path / "bitflip.md").exists()
 
 
-def some_outcomes(tmp_path):
-    study = bitflip.make_study(1, quick=True)
-    record = Record(tmp_path / "bitflip.csv", study.runs)
-    for run in study.runs:
-        record.append(execute(run))
-    return study, record
-
-
-def test_a_record_reads_what_it_wrote_and_of_a_torn_file_what_is_whole(tmp_path):
-    study, record = some_outcomes(tmp_path)
-    path = tmp_path / "bitflip.csv"
-    text = path.read_text()
-    assert Record(path, study.runs).outcomes == record.outcomes
-    ends = [i for i in range(len(text)) if text[: i + 1].count(",final,") and text[i] == "\n"]
-    for length in [*range(0, len(text), 37), *ends, *(end + 1 for end in ends)]:
-        path.write_text(text[:length])
-        torn = Record(path, study.runs)
-        assert torn.outcomes == record.outcomes[: len(torn.outcomes)]
-        assert len(torn.outcomes) == len([
-            1 for line in text[:length].splitlines(keepends=True) if ",final," in line and line.endswith("\n")
-        ])
-        assert Record(path, study.runs).left_out == 0, "what was torn is gone"
-
-
-def test_a_record_takes_no_foreign_file_and_no_nonsense_for_its_own(tmp_path):
-    study, record = some_outcomes(tmp_path)
-    path = tmp_path / "bitflip.csv"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:-1]) + lines[-1].replace("0.", "nought.", 1))
-    assert Record(path, study.runs).outcomes == record.outcomes[:-1]
-    path.write_text("a,b\n1,2\n")
-    other = Record(path, study.runs)
-    assert (other.outcomes, other.left_out) == ([], 1)
-    assert (tmp_path / "bitflip.csv.old").read_text() == "a,b\n1,2\n"
-
-
 def test_a_study_is_done_by_one_at_a_time_in_a_folder(tmp_path):
     claim = Claim(tmp_path / "bitflip.lock", "it")
     result = do_quick("bitflip", tmp_path)
     claim.release()
     assert result.exit_code == 2
     assert f"the study bitflip in {tmp_path} is in use" in result.output
-
-
-def test_processes_come_to_the_same_outcomes(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "FINAL_EPISODES", 100)  # as in processes, which know nothing of this test
-    study = bitflip.make_study(1, quick=True)
-    broken = Run({"n": 2, "goals": "broken"}, replace(study.runs[0].config, agent={"no": 1}))
-    heard = {}
-    conduct([*study.runs, broken], 2, lambda outcome: heard.update({str(outcome.run): outcome}))
-    assert len(heard) == 5
-    failure = heard.pop(str(broken))
-    assert isinstance(failure, Failure)
-    assert "dqn has no option 'no'" in failure.reason
-    for run in study.runs:
-        here, there = execute(run), heard[str(run)]
-        assert [point.success_rate for point in here.curve] == [point.success_rate for point in there.curve]
-        assert here.final.mean_return == there.final.mean_return
 
 
 def test_where_nothing_is_missing_figure_and_page_are_drawn_again(tmp_path):
@@ -301,125 +198,6 @@ def test_runs_that_may_take_longest_begin_first(tmp_path, monkeypatch):
     assert order.executed[0] == slow[2]
     assert order.executed[1] == slow[0]
     assert len(order.executed) == len(study.runs) + 3
-
-
-SCRIPT = """
-import signal, sys
-from pathlib import Path
-from examples.reproduce import bitflip
-from examples.reproduce.__main__ import app
-
-settings = bitflip.settings
-bitflip.QUICK = (2, 3)
-bitflip.settings = lambda n: settings(n) | {"steps": 10**7 if n == 2 else 1_200, "steps_per_epoch": 10**6}
-if __name__ == "__main__":
-    app()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
-def test_ctrl_c_ends_all_processes_at_once_without_a_traceback_and_keeps_what_has_ended(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    arguments = [sys.executable, script, "bitflip", "--quick", "--jobs", "3", "--out", tmp_path]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen(
-        arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    table = tmp_path / "bitflip.csv"
-    try:
-        while not table.exists() or table.read_text().count("final") < 2:
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert "Interrupted. What has ended is in" in output
-    assert "Traceback" not in output + errors
-
-
-def test_a_training_ends_by_one_rule_and_is_measured_at_its_end():
-    longer = {"steps": 6_000, "steps_per_epoch": 200, "batch_size": 64, "updates_per_step": 0.2}
-    outcome = execute(Run({"n": 2}, make_config(tiny_bits(2), longer)))
-    rates = [point.success_rate for point in outcome.curve]
-    assert len(rates) < 30
-    assert rates[-2:] == [1, 1]
-    assert [1, 1] not in [rates[i : i + 2] for i in range(len(rates) - 2)]
-    assert outcome.final.env_steps == outcome.curve[-1].env_steps
-    assert outcome.final.processor_seconds > outcome.curve[-1].processor_seconds
-    assert not is_solved([{"success_rate": 1.0}])
-
-
-def test_the_final_episodes_are_none_of_the_evaluations(monkeypatch):
-    seeds = []
-
-    original = runs.evaluate
-    monkeypatch.setattr(runs, "evaluate", lambda *args: seeds.append(args[2:]) or original(*args))
-    monkeypatch.setattr("examples.training.session.evaluate", runs.evaluate)
-    execute(bitflip.make_study(1, quick=True).runs[0])
-    assert seeds[-1][0] == 4
-    assert seeds[-1][1] not in {seed for _, seed in seeds[:-1]}
-
-
-def outcome(run, rates, *, final=None, ended=0.0, seconds=1.0):
-    """Make an outcome of success rates, ten steps apart."""
-    points = [Point(9, 10 * (i + 1), i, rate, 0.0, 1.0, i, i) for i, rate in enumerate(rates)]
-    last = replace(points[-1], success_rate=rates[-1] if final is None else final, seconds=seconds)
-    return Outcome(run, tuple(points), last, datetime.fromtimestamp(ended, UTC))
-
-
-def test_a_curve_goes_on_with_its_last_value_where_a_seed_ended_before_others():
-    run = Run({"n": 1}, Config("e", "dqn", steps=60, steps_per_epoch=10, learning_starts=0))
-    two = Outcomes([outcome(run, [0.5, 1.0]), outcome(run, [0.0, 0.2, 0.4, 0.6])])
-    steps, success = two.curve()
-    assert steps.tolist() == [10, 20, 30, 40]
-    assert success.T.tolist() == [[0.5, 1, 1, 1], [0, 0.2, 0.4, 0.6]]
-    assert two.curve(6)[0].tolist() == [10, 20, 30, 40, 50, 60]
-    assert two.mean_over_training() == pytest.approx([5.5 / 6, (0.2 + 0.4 + 3 * 0.6) / 6])
-
-
-def test_a_spread_is_the_median_and_the_range():
-    assert spread(np.array([0.2, 1.0, 0.9])) == "0.90 (0.20 to 1.00)"
-    assert (spread(np.array([1.0, 1.0])), spread(np.array([]))) == ("1.00", "")
-
-
-def test_pauses_and_what_goes_on_at_once_count_once():
-    run = Run({"n": 1}, Config("e", "dqn"))
-    spans = [(10, 4), (12, 4), (11, 1), (100, 5)]  # from 6 to 12, and from 95 to 100
-    all_outcomes = Outcomes([outcome(run, [1.0], ended=ended, seconds=span) for ended, span in spans])
-    assert seconds_by_the_clock(all_outcomes) == 11
-
-
-def judged(module, success, **options):
-    """The verdicts on the full study if all trainings end with a success rate."""
-    study = module.make_study(1, quick=False, **options)
-    outcomes = Outcomes([outcome(run, [0.5], final=success(run)) for run in study.runs])
-    return [claim.verdict for claim in study.judge(outcomes)]
-
-
-def as_promised(run):
-    return float(WITH_HER in run.labels.values() or run.labels.get("strategy") == "future")
-
-
-STUDIES = [(bitflip, {}), (strategies, {}), (reach, {}), (fetch, {"push": False})]
-
-
-@pytest.mark.parametrize(("module", "options"), STUDIES)
-def test_promises_that_are_not_kept_are_marked(module, options, monkeypatch):
-    monkeypatch.setattr(reach, "TASKS", dict.fromkeys(("PointReach", "PointMaze", "PointPush"), TINY))
-    assert "MISSED" not in judged(module, lambda run: as_promised(run) or run.labels.get("n") == 5, **options)
-    for wrong in (lambda run: 0.5, lambda run: 1 - as_promised(run)):
-        assert "MISSED" in judged(module, wrong, **options)
-
-
-def test_what_was_not_trained_is_not_judged():
-    study = bitflip.make_study(1, quick=False)
-    few = Outcomes([outcome(run, [1.0]) for run in study.runs if run.labels == {"n": 50, "goals": WITH_HER}])
-    verdicts = [claim.verdict for claim in study.judge(few)]
-    assert verdicts == ["not measured", "met", "not measured", "not measured", "met"]
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -1,0 +1,74 @@
+"""What all benchmarks have in common: their options, and what their pages say."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from benchmarks import timing
+from benchmarks.benchmark import Benchmark, count
+from examples.results import Grid
+
+pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
+
+FOLDER = Path(timing.__file__).parent
+COMMANDS = sorted(path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
+assert len(COMMANDS) == 9  # else what holds for all of them would hold for none
+
+DOC = """What is measured.
+
+For example:
+
+    python -m benchmarks.mine --quick     to see that it runs
+
+How it is measured.
+
+And more.
+"""
+MINE = Benchmark("mine", "Mine", DOC, ("rich",))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_an_example_and_where_the_page_goes(name, capsys):
+    module = importlib.import_module(f"benchmarks.{name}")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        module.main(["--help"])
+    shown = capsys.readouterr().out
+    assert "For example:\n\n    " in shown
+    assert f"    python -m benchmarks.{name} --quick " in shown
+    assert f"docs/results/{name}.md, or runs/benchmarks/{name}.md with --quick" in " ".join(shown.split())
+
+
+def test_a_quick_look_goes_elsewhere_and_the_file_can_be_chosen():
+    outs = [MINE.parse(arguments, "q").out for arguments in ([], ["--quick"], ["--quick", "--out", "a"])]
+    assert list(map(str, outs)) == ["docs/results/mine.md", "runs/benchmarks/mine.md", "a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "."], "--out must be a file, got the folder ."),
+        (["--bits", "0"], "argument --bits: must be a whole number >= 1, got 0"),
+        (["--bits", "many"], "argument --bits: must be a whole number >= 1, got many"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_measured(arguments, message, capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        MINE.parse(arguments, "q", bits={"type": count})
+    assert capsys.readouterr().err.endswith(f"error: {message}\n")
+
+
+def test_the_page_says_what_was_measured_by_which_command_and_how(tmp_path):
+    path = tmp_path / "runs" / "mine.md"
+    arguments = ["--out", str(path), "--bits", "3"]
+    options = MINE.parse(arguments, "q", bits={"type": count})
+    page = MINE.publish(options, [Grid("G", ["a"], [["1"]])], {"run": "once"}, note="Beware.")
+    assert options.bits == 3
+    assert path.read_text(encoding="utf-8") == page.markdown()
+    assert page.markdown().startswith("# Mine\n\nWhat is measured.\n\nBeware.\n\n## G\n")
+    assert page.markdown().endswith("\n- run: once\n\nHow it is measured.\n\nAnd more.\n")
+    assert page.facts["command"] == f"`python -m benchmarks.mine {' '.join(arguments)}`"
+    assert "cores" in page.facts["machine"]
+    assert "rich" in page.facts["versions"]
