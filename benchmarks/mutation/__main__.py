@@ -1,8 +1,10 @@
-"""Make small mistakes in the code on purpose, and see which of them no test sees.
+"""Small mistakes are made in the code on purpose, one at a time: which of them does no test see?
 
-    make mutants                                       # measures coverage first, which takes some minutes
-    python -m benchmarks.mutation --sample 500         # 500 mutants of each package, drawn at random
-    python -m benchmarks.mutation replay/storage       # all of one folder
+For example:
+
+    make mutants                                          # measures coverage first, which takes some minutes
+    make mutants ARGS="--sample 500"                      # 500 mutants of each package, drawn at random
+    python -m benchmarks.mutation --parts replay/storage  # all of one folder
 
 **A mutant** is one mistake in one function: another operator, a branch always or never taken, a number one
 larger, a name misspelt, an argument left out or None, a value None, a call that is not made. The wording of
@@ -10,10 +12,7 @@ messages, what is executed at import, and default values are left alone.
 
 **Killed** is a mutant with which a test of the default tier fails that passes without it, or does not end.
 The tests that run the mutated statement are tried, according to the coverage measured before, all of them if
-need be.
-
-**The score** is the share of mutants that are killed. Those that no test runs count as survivors. For a
-sample there is Wilson's interval.
+need be. Those that no test runs are survivors as well.
 """
 
 from __future__ import annotations
@@ -31,47 +30,57 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.benchmark import Benchmark, count
 from benchmarks.mutation.campaign import Campaign, Outcome
 from benchmarks.mutation.covering import Covering
+from benchmarks.mutation.fates import claims, scores, survivors
 from benchmarks.mutation.mutants import Mutant, mutants_of
-from benchmarks.mutation.page import page, summary
+from examples.results import claim_grid
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("replay", "checker")
+BENCHMARK = Benchmark("mutation", "Mutation testing", __doc__ or "", peers=("pytest", "hypothesis"))
+QUICK = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a campaign, and write its page."""
-    options = _parser().parse_args(arguments)
-    chosen = {part: _drawn(_mutants_below(part), options.sample, options.seed) for part in options.parts}
+    """Make mutants, let the tests meet them, print, and write the page."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick=f"{QUICK} mutants of each part",
+        parts={
+            "nargs": "+",
+            "default": ["replay", "checker"],
+            "metavar": "PART",
+            "help": "folders or files of her_wrappers [replay checker]",
+        },
+        sample={"type": count, "metavar": "N", "help": "mutants of each part, drawn at random [all]"},
+        seed={"type": int, "default": 0, "help": "of the draw [0]"},
+        coverage={"type": Path, "default": ROOT / ".coverage", "metavar": "FILE", "help": "of make coverage"},
+        log={
+            "type": Path,
+            "default": ROOT / "runs/mutation.jsonl",
+            "metavar": "FILE",
+            "help": "what is known",
+        },
+        processes={
+            "type": count,
+            "default": os.cpu_count(),
+            "metavar": "N",
+            "help": "mutants at a time [cores]",
+        },
+    )
+    there = {part: _mutants_below(part) for part in options.parts}
+    sample = QUICK if options.quick else options.sample
+    chosen = {part: _drawn(mutants, sample, options.seed) for part, mutants in there.items()}
     known = _read(options.log)
     missing = [mutant for mutants in chosen.values() for mutant in mutants if mutant not in known]
     if missing:
         _run(missing, options)
         known = _read(options.log)
     outcomes = {part: [known[mutant] for mutant in mutants] for part, mutants in chosen.items()}
-    Console().print(summary(outcomes).rich())
-    if options.out:
-        options.out.write_text(
-            page(__doc__ or "", outcomes, {part: len(_mutants_below(part)) for part in chosen})
-        )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.mutation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("parts", nargs="*", default=PARTS, help="folders or files of her_wrappers (replay checker)")
-    add("--sample", type=int, metavar="N", help="mutants of each part, drawn at random (all)")
-    add("--seed", type=int, default=0, help="of the draw (0)")
-    add("--coverage", type=Path, default=ROOT / ".coverage", metavar="FILE", help="what make coverage wrote")
-    add("--log", type=Path, default=ROOT / "runs/mutation.jsonl", metavar="FILE", help="goes on from there")
-    add("--processes", type=int, default=os.cpu_count(), metavar="N", help="mutants at a time (all cores)")
-    add("--out", type=Path, metavar="FILE", help="page to write")
-    return parser
+    grids = [claim_grid(claims(outcomes), quick=options.quick), scores(outcomes), survivors(outcomes)]
+    counts = ", ".join(f"{len(mutants):,} of {part}" for part, mutants in there.items())
+    BENCHMARK.publish(options, grids, {"mutants there are": counts})
 
 
 def _mutants_below(part: str) -> list[Mutant]:

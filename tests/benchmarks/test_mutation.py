@@ -9,10 +9,10 @@ pytest.importorskip("coverage")
 
 from benchmarks.mutation.apart import side_by_side
 from benchmarks.mutation.campaign import Outcome
+from benchmarks.mutation.fates import difference, scores
 from benchmarks.mutation.live import LiveFunctions
 from benchmarks.mutation.mutants import Mutant, compiled, mutants_of
 from benchmarks.mutation.operators import slips
-from benchmarks.mutation.page import difference, summary
 
 SOURCE = '''
 def threshold(value, limit=3):
@@ -153,7 +153,7 @@ def outcome(fate, before="a", after="b"):
 
 def test_the_score_counts_what_no_test_runs_and_leaves_out_what_is_not_possible():
     fates = ["killed"] * 6 + ["timed out"] * 2 + ["survived", "not run", "not possible"]
-    [row] = summary({"replay": [outcome(fate) for fate in fates]}).rows
+    [row] = scores({"replay": [outcome(fate) for fate in fates]}).rows
     assert row == ["replay", "10", "6", "2", "1", "1", "80.0%", "49.0% to 94.3%"]
 
 

@@ -1,4 +1,4 @@
-"""What became of the mutants, as a page."""
+"""What became of the mutants, as tables."""
 
 from __future__ import annotations
 
@@ -10,49 +10,25 @@ from pathlib import Path
 
 from benchmarks.mutation.campaign import Outcome
 from benchmarks.mutation.mutants import Mutant
-from examples.results import Grid, versions
+from examples.results import Claim, Grid, at_least
 
 ARGUED = Path(__file__).with_name("argued.toml")
 LEFT = ("survived", "not run")
 
 
-def summary(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
-    """Return the table of scores."""
-    header = ["part", "tried", "killed", "timed out", "survived", "not run", "score", "95 % interval"]
-    return Grid("Scores", header, [_row(part, found) for part, found in outcomes.items()])
+def claims(outcomes: Mapping[str, Sequence[Outcome]]) -> list[Claim]:
+    """Return what is promised of each part."""
+    return [at_least(f"share killed of {part}", 0.85, _score(found)[0]) for part, found in outcomes.items()]
 
 
-def page(method: str, outcomes: Mapping[str, Sequence[Outcome]], there: Mapping[str, int]) -> str:
-    """Return the page.
-
-    Args:
-        method: How it was done.
-        outcomes: Of each part.
-        there: How many mutants each part has.
-    """
-    counts = ", ".join(f"{count:,} of {part}" for part, count in there.items())
-    parts = [f"# Mutation testing\n\n{method}", f"There are {counts}. {versions(['pytest', 'hypothesis'])}."]
-    parts += [summary(outcomes).markdown(), _survivors(outcomes).markdown()]
-    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+def scores(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
+    """Return what became of how many; of a sample, the interval is Wilson's for 95 %."""
+    header = ["part", "tried", "killed", "timed out", "survived", "not run", "score", "interval of a sample"]
+    return Grid("Fates", header, [_row(part, found) for part, found in outcomes.items()])
 
 
-def _row(part: str, outcomes: Sequence[Outcome]) -> list[str]:
-    fates = Counter(outcome.fate for outcome in outcomes)
-    tried = len(outcomes) - fates["not possible"]
-    killed = fates["killed"] + fates["timed out"]
-    low, high = _wilson(killed, tried)
-    counts = [tried, fates["killed"], fates["timed out"], fates["survived"], fates["not run"]]
-    return [part, *map(str, counts), f"{killed / tried:.1%}", f"{low:.1%} to {high:.1%}"]
-
-
-def _wilson(killed: int, tried: int) -> tuple[float, float]:
-    z = 1.96
-    middle = (killed + z * z / 2) / (tried + z * z)
-    half = z / (tried + z * z) * math.sqrt(killed * (tried - killed) / tried + z * z / 4)
-    return middle - half, middle + half
-
-
-def _survivors(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
+def survivors(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
+    """Return who is left, and why, where that is known."""
     argued = {(entry["path"], entry["before"], entry["after"]): entry["why"] for entry in _argued()}
     left = [one.mutant for found in outcomes.values() for one in found if one.fate in LEFT]
     rows = []
@@ -61,6 +37,27 @@ def _survivors(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
         why = argued.get((mutant.path, before, after), "")
         rows.append([f"{mutant.path}:{mutant.lines[0]}", _code(before), _code(after), why])
     return Grid("Survivors", ["where", "code", "mutant", "why no test sees it"], rows)
+
+
+def _row(part: str, outcomes: Sequence[Outcome]) -> list[str]:
+    fates = Counter(outcome.fate for outcome in outcomes)
+    score, low, high = _score(outcomes)
+    tried = len(outcomes) - fates["not possible"]
+    counts = [tried, fates["killed"], fates["timed out"], fates["survived"], fates["not run"]]
+    return [part, *map(str, counts), f"{score:.1%}", f"{low:.1%} to {high:.1%}"]
+
+
+def _score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    tried = [outcome for outcome in outcomes if outcome.fate != "not possible"]
+    killed = sum(outcome.fate not in LEFT for outcome in tried)
+    return killed / len(tried), *_wilson(killed, len(tried))
+
+
+def _wilson(killed: int, tried: int) -> tuple[float, float]:
+    z = 1.96
+    middle = (killed + z * z / 2) / (tried + z * z)
+    half = z / (tried + z * z) * math.sqrt(killed * (tried - killed) / tried + z * z / 4)
+    return middle - half, middle + half
 
 
 def _argued() -> list[dict[str, str]]:
