@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
-from her_envs import BitFlipping, Counting, PointReach, TaskEnv
+from her_envs import BitFlipping, Counting, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
 from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
@@ -249,6 +249,10 @@ BAD_RESETS = [
     ({"goal": [0.5, 1]}, "reset option 'goal' must hold int8 numbers, got [0.5, 1]"),
     ({"goal": [7, 1]}, "reset option 'goal' must hold zeros and ones, got [[7, 1]]"),
     ({"goal": ["a", "b"]}, "reset option 'goal' must hold numbers, got ['a', 'b']"),
+    ({"goal": [np.inf, 0]}, f"reset option 'goal' must hold int8 numbers, got {[np.inf, 0]}"),
+    ({"state": [1, 1, 1]}, "reset option 'state' must have shape (2,), got (3,)"),
+    ({"state": {"bits": [1]}}, "part 'bits' of reset option 'state' must have shape (2,), got (1,)"),
+    ({1: [0, 0], "gaol": [1, 1]}, "unknown reset option 'gaol'; choose from 'goal', 'state'"),
     ({"state": {"bit": [1, 1]}}, "reset option 'state' has an unknown part 'bit'; it has ['bits']"),
 ]
 
@@ -274,6 +278,34 @@ def test_options_that_are_no_dict_or_no_array_are_refused():
         env.reset(options=["goal"])
     with pytest.raises(ValueError, match="reset option 'goal' must be an array of shape"):
         env.reset(options={"goal": [[1], [1, 0]]})
+
+
+NO_TASKS = [
+    (BitFlipping, "task must be a GoalTask, got the class BitFlipping; make one: BitFlipping()"),
+    (10, "task must be a GoalTask, got 10"),
+]
+
+
+@pytest.mark.parametrize("env", [TaskEnv, TaskVectorEnv])
+@pytest.mark.parametrize(("task", "message"), NO_TASKS)
+def test_what_is_no_task_is_refused(env, task, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        env(task)
+
+
+FLAGS = [
+    lambda flag: TaskEnv(Counting(), terminate_on_success=flag),
+    lambda flag: BitFlipping(continuous=flag),
+    lambda flag: BitFlipping(channel_first=flag),
+]
+
+
+@pytest.mark.parametrize("make_it", FLAGS)
+def test_a_text_is_no_flag(make_it):
+    """Or "no", from a command line, would mean yes."""
+    with pytest.raises(TypeError, match=r"^\w+ must be True or False, got 'no'$"):
+        make_it("no")
+    make_it(np.bool_(True))
 
 
 def test_a_start_that_leaves_no_unsolved_goal_is_refused():

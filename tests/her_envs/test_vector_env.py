@@ -405,6 +405,12 @@ def test_a_bad_reset_is_refused_and_the_episodes_go_on(options, message):
     assert data_equivalence(env.step(np.zeros((3, 2)))[0], observations, exact=True)
 
 
+@pytest.mark.parametrize("options", [["goal"], [("goal", [0.5, 0.5])], "goal", 3])
+def test_options_that_are_no_dict_are_refused(options):
+    with pytest.raises(TypeError, match=re.escape(f"reset options must be a dict, got {options!r}")):
+        TaskVectorEnv(PointReach(), 2).reset(options=options)
+
+
 def test_a_first_reset_cannot_be_partial():
     with pytest.raises(ValueError, match="leaves out environments that never began; reset all first"):
         TaskVectorEnv(PointReach(), 2).reset(options={"reset_mask": np.array([True, False])})
