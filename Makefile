@@ -5,7 +5,8 @@ ARGS ?=
 bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test slow coverage mutants real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
+# A comment behind two signs is what `make help` says of a target.
+.PHONY: help demo test slow coverage mutants real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
 
 demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -41,19 +42,22 @@ docs: $(VENV)/installed-docs  ## The documentation as a site of static pages, in
 docs-serve: $(VENV)/installed-docs  ## The same at http://127.0.0.1:8000, built again whenever a page changes.
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs serve $(ARGS)
 
-lint: $(VENV)/installed-test
+lint: $(VENV)/installed-test  ## Formatting and lint, changing nothing.
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 
-types: $(VENV)/installed-test
+types: $(VENV)/installed-test  ## mypy --strict.
 	$(bin)/mypy
 
-format: $(VENV)/installed-test
+format: $(VENV)/installed-test  ## Let ruff mend what it can.
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
 
-clean:
+clean:  ## Remove all that was made and installed, but not runs/.
 	rm -rf $(VENV) $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+
+help:  ## This list.
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
 	@echo "installing her-toolkit[$*] into $(VENV) (a minute or two)"

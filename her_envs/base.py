@@ -17,6 +17,7 @@ from her_envs.task import (
     RewardType,
     State,
     require_choice,
+    require_flag,
     require_positive,
 )
 
@@ -25,6 +26,7 @@ class TaskBase:
     """The options of an environment, checked, and its goal functions. See `TaskEnv` for the options.
 
     Raises:
+        TypeError: ``task`` is no task, or ``terminate_on_success`` neither True nor False.
         ValueError: An option has a value that it cannot have.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is missing.
     """
@@ -41,13 +43,16 @@ class TaskBase:
         render_mode: str | None,
         render_size: int,
     ) -> None:
+        _require_task(task)
         require_choice("reward_type", reward_type, REWARD_TYPES)
         if render_mode is not None:
             require_choice("render_mode", render_mode, tuple(self.metadata["render_modes"]))
         self.task = task
         self.max_steps = task.max_steps if max_steps is None else require_positive("max_steps", max_steps)
-        self.terminate_on_success = bool(
-            task.terminate_on_success if terminate_on_success is None else terminate_on_success
+        self.terminate_on_success = (
+            task.terminate_on_success
+            if terminate_on_success is None
+            else require_flag("terminate_on_success", terminate_on_success)
         )
         self.reward_type = reward_type
         self.render_mode = render_mode
@@ -111,3 +116,16 @@ class TaskBase:
     def _close_window(self) -> None:
         if self._painter is not None:
             self._painter.close()
+
+
+def _require_task(task: object) -> None:
+    """Refuse what is no task, above all its class.
+
+    Raises:
+        TypeError: ``task`` is not made of a `GoalTask`.
+    """
+    if isinstance(task, type):
+        name = task.__name__
+        raise TypeError(f"task must be a GoalTask, got the class {name}; make one: {name}()")
+    if not isinstance(task, GoalTask):
+        raise TypeError(f"task must be a GoalTask, got {task!r}")

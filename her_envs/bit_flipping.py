@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.task import ONE, Array, GoalTask, State, require_choice, require_positive
+from her_envs.task import ONE, Array, GoalTask, State, require_choice, require_flag, require_positive
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -45,6 +45,10 @@ class BitFlipping(GoalTask):
             ``"image"``: a square uint8 Box with the bits as a grid of bright and dark squares.
         continuous: Whether actions are continuous.
         channel_first: Whether an image is (1, H, W) or (H, W, 1).
+
+    Raises:
+        TypeError: ``continuous`` or ``channel_first`` is neither True nor False.
+        ValueError: ``n_bits`` is out of range, or a choice is none of its names.
     """
 
     terminate_on_success = True
@@ -62,12 +66,14 @@ class BitFlipping(GoalTask):
         require_choice("goal", goal, get_args(GoalChoice))
         require_choice("observation", observation, get_args(ObservationForm))
         self._random_goal = goal == "random"
-        self._form = _make_form(observation, self.n_bits, channel_first)
+        self._form = _make_form(observation, self.n_bits, require_flag("channel_first", channel_first))
         self.observation_space = spaces.Dict(
             dict.fromkeys(("observation", "achieved_goal", "desired_goal"), self._form.space)
         )
         self.action_space = (
-            spaces.Box(-1.0, 1.0, (n_bits,), np.float32) if continuous else spaces.Discrete(n_bits)
+            spaces.Box(-1.0, 1.0, (n_bits,), np.float32)
+            if require_flag("continuous", continuous)
+            else spaces.Discrete(n_bits)
         )
         self._flips = (
             _flip_positive if continuous else partial(np.eye(self.n_bits, dtype=np.int8).take, axis=0)

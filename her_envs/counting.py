@@ -32,6 +32,9 @@ class Counting(GoalTask):
 
     Args:
         length: The most steps of an episode.
+
+    Raises:
+        ValueError: ``length`` is out of range.
     """
 
     terminate_on_success = True

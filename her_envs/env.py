@@ -10,7 +10,7 @@ from gymnasium.error import ResetNeeded
 
 from her_envs.base import TaskBase
 from her_envs.pictures import Painter
-from her_envs.starts import draw_starts
+from her_envs.starts import as_options, draw_starts
 from her_envs.task import GoalTask, RewardType, State
 
 
@@ -33,6 +33,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         render_size: Side of a picture [pixels].
 
     Raises:
+        TypeError: ``task`` is no task, or ``terminate_on_success`` neither True nor False.
         ValueError: An option has a value that it cannot have.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is missing.
 
@@ -88,11 +89,12 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             TypeError: ``options``, or a state of several parts, is no dict.
             ValueError: An option is unknown or does not fit the task.
         """
+        given = as_options(options)
         super().reset(seed=seed)
-        self._state, observations = draw_starts(self.task, 1, self.np_random, options or {})
+        self._state, observations = draw_starts(self.task, 1, self.np_random, given)
         observation = {key: rows[0] for key, rows in observations.items()}
         # Only a start that was asked for can be solved.
-        self._success = bool(options) and bool(
+        self._success = bool(given) and bool(
             self.task.success(observation["achieved_goal"], observation["desired_goal"])
         )
         self._elapsed, self._ended, self._return = 0, False, 0.0

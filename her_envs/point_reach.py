@@ -27,6 +27,9 @@ class PointReach(PointGoalTask):
     Args:
         success_radius: Distance [side lengths of the square] within which the goal counts as reached.
         step_size: Largest move along each axis in one step [side lengths of the square].
+
+    Raises:
+        ValueError: A number is out of range.
     """
 
     max_steps = 50

@@ -13,6 +13,17 @@ MAX_REDRAWS = 1000
 """A start that already is the goal is drawn again this often before we say that there is no other."""
 
 
+def as_options(options: Any) -> dict[str, Any]:
+    """Return a copy of reset options, empty where none are given.
+
+    Raises:
+        TypeError: They are no dict.
+    """
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"reset options must be a dict, got {options!r}")
+    return dict(options or {})
+
+
 def draw_starts(
     task: GoalTask,
     num_envs: int,
@@ -34,7 +45,7 @@ def draw_starts(
         name in full is given as it is, solved or not.
 
     Raises:
-        TypeError: The options, or a state of several parts, are no dict.
+        TypeError: A state of several parts is no dict.
         ValueError: The options do not fit the task, or leave only solved starts.
     """
     rows = np.arange(num_envs) if rows is None else rows
@@ -84,30 +95,38 @@ def _given_parts(state: State, options: dict[str, Any], num_envs: int, rows: np.
     """Return the parts of the state that the reset options name, shaped and typed as in ``state``.
 
     Raises:
-        TypeError: The options, or the state of several parts, are no dict.
+        TypeError: The state of several parts is no dict.
         ValueError: There are no such parts, or the values do not fit.
     """
-    if not isinstance(options, dict):
-        raise TypeError(f"reset options must be a dict, got {options!r}")
-    unknown = options.keys() - {"goal", "state"}
-    if unknown:
-        raise ValueError(f"unknown reset option {min(unknown)!r}; choose from 'goal', 'state'")
-    parts = {"goal": options["goal"]} if "goal" in options else {}
+    if unknown := options.keys() - {"goal", "state"}:
+        raise ValueError(f"unknown reset option {min(map(repr, unknown))}; choose from 'goal', 'state'")
+    parts = {"goal": ("reset option 'goal'", options["goal"])} if "goal" in options else {}
     if "state" in options:
-        names = [name for name in state if name != "goal"]
-        rest = options["state"]
-        if not isinstance(rest, dict):
-            if len(names) > 1:
-                raise TypeError(f"reset option 'state' must be a dict of {names}, got {rest!r}")
-            rest = {names[0]: rest}
-        if unknown := rest.keys() - set(names):
-            raise ValueError(f"reset option 'state' has an unknown part {min(unknown)!r}; it has {names}")
-        parts |= rest
-    return {name: _as_rows(name, value, state[name], num_envs, rows) for name, value in parts.items()}
+        parts |= _parts_of_state(options["state"], [name for name in state if name != "goal"])
+    return {
+        name: _as_rows(place, value, state[name], num_envs, rows) for name, (place, value) in parts.items()
+    }
 
 
-def _as_rows(name: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
-    """Return ``value`` for each of ``rows``, with the dtype of ``like``.
+def _parts_of_state(given: Any, names: list[str]) -> dict[str, tuple[str, Any]]:
+    """Return what the option ``state`` gives for parts of the state: where each stands, and its value.
+
+    Raises:
+        TypeError: There are several parts, and it is no dict.
+        ValueError: It names a part that there is not.
+    """
+    place = "reset option 'state'"
+    if not isinstance(given, dict):
+        if len(names) > 1:
+            raise TypeError(f"{place} must be a dict of {names}, got {given!r}")
+        return {names[0]: (place, given)}
+    if unknown := given.keys() - set(names):
+        raise ValueError(f"{place} has an unknown part {min(map(repr, unknown))}; it has {names}")
+    return {name: (f"part {name!r} of {place}", value) for name, value in given.items()}
+
+
+def _as_rows(place: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
+    """Return ``value``, which was given at ``place``, for each of ``rows``, with the dtype of ``like``.
 
     Raises:
         ValueError: The shape differs, or the dtype cannot hold the value.
@@ -116,14 +135,15 @@ def _as_rows(name: str, value: Any, like: np.ndarray, num_envs: int, rows: np.nd
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"reset option {name!r} must be an array of shape {shape}: {error}") from error
+        raise ValueError(f"{place} must be an array of shape {shape}: {error}") from error
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"reset option {name!r} must hold numbers, got {value!r}")
+        raise ValueError(f"{place} must hold numbers, got {value!r}")
     if array.shape not in {shape, (num_envs, *shape)}:
         for_all = f" or {(num_envs, *shape)}" if num_envs > 1 else ""
-        raise ValueError(f"reset option {name!r} must have shape {shape}{for_all}, got {array.shape}")
-    cast: np.ndarray = array.astype(like.dtype)
+        raise ValueError(f"{place} must have shape {shape}{for_all}, got {array.shape}")
+    with np.errstate(invalid="ignore"):  # infinity as a whole number is refused below
+        cast: np.ndarray = array.astype(like.dtype)
     if like.dtype.kind in "iub" and not np.array_equal(cast, array):
-        raise ValueError(f"reset option {name!r} must hold {like.dtype} numbers, got {value!r}")
+        raise ValueError(f"{place} must hold {like.dtype} numbers, got {value!r}")
     chosen: np.ndarray = np.broadcast_to(cast, (num_envs, *shape))[rows]
     return chosen

@@ -28,6 +28,7 @@ State: TypeAlias = dict[str, np.ndarray]
 """Named arrays with a leading axis N (environments); the entry `goal` is the desired goal."""
 
 RewardType = Literal["sparse", "dense"]
+REWARD_TYPES: tuple[str, ...] = get_args(RewardType)
 
 ONE = np.float32(1)
 """Multiplying by it turns booleans into float32, in NumPy and in torch alike."""
@@ -143,6 +144,17 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}")
 
 
+def require_flag(name: str, value: object) -> bool:
+    """Return ``value`` as a bool.
+
+    Raises:
+        TypeError: ``value`` is neither True nor False.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def require_positive(name: str, value: object) -> int:
     """Return ``value`` as an int.
 
@@ -165,6 +177,3 @@ def require_length(name: str, value: object, largest: float = math.inf) -> float
         return float(value)  # type: ignore[arg-type] # likewise
     closing = ")" if largest == math.inf else "]"
     raise ValueError(f"{name} must lie in (0, {largest:g}{closing}, got {value!r}")
-
-
-REWARD_TYPES: tuple[str, ...] = get_args(RewardType)

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from her_envs.base import TaskBase
 from her_envs.pictures import mosaic, mosaic_columns
-from her_envs.starts import draw_starts, replace_rows
+from her_envs.starts import as_options, draw_starts, replace_rows
 from her_envs.task import Array, GoalTask, RewardType, State, require_choice, require_positive
 
 MAX_SHOWN = 16
@@ -43,10 +43,12 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         render_size: Side of a picture, or of the window [pixels].
 
     Raises:
+        TypeError: ``task`` is no task, or ``terminate_on_success`` neither True nor False.
         ValueError: An option has a value that it cannot have.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is missing.
 
     Example:
+        >>> import numpy as np
         >>> from her_envs import PointReach, TaskVectorEnv
         >>> envs = TaskVectorEnv(PointReach(), num_envs=3)
         >>> observations, infos = envs.reset(seed=0)
@@ -118,10 +120,10 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             raise TypeError(
                 f"seed must be a whole number or None, got {seed!r}; one generator serves all environments"
             )
+        given = as_options(options)
+        mask = self._as_mask(given.pop("reset_mask", None))
         super().reset(seed=seed)
-        options = dict(options or {})
-        mask = self._as_mask(options.pop("reset_mask", None))
-        state, _ = self._restart(np.flatnonzero(mask), options)
+        state, _ = self._restart(np.flatnonzero(mask), given)
         observations = self.task.observe(state)
         success = self.task.success(observations["achieved_goal"], observations["desired_goal"])
         if self._painter is not None:

@@ -46,6 +46,7 @@ def test_the_commands_for_an_environment_work_one_after_the_other(tmp_path, monk
         assert result.exit_code == 0, result.output
     assert "100 of 5,000 steps" in result.output
     assert f"# {len(RULES)} rules;" in README
+    assert f"[{len(RULES)} rules]" in (ROOT / "docs" / "index.md").read_text()
 
 
 def test_the_moving_picture_is_small_and_the_program_for_it_names_its_command():

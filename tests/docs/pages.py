@@ -21,6 +21,13 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def names_after(text: str) -> dict:
+    """What a text's code defines, run from top to bottom in the present folder; what it prints is its own."""
+    names: dict = {}
+    exec("\n".join(match["code"] for match in EXAMPLE.finditer(text)), names)
+    return names
+
+
 def run_page(page: Path, names: dict, capsys) -> None:
     """Run a page's code from top to bottom in the present folder; it prints what the page shows."""
     for example in EXAMPLE.finditer(page.read_text()):

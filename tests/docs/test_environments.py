@@ -11,14 +11,13 @@ from typer.testing import CliRunner
 
 from her_envs.registration import ENTRY_POINTS
 from her_wrappers.cli import app
+from tests.docs.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
 
 
 def test_the_example_does_what_it_says():
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names = {}
-    exec(program, names)
+    names = names_after(PAGE)
     assert names["reward"] < 0
     assert names["state"]["position"].shape == names["state"]["goal"].shape == (1, 2)
     assert names["info"]["is_success"]

@@ -10,6 +10,7 @@ import pytest
 
 from her_wrappers import Batch, HindsightReplayBuffer, Priority, relabel_episode
 from her_wrappers.goal_interface import GOAL_KEYS
+from tests.docs.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text()
 SECTIONS = dict(section.split("\n", 1) for section in PAGE.split("\n## ")[1:])
@@ -30,9 +31,7 @@ def work_in_an_empty_folder(tmp_path, monkeypatch):
 
 def run(section):
     """What our code of a section defines."""
-    names = {}
-    exec("\n".join(re.findall(r"```python\n(.*?)```", SECTIONS[section], re.DOTALL)), names)
-    return names
+    return names_after(SECTIONS[section])
 
 
 @pytest.mark.parametrize("section", THEIRS)

@@ -8,14 +8,14 @@ from typing import get_args
 
 from her_wrappers.replay.goals.selection import STRATEGIES
 from her_wrappers.replay.relabeling.termination import TerminationMode
+from tests.docs.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
 
 
 def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {}
-    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), names)
+    names = names_after(PAGE)
     assert len(names["buffer"]) == 1000
     assert names["buffer"].sample(256).relabeled.sum() in {204, 205}
 

@@ -11,14 +11,14 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
 from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer
+from tests.docs.pages import names_after
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "stable_baselines3.md").read_text()
 
 
 def test_the_examples_run_from_top_to_bottom(capsys):
-    names = {}
-    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), names)
+    names = names_after(PAGE)
     assert isinstance(names["model"].replay_buffer, HerReplayBuffer)
     assert "Statistics(" in capsys.readouterr().out
 

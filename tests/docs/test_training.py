@@ -9,14 +9,14 @@ from pathlib import Path
 from examples.training.config import Config
 from examples.training.logs import COLUMNS
 from examples.training.parts import ALGORITHMS
+from tests.docs.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
 
 
 def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {}
-    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), names)
+    names = names_after(PAGE)
     assert names["losses"].keys() >= {"critic_loss", "q_mean"}
     assert len(names["result"].history) == 2
 

@@ -12,6 +12,8 @@ import pytest
 import torch
 from gymnasium.utils.env_checker import check_env
 
+from tests.docs.pages import names_after
+
 PAGE = (Path(__file__).parents[2] / "docs" / "write_a_task.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
@@ -19,9 +21,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 @pytest.fixture(scope="module")
 def names():
     """What the page's code defines, run from top to bottom."""
-    names = {}
-    exec("\n".join(BLOCKS), names)
-    yield names
+    yield names_after(PAGE)
     del gym.registry["Ring-v0"]
 
 

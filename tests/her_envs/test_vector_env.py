@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
 import warnings
 
 import gymnasium as gym
@@ -349,91 +348,3 @@ def test_specs_of_vector_environments_survive_json(env_id):
 
 def test_max_episode_steps_is_another_name_of_max_steps():
     assert gym.make_vec(BIT_FLIPPING, num_envs=2, max_episode_steps=3).unwrapped.max_steps == 3
-
-
-BAD_OPTIONS = [
-    ({"num_envs": 0}, "num_envs must be a whole number >= 1, got 0"),
-    ({"num_envs": 2.0}, "num_envs must be a whole number >= 1, got 2.0"),
-    (
-        {"autoreset_mode": "sometimes"},
-        "unknown autoreset_mode 'sometimes'; choose from 'NextStep', 'SameStep', 'Disabled'",
-    ),
-    ({"reward_type": "shaped"}, "unknown reward_type 'shaped'; choose from 'sparse', 'dense'"),
-    ({"max_steps": 0}, "max_steps must be a whole number >= 1, got 0"),
-    (
-        {"max_steps": 3, "max_episode_steps": 4},
-        "max_steps and max_episode_steps are two names of one limit, got 3 and 4; give one of them",
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
-def test_a_bad_option_is_refused_at_once(options, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        gym.make_vec(BIT_FLIPPING, **options)
-
-
-BAD_RESETS = [
-    ({"goal": np.zeros((2, 2))}, "reset option 'goal' must have shape (2,) or (3, 2), got (2, 2)"),
-    ({"goal": [2, 0]}, "reset options lie outside the observation space: got {'goal': [2, 0]}"),
-    ({"gaol": [0, 0]}, "unknown reset option 'gaol'; choose from 'goal', 'state'"),
-    (
-        {"reset_mask": np.ones(2, bool)},
-        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
-        "got bool of shape (2,): [ True  True]",
-    ),
-    (
-        {"reset_mask": [1, 0, 1]},
-        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
-        "got int64 of shape (3,): [1 0 1]",
-    ),
-    (
-        {"reset_mask": np.zeros(3, bool)},
-        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
-        "got bool of shape (3,): [False False False]",
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), BAD_RESETS)
-def test_a_bad_reset_is_refused_and_the_episodes_go_on(options, message):
-    env = TaskVectorEnv(PointReach(), 3)
-    env.reset(seed=0)
-    observations, *_ = env.step(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        env.reset(options=options)
-    assert data_equivalence(env.step(np.zeros((3, 2)))[0], observations, exact=True)
-
-
-def test_a_first_reset_cannot_be_partial():
-    with pytest.raises(ValueError, match="leaves out environments that never began; reset all first"):
-        TaskVectorEnv(PointReach(), 2).reset(options={"reset_mask": np.array([True, False])})
-
-
-def test_a_list_of_seeds_is_refused():
-    with pytest.raises(TypeError, match="one generator serves all environments"):
-        TaskVectorEnv(PointReach(), 2).reset(seed=[1, 2])
-
-
-BAD_ACTIONS = [
-    (PointReach(), np.zeros((2, 2)), "actions must have shape (3, 2), got (2, 2)"),
-    (PointReach(), np.zeros(2), "actions must have shape (3, 2), got (2,)"),
-    (PointReach(), [[0, 0], [0, np.nan], [0, 0]], "action must not hold NaN, got [ 0. nan]"),
-    (BitFlipping(n_bits=4), [0, 1], "actions must have shape (3,), got (2,)"),
-    (BitFlipping(n_bits=4), [0, 4, 1], "action must lie in 0..3, got 4"),
-    (
-        BitFlipping(n_bits=4),
-        [0.0, 1.0, 2.0],
-        "action must be a whole number, got dtype float64; cast it with int()",
-    ),
-]
-
-
-@pytest.mark.parametrize(("task", "actions", "message"), BAD_ACTIONS)
-def test_a_bad_action_is_refused_and_the_episodes_go_on(task, actions, message):
-    env = TaskVectorEnv(task, 3)
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        env.step(actions)
-    assert env._elapsed.tolist() == [0, 0, 0]
-    env.step(env.action_space.sample())

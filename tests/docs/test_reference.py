@@ -1,0 +1,98 @@
+"""The reference has every public name with its members, every command, and the meaning of type names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+
+import pytest
+from typer.main import get_command
+
+import her_envs
+import her_wrappers
+from her_wrappers import adapters, checker, cli
+from tests.docs.pages import ROOT
+
+pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
+
+PACKAGES = {"her_envs", "her_wrappers"}
+PAGES = {page: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
+INDEX = PAGES[ROOT / "docs" / "reference" / "index.md"]
+ENTRIES = {
+    name: options
+    for text in PAGES.values()
+    for name, options in re.findall(r"^::: (\S+)\n(?:    options: (.*))?", text, re.MULTILINE)
+}
+"""Full names of what is shown, with the options that each is shown with."""
+
+
+def value_of(name):
+    """What an entry shows."""
+    module, _, last = name.rpartition(".")
+    return getattr(import_module(module), last)
+
+
+VALUES = {name: value_of(name) for name in ENTRIES}
+CLASSES = {name: value for name, value in VALUES.items() if inspect.isclass(value)}
+
+
+def own_members(value):
+    """The public functions and properties that a class defines itself."""
+    members = {name: member for name, member in vars(value).items() if not name.startswith("_")}
+    return {
+        name: getattr(member, "__func__", getattr(member, "fget", member))
+        for name, member in members.items()
+        if callable(member) or isinstance(member, property | classmethod | staticmethod)
+    }
+
+
+def test_every_public_name_has_its_entry():
+    wrappers = {
+        name
+        for name, value in vars(adapters).items()
+        if getattr(value, "__module__", "") == adapters.__name__ and not name.startswith("_")
+    }
+    last = {name.rpartition(".")[2] for name in ENTRIES}
+    assert {*her_envs.__all__, *her_wrappers.__all__, *checker.__all__, *wrappers} <= last
+    assert len(last) == len(ENTRIES), "links in docstrings go by the last part of a name"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_a_class_has_from_a_base_without_an_entry_is_shown_with_it(name):
+    """Adapters are left out: what they have from theirs is Gymnasium's reset and step."""
+    value = CLASSES[name]
+    bases = [base for base in value.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
+    hidden = [base for base in bases if base not in CLASSES.values() and base.__module__ != adapters.__name__]
+    inherited = {member for base in hidden for member in own_members(base)} - own_members(value).keys()
+    if "members: false" not in ENTRIES[name]:
+        shown = re.search(r"inherited_members: \[(.*?)\]", ENTRIES[name])
+        assert inherited == (set(shown[1].split(", ")) if shown else set())
+
+
+def test_every_command_has_its_row():
+    commands = get_command(cli.app).commands
+    rows = re.findall(r"^\| `her (\S+)` \| (.*) \|$", INDEX, re.MULTILINE)
+    assert rows == [
+        (name, " ".join(command.help.split("\n\n")[0].split())) for name, command in commands.items()
+    ]
+
+
+def names_in_annotations():
+    """The names of types in the signatures that the reference shows."""
+    shown = [value for name, value in VALUES.items() if name not in CLASSES]
+    for value in CLASSES.values():
+        shown += [value.__init__, *own_members(value).values()]
+    annotations = [note for each in shown for note in inspect.get_annotations(each).values()]
+    return {name for note in annotations for name in re.findall(r"\b[A-Z]\w+", str(note))}
+
+
+def test_the_names_of_our_types_are_explained():
+    sources = "".join(path.read_text() for package in PACKAGES for path in (ROOT / package).glob("**/*.py"))
+    aliases = dict(re.findall(r"^ *([A-Z]\w+)(?:: TypeAlias)? = (.*)$", sources, re.MULTILINE))
+    ours = aliases.keys() | set(re.findall(r"^class ([A-Z]\w+)", sources, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([A-Z]\w+)` \| (.*) \|$", INDEX, re.MULTILINE))
+    assert rows.keys() == (names_in_annotations() & ours) - {name.rpartition(".")[2] for name in ENTRIES}
+    for name in rows.keys() & aliases.keys():
+        if aliases[name].startswith("Literal["):
+            assert ", ".join(re.findall("`(.*?)`", rows[name])) == aliases[name][len("Literal[") : -1]
