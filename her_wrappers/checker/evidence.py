@@ -84,13 +84,12 @@ class Evidence:
 
     @cached_property
     def has_goals(self) -> bool:
-        """Whether space and observations all have the three goal keys, and goals of one shape."""
+        """Whether space and observations all have the three goal keys, and all goals one shape."""
         space = self.observation_space
-        return (
-            isinstance(space, spaces.Dict)
-            and all(key in space.spaces for key in GOAL_KEYS)
-            and all(_has_goals(record.observation) for record in self.tape.records)
-        )
+        if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
+            return False
+        found = [_goal_shapes(record.observation) for record in self.tape.records]
+        return all(one is not None and one == found[0] for one in found)
 
     @cached_property
     def recomputed(self) -> list[Answer]:
@@ -207,10 +206,15 @@ class Evidence:
         return reason
 
 
-def _has_goals(observation: Any) -> bool:
-    if not isinstance(observation, dict) or not all(key in observation for key in GOAL_KEYS):
-        return False
-    return bool(shapes(observation["achieved_goal"]) == shapes(observation["desired_goal"]))
+def _goal_shapes(observation: Any) -> Any:
+    """Return what both goals of an observation have in common, or None where there are none alike."""
+    if not isinstance(observation, dict) or not set(GOAL_KEYS) <= observation.keys():
+        return None
+    try:
+        achieved, desired = shapes(observation["achieved_goal"]), shapes(observation["desired_goal"])
+    except ValueError:  # of lists of unlike length, which make no array
+        return None
+    return achieved if achieved == desired else None
 
 
 def _missing_reward(evidence: Evidence) -> str:
@@ -275,5 +279,8 @@ def flag_of(info: Any) -> bool | None:
     name = flag_name(info)
     if name is None:
         return None
-    value = np.asarray(info[name])
+    try:
+        value = np.asarray(info[name])
+    except ValueError:  # of lists of unlike length, which make no array
+        return None
     return bool(value.reshape(-1)[0]) if value.size == 1 and value.dtype.kind in "biuf" else None

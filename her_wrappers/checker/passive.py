@@ -180,6 +180,8 @@ class _RewardsSeen:
 
     def add(self, evidence: Evidence) -> None:
         """Add the rewards of the steps, and at first that of a goal with itself."""
+        if not evidence.recomputed:  # without goals, or without steps
+            return
         for step, answer in zip(evidence.steps, evidence.recomputed, strict=True):
             if self.of_success is None and evidence.reward is not None:
                 achieved = step.observation["achieved_goal"]
