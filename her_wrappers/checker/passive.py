@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from her_wrappers.checker.tape import Start, Step, Tape
 from her_wrappers.checker.values import arrays_in, close
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.trees import copy_tree
+from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
 """Steps that are all looked at, with the resets between them; then one step in `STRIDE` is."""
@@ -168,7 +168,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             self._findings[key] = replace(known, count=known.count + finding.count)
             return
         self._findings[key] = finding
-        warnings.warn(str(finding), stacklevel=4)
+        warn_user(str(finding))
 
 
 class _RewardsSeen:
