@@ -9,7 +9,7 @@ import gymnasium as gym
 
 from her_wrappers.checker.check import name_of, quiet
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.judge import apply, findings_of, without_consequences
+from her_wrappers.checker.judge import apply, errors_first, findings_of, without_consequences
 from her_wrappers.checker.probe import probe
 from her_wrappers.checker.registry import RULES
 from her_wrappers.checker.report import Finding, NotExercised, Report
@@ -104,15 +104,15 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def report(self) -> Report:
         """Return what was found so far."""
         self._judge_held()
-        seldom = [rule.code for rule in RULES.values() if not rule.passive]
+        experiments = tuple(rule.code for rule in RULES.values() if not rule.passive)
         return Report(
             name_of(self),
             seed=None,
             steps=self._steps,
             episodes=self._episode + 1,
             successes=self._successes,
-            findings=tuple(without_consequences(list(self._findings.values()))),
-            not_exercised=(NotExercised("only check_goal_env experiments", tuple(seldom)),),
+            findings=tuple(errors_first(without_consequences(list(self._findings.values())))),
+            not_exercised=(NotExercised("only check_goal_env experiments", experiments),),
         )
 
     def _is_watching(self) -> bool:

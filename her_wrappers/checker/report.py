@@ -31,7 +31,8 @@ class Finding:
         hint: A likely cause; may be empty.
         fix: What to do.
         adapter: The class of `her_wrappers.adapters` that repairs it, or an empty text.
-        wrapper: The wrapper that causes it, such as ``"TransformReward (layer 2)"``, where that is known.
+        wrapper: The wrapper that causes it, such as ``"TransformReward (layer 2 from the outside)"``;
+            empty where that is not known.
         count: How often it occurred.
     """
 

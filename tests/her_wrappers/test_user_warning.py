@@ -28,7 +28,9 @@ class OffsetFrom(DenseReach):
 
 
 @pytest.mark.parametrize("first", [0, WATCHED_CLOSELY], ids=["at once", "when several are judged together"])
-@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: TimeLimit(env, 10**6)], ids=["bare", "wrapped"])
+@pytest.mark.parametrize(
+    "wrap", [lambda env: env, lambda env: TimeLimit(env, 10**6)], ids=["bare", "wrapped"]
+)
 def test_a_finding_names_the_line_that_steps_the_environment(wrap, first):
     env = wrap(GoalEnvChecker(OffsetFrom(first)))
     with warnings.catch_warnings(record=True) as caught:
