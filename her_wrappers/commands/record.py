@@ -133,9 +133,7 @@ def _one_sentence(out: Path, *errors: type[Exception]) -> Iterator[None]:
         raise typer.BadParameter(f"cannot record to {out}: {reason}") from error
 
 
-def _play(
-    env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, archive: EpisodeArchive
-) -> None:
+def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, archive: EpisodeArchive) -> None:
     """Play until there are enough episodes; the seed of each is the run's and its number in the archive."""
     while (number := len(archive)) < total:
         observation, _ = env.reset(seed=None if seed is None else seed + number)
