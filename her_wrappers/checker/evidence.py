@@ -18,6 +18,7 @@ from her_wrappers.checker.probe import Answer, Probe
 from her_wrappers.checker.tape import Tape
 from her_wrappers.checker.values import close
 from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ BATCH_SIZES = (2, 3, 7)
 
 INFO_FORMS = ("a list of the steps' infos", "a list of empty dicts", "an empty dict", "None")
 """Forms of the info argument of a batch, the most common first: Stable-Baselines3 passes the first two."""
-
 
 NO_GOALS = "the observations have not both goals in one shape"
 
@@ -264,23 +264,3 @@ def info_of(pairs: Sequence[Pair], form: str) -> Any:
         INFO_FORMS[2]: {},
         INFO_FORMS[3]: None,
     }[form]
-
-
-FLAG_NAMES = ("is_success", "success")
-
-
-def flag_name(info: Any) -> str | None:
-    """Return the name under which an info tells success, or None."""
-    return next((name for name in FLAG_NAMES if isinstance(info, dict) and name in info), None)
-
-
-def flag_of(info: Any) -> bool | None:
-    """Return whether an info tells success, or None where it does not say."""
-    name = flag_name(info)
-    if name is None:
-        return None
-    try:
-        value = np.asarray(info[name])
-    except ValueError:  # of lists of unlike length, which make no array
-        return None
-    return bool(value.reshape(-1)[0]) if value.size == 1 and value.dtype.kind in "biuf" else None

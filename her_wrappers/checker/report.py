@@ -113,7 +113,7 @@ class Report:
             strict: Whether warnings count too.
 
         Raises:
-            GoalEnvError: There is a finding of severity error.
+            GoalEnvError: There is an error, or a warning where those count.
         """
         if self.of_severity("error") or (strict and self.of_severity("warning")):
             raise GoalEnvError(self.text())

@@ -106,7 +106,7 @@ class Tape:
 
     @property
     def records(self) -> list[Start | Step]:
-        """All starts and steps."""
+        """All starts, then all steps."""
         return [*self.starts, *self.steps]
 
 

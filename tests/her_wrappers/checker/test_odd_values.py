@@ -7,9 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import GoalEnvChecker, check_goal_env
+from tests.her_wrappers.checker.specimens.correct import GoalsInPairs
 from tests.her_wrappers.checker.specimens.reach import Reach
 
 RAGGED = [[1], [1, 2]]
@@ -124,6 +126,20 @@ def test_goals_that_change_their_shape_together_lie_outside_of_their_space():
     report = check_goal_env(Shrinks, max_steps=STEPS)
     assert "GE005" in report.codes
     assert any("not both goals in one shape" in gap.reason for gap in report.not_exercised)
+
+
+def test_goals_in_tuples_are_compared_part_by_part():
+    class OneOfOtherDtype(GoalsInPairs):
+        def make_space(self):
+            line = spaces.Box(-1, 1, (1,), np.float64)
+            return spaces.Dict(super().make_space().spaces | {"desired_goal": spaces.Tuple([line, line])})
+
+        def observe(self):
+            observation = super().observe()
+            goal = tuple(part.astype(np.float64) for part in observation["desired_goal"])
+            return observation | {"desired_goal": goal}
+
+    assert check_goal_env(OneOfOtherDtype, max_steps=STEPS).codes == ["GE004"]
 
 
 @pytest.mark.parametrize("value", [np.zeros(2, bool), np.array([True, False, True]), RAGGED, []])

@@ -6,7 +6,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from tests.her_wrappers.checker.specimens.correct import GoalsInPairs
 from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
 
 SQUARE = spaces.Box(-1, 1, (2,), np.float32)
@@ -112,17 +111,6 @@ class Float64InFloat32Space(Reach):
         return super().observe() | {"observation": self.position.astype(np.float64)}
 
 
-class PairsOfOtherDtype(GoalsInPairs):
-    def make_space(self):
-        line = spaces.Box(-1, 1, (1,), np.float64)
-        return spaces.Dict(super().make_space().spaces | {"desired_goal": spaces.Tuple([line, line])})
-
-    def observe(self):
-        observation = super().observe()
-        goal = tuple(part.astype(np.float64) for part in observation["desired_goal"])
-        return observation | {"desired_goal": goal}
-
-
 class GoalAsList(Reach):
     def observe(self):
         return super().observe() | {"desired_goal": self.goal.tolist()}
@@ -185,7 +173,6 @@ FAULTS = [
     (NoComputeReward, "GE003"),
     (GoalsOfOtherDtype, "GE004"),
     (GoalsOfOtherShape, "GE004"),
-    (PairsOfOtherDtype, "GE004"),
     (Float64InFloat32Space, "GE005"),
     (GoalAsList, "GE005"),
     (OutOfBounds, "GE005"),
