@@ -14,6 +14,7 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.success_flag import flag_name
 from her_wrappers.trees import copy_tree
 
 Env: TypeAlias = gym.Env[Any, Any]
@@ -105,9 +106,9 @@ class BooleanSuccess(_Adapter):
         achieved, desired = observation["achieved_goal"], observation["desired_goal"]
         if self._success is not None:
             return bool(self._success(achieved, desired))
-        for name in ("is_success", "success"):
-            if name in info:
-                return bool(np.all(info[name]))
+        name = flag_name(info)
+        if name is not None:
+            return bool(np.all(info[name]))
         # The environment's own measure: nothing is rewarded better than a goal that is reached exactly.
         compute_reward = self.get_wrapper_attr("compute_reward")
         return bool(compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info))

@@ -16,7 +16,6 @@ from her_wrappers.commands.record import record
 from her_wrappers.commands.show_relabeling import show_relabeling
 
 app = typer.Typer(
-    help="Hindsight Experience Replay for any Gymnasium goal environment.",
     no_args_is_help=True,
     rich_markup_mode="markdown",  # or the examples, one a line, would have to be paragraphs
     add_completion=False,

@@ -190,7 +190,8 @@ _ATOMS = (np.generic, int, float, str, type(None))
 def copy_tree(value: Any) -> Any:
     """Return a copy that shares no memory with ``value``, nor its parts with each other.
 
-    Unlike ``copy.deepcopy``, two keys that hold one array get an array each. Lists are trees here too.
+    Unlike ``copy.deepcopy``, two keys that hold one array get an array each. Lists are trees here too. What
+    cannot be copied, such as a lock in an info, stands in the copy itself.
     """
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.copy()
@@ -202,4 +203,11 @@ def copy_tree(value: Any) -> Any:
         return [copy_tree(part) for part in value]
     if isinstance(value, tuple):
         return tuple(copy_tree(part) for part in value)
-    return copy.deepcopy(value)
+    return _copy_object(value)
+
+
+def _copy_object(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # whatever somebody's __deepcopy__ raises
+        return value

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.arguments import require_count, require_function
 from her_wrappers.checker.attribution import blame_wrappers
 from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.judge import judge, not_exercised
 from her_wrappers.checker.registry import Rule, selected
 from her_wrappers.checker.report import Report
 from her_wrappers.checker.tape import describe
-from her_wrappers.checker.twins import Factory, TwinMaker
+from her_wrappers.checker.twins import AnyEnv, Factory, TwinMaker, close_safely
 
 if TYPE_CHECKING:
     from her_wrappers.checker.tape import Policy
@@ -56,8 +57,10 @@ def check_goal_env(
         The report; ``report.raise_if_errors()`` makes it a test.
 
     Raises:
-        TypeError: ``env_or_factory`` is or gives no environment, or ``reset_options`` are no dicts.
-        ValueError: The factory raised, a rule code is unknown, or ``max_steps`` is below 1.
+        TypeError: ``env_or_factory`` is or gives no environment, ``policy`` is no function, or
+            ``reset_options`` are no dicts.
+        ValueError: The factory raised, a rule code is unknown, ``max_steps`` is no whole number of at least
+            1, or ``seed`` none of at least 0.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -65,33 +68,31 @@ def check_goal_env(
         ()
     """
     rules = selected(select, ignore)
-    if max_steps < 1:
-        raise ValueError(f"max_steps must be a whole number >= 1, got {max_steps!r}")
+    max_steps = require_count("max_steps", max_steps, at_least=1)
+    seed = require_count("seed", seed, at_least=0)
+    if policy is not None:
+        require_function("policy", policy, "an observation")
     budget = Budget(max_steps, max_seconds, policy, _as_list(reset_options), seed)
-    return run_check(env_or_factory, budget, rules)
+    return run_check(*open_env(env_or_factory), budget, rules)
 
 
-def run_check(env_or_factory: Any, budget: Budget, rules: Sequence[Rule]) -> Report:
+def run_check(env: AnyEnv, factory: Factory | None, budget: Budget, rules: Sequence[Rule]) -> Report:
     """Check an environment by some rules.
 
     Args:
-        env_or_factory: The environment, or a function that makes one.
+        env: The environment.
+        factory: What made it, and makes others like it; None for one of the user's, which is not closed.
         budget: How much to run.
         rules: The rules to report.
-
-    Raises:
-        TypeError: ``env_or_factory`` is or gives no environment.
-        ValueError: The factory raised.
     """
-    env, factory = _open(env_or_factory)
-    twins = TwinMaker.of(env, factory)
-    try:
-        with quiet():
+    with quiet():
+        twins = TwinMaker.of(env, factory)
+        try:
             return _report(env, twins, budget, rules)
-    finally:
-        twins.close()
-        if factory is not None:
-            env.close()
+        finally:
+            twins.close()
+            if factory is not None:
+                close_safely(env)
 
 
 def _report(env: Any, twins: TwinMaker, budget: Budget, rules: Sequence[Rule]) -> Report:
@@ -126,7 +127,7 @@ def name_of(env: Any) -> str:
     return spec.id if spec is not None else type(env.unwrapped).__name__
 
 
-def _open(env_or_factory: Any) -> tuple[Any, Factory | None]:
+def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
     """Return the environment, and the factory if there was one.
 
     Raises:
@@ -155,7 +156,8 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
     Raises:
         TypeError: They are neither a dict nor a list of dicts.
     """
-    parts = [options] if isinstance(options, Mapping) else list(options or [])
+    is_one = isinstance(options, Mapping) or not isinstance(options or (), Iterable)
+    parts: list[Any] = [options] if is_one else list(options or ())
     for part in parts:
         if not isinstance(part, Mapping):
             raise TypeError(f"reset_options must be a dict or a list of dicts, got {part!r}")

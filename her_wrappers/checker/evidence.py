@@ -18,6 +18,7 @@ from her_wrappers.checker.probe import Answer, Probe
 from her_wrappers.checker.tape import Tape
 from her_wrappers.checker.values import close
 from her_wrappers.goal_interface import GOAL_KEYS
+from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ BATCH_SIZES = (2, 3, 7)
 
 INFO_FORMS = ("a list of the steps' infos", "a list of empty dicts", "an empty dict", "None")
 """Forms of the info argument of a batch, the most common first: Stable-Baselines3 passes the first two."""
-
 
 NO_GOALS = "the observations have not both goals in one shape"
 
@@ -84,13 +84,12 @@ class Evidence:
 
     @cached_property
     def has_goals(self) -> bool:
-        """Whether space and observations all have the three goal keys, and goals of one shape."""
+        """Whether space and observations all have the three goal keys, and all goals one shape."""
         space = self.observation_space
-        return (
-            isinstance(space, spaces.Dict)
-            and all(key in space.spaces for key in GOAL_KEYS)
-            and all(_has_goals(record.observation) for record in self.tape.records)
-        )
+        if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
+            return False
+        found = [_goal_shapes(record.observation) for record in self.tape.records]
+        return all(one is not None and one == found[0] for one in found)
 
     @cached_property
     def recomputed(self) -> list[Answer]:
@@ -207,10 +206,15 @@ class Evidence:
         return reason
 
 
-def _has_goals(observation: Any) -> bool:
-    if not isinstance(observation, dict) or not all(key in observation for key in GOAL_KEYS):
-        return False
-    return bool(shapes(observation["achieved_goal"]) == shapes(observation["desired_goal"]))
+def _goal_shapes(observation: Any) -> Any:
+    """Return what both goals of an observation have in common, or None where there are none alike."""
+    if not isinstance(observation, dict) or not set(GOAL_KEYS) <= observation.keys():
+        return None
+    try:
+        achieved, desired = shapes(observation["achieved_goal"]), shapes(observation["desired_goal"])
+    except ValueError:  # of lists of unlike length, which make no array
+        return None
+    return achieved if achieved == desired else None
 
 
 def _missing_reward(evidence: Evidence) -> str:
@@ -260,20 +264,3 @@ def info_of(pairs: Sequence[Pair], form: str) -> Any:
         INFO_FORMS[2]: {},
         INFO_FORMS[3]: None,
     }[form]
-
-
-FLAG_NAMES = ("is_success", "success")
-
-
-def flag_name(info: Any) -> str | None:
-    """Return the name under which an info tells success, or None."""
-    return next((name for name in FLAG_NAMES if isinstance(info, dict) and name in info), None)
-
-
-def flag_of(info: Any) -> bool | None:
-    """Return whether an info tells success, or None where it does not say."""
-    name = flag_name(info)
-    if name is None:
-        return None
-    value = np.asarray(info[name])
-    return bool(value.reshape(-1)[0]) if value.size == 1 and value.dtype.kind in "biuf" else None

@@ -2,50 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from her_wrappers.trees import concatenate_trees, leaf_arrays, map_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from her_wrappers.trees import Tree
 
-def stack(goals: Sequence[Any]) -> Any:
+
+def stack(goals: Sequence[Tree]) -> Tree:
     """Batch goals of one structure: the leaves get a leading axis."""
-    if isinstance(goals[0], dict):
-        return {key: stack([goal[key] for goal in goals]) for key in goals[0]}
-    return np.stack([np.asarray(goal) for goal in goals])
+    return concatenate_trees("goals", [map_tree(lambda leaf: np.asarray(leaf)[None], goal) for goal in goals])
 
 
-def flat(goal: Any) -> np.ndarray:
+def flat(goal: Tree) -> np.ndarray:
     """Return all numbers of a goal as one float64 vector."""
-    if isinstance(goal, dict):
-        return np.concatenate([flat(part) for part in goal.values()])
-    return np.asarray(goal, dtype=np.float64).ravel()
+    return np.concatenate([leaf.astype(np.float64).ravel() for leaf in leaves(goal)])
 
 
-def leaves(goal: Any) -> list[np.ndarray]:
+def leaves(goal: Tree) -> list[np.ndarray]:
     """Return the arrays of a goal."""
-    if isinstance(goal, dict):
-        return [leaf for part in goal.values() for leaf in leaves(part)]
-    return [np.asarray(goal)]
+    return [np.asarray(leaf) for leaf in leaf_arrays(goal)]
 
 
-def between(start: Any, end: Any, fraction: float) -> Any:
+def between(start: Tree, end: Tree, fraction: float) -> Tree:
     """Return the goal at ``fraction`` of the way, in the dtype of ``start``."""
     if isinstance(start, dict):
         return {key: between(start[key], end[key], fraction) for key in start}
+    if isinstance(start, tuple):
+        return tuple(between(*ends, fraction) for ends in zip(start, end, strict=True))
     start = np.asarray(start)
     return (start + fraction * (np.asarray(end) - start)).astype(start.dtype)
 
 
-def are_real(goal: Any) -> bool:
+def are_real(goal: Tree) -> bool:
     """Whether every number of a goal is a float, so that there are goals in between."""
     return all(leaf.dtype.kind == "f" for leaf in leaves(goal))
 
 
-def shapes(goal: Any) -> Any:
+def shapes(goal: Tree) -> Tree:
     """Return a goal with the shapes of its leaves in their place."""
-    if isinstance(goal, dict):
-        return {key: shapes(part) for key, part in goal.items()}
-    return np.shape(goal)
+    return map_tree(np.shape, goal)

@@ -49,8 +49,7 @@ ORDER = {"error": 0, "warning": 1, "info": 2}
 
 def judge(evidence: Evidence) -> list[Finding]:
     """Return the findings of all rules but those that follow from others, errors first."""
-    findings = without_consequences(apply(RULES.values(), evidence))
-    return sorted(findings, key=lambda finding: (ORDER[finding.severity], finding.code, finding.subject))
+    return errors_first(without_consequences(apply(RULES.values(), evidence)))
 
 
 def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
@@ -68,6 +67,11 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     roots = {finding.code for finding in findings} & SUPPRESSES.keys()
     consequences = {code for root in roots for code in SUPPRESSES[root]}
     return [finding for finding in findings if finding.code not in consequences]
+
+
+def errors_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of reports: by severity, then by code and subject."""
+    return sorted(findings, key=lambda finding: (ORDER[finding.severity], finding.code, finding.subject))
 
 
 def findings_of(rule: Rule, evidence: Evidence) -> list[Finding]:

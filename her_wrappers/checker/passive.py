@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import gymnasium as gym
 
 from her_wrappers.checker.check import name_of, quiet
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.judge import apply, findings_of, without_consequences
+from her_wrappers.checker.judge import apply, errors_first, findings_of, without_consequences
 from her_wrappers.checker.probe import probe
 from her_wrappers.checker.registry import RULES
 from her_wrappers.checker.report import Finding, NotExercised, Report
@@ -18,6 +17,7 @@ from her_wrappers.checker.tape import Start, Step, Tape
 from her_wrappers.checker.values import arrays_in, close
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.trees import copy_tree
+from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
 """Steps that are all looked at, with the resets between them; then one step in `STRIDE` is."""
@@ -104,15 +104,15 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def report(self) -> Report:
         """Return what was found so far."""
         self._judge_held()
-        seldom = [rule.code for rule in RULES.values() if not rule.passive]
+        experiments = tuple(rule.code for rule in RULES.values() if not rule.passive)
         return Report(
             name_of(self),
             seed=None,
             steps=self._steps,
             episodes=self._episode + 1,
             successes=self._successes,
-            findings=tuple(without_consequences(list(self._findings.values()))),
-            not_exercised=(NotExercised("only check_goal_env experiments", tuple(seldom)),),
+            findings=tuple(errors_first(without_consequences(list(self._findings.values())))),
+            not_exercised=(NotExercised("only check_goal_env experiments", experiments),),
         )
 
     def _is_watching(self) -> bool:
@@ -168,7 +168,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             self._findings[key] = replace(known, count=known.count + finding.count)
             return
         self._findings[key] = finding
-        warnings.warn(str(finding), stacklevel=4)
+        warn_user(str(finding))
 
 
 class _RewardsSeen:
@@ -180,6 +180,8 @@ class _RewardsSeen:
 
     def add(self, evidence: Evidence) -> None:
         """Add the rewards of the steps, and at first that of a goal with itself."""
+        if not evidence.recomputed:  # without goals, or without steps
+            return
         for step, answer in zip(evidence.steps, evidence.recomputed, strict=True):
             if self.of_success is None and evidence.reward is not None:
                 achieved = step.observation["achieved_goal"]

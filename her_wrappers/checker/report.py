@@ -31,7 +31,8 @@ class Finding:
         hint: A likely cause; may be empty.
         fix: What to do.
         adapter: The class of `her_wrappers.adapters` that repairs it, or an empty text.
-        wrapper: The wrapper that causes it, such as ``"TransformReward (layer 2)"``, where that is known.
+        wrapper: The wrapper that causes it, such as ``"TransformReward (layer 2 from the outside)"``;
+            empty where that is not known.
         count: How often it occurred.
     """
 
@@ -112,7 +113,7 @@ class Report:
             strict: Whether warnings count too.
 
         Raises:
-            GoalEnvError: There is a finding of severity error.
+            GoalEnvError: There is an error, or a warning where those count.
         """
         if self.of_severity("error") or (strict and self.of_severity("warning")):
             raise GoalEnvError(self.text())

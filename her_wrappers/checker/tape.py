@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class Tape:
 
     @property
     def records(self) -> list[Start | Step]:
-        """All starts and steps."""
+        """All starts, then all steps."""
         return [*self.starts, *self.steps]
 
 
@@ -170,7 +172,7 @@ class Runner:
         seed, self._seed = self._seed, None
         place = f"episode {episode}"
         observation, info = self._call(
-            place, "reset", lambda: _as_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
+            place, "reset", lambda: as_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
         )
         start = Start(episode, seed, options, copy_tree(observation), copy_tree(info), observation, info)
         self.tape.starts.append(start)
@@ -180,13 +182,25 @@ class Runner:
         episode = len(self.tape.starts) - 1
         given = copy_tree(action)
         returned = self._call(
-            f"episode {episode}, step {t}", "step", lambda: _as_tuple(self._env.step(given), 5)
+            f"episode {episode}, step {t}", "step", lambda: self._as_step(self._env.step(given))
         )
         step = Step.of((episode, t), before, action, given, returned)
         self.tape.steps.append(step)
         self._on_step()
         self._stop_when_full(step.observation)
         return step
+
+    def _as_step(self, returned: Any) -> tuple[Any, ...]:
+        """Return the five values of a step.
+
+        Raises:
+            TypeError: They are not five, or do not say whether the episode has ended.
+        """
+        values = as_tuple(returned, 5)
+        for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
+            if np.size(flag) != 1:
+                raise TypeError(f"expected {name} to be one bool, got {flag!r}")
+        return values
 
     def _call(self, place: str, name: str, function: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         try:
@@ -212,7 +226,12 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _as_tuple(returned: Any, length: int) -> tuple[Any, ...]:
+def as_tuple(returned: Any, length: int) -> tuple[Any, ...]:
+    """Return what an environment returned, if it is a tuple of so many values.
+
+    Raises:
+        TypeError: It is none.
+    """
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise TypeError(f"expected {length} values, got {count}")

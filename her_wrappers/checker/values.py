@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,12 @@ RELATIVE, ABSOLUTE = 1e-5, 1e-6
 def close(a: Any, b: Any) -> bool:
     """Whether two numbers or arrays are equal up to rounding; NaN equals NaN."""
     if isinstance(a, float) and isinstance(b, float):  # the common case, ten times faster than NumPy's
-        return a == b or abs(a - b) <= ABSOLUTE + RELATIVE * abs(b) or (a != a and b != b)  # noqa: PLR0124
+        return a == b or abs(a - b) <= ABSOLUTE + RELATIVE * abs(b) < math.inf or (a != a and b != b)  # noqa: PLR0124
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape:
         return False
+    if a.dtype.hasobject or b.dtype.hasobject:
+        return next(differences(a.tolist(), b.tolist(), close), None) is None
     if a.dtype.kind not in "fciub" or b.dtype.kind not in "fciub":
         return bool(np.array_equal(a, b))
     return bool(np.allclose(a, b, RELATIVE, ABSOLUTE, equal_nan=True))
@@ -33,14 +36,11 @@ def close(a: Any, b: Any) -> bool:
 
 def identical(a: Any, b: Any) -> bool:
     """Whether two values of any kind are the same to the last bit."""
-    if isinstance(a, np.ndarray):
-        return (
-            isinstance(b, np.ndarray)
-            and a.dtype == b.dtype
-            and a.shape == b.shape
-            and a.tobytes() == b.tobytes()
-        )
-    return next(differences(a, b, identical), None) is None
+    if not isinstance(a, np.ndarray):
+        return next(differences(a, b, identical), None) is None
+    if not (isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape):
+        return False
+    return identical(a.tolist(), b.tolist()) if a.dtype.hasobject else a.tobytes() == b.tobytes()
 
 
 def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
@@ -78,13 +78,26 @@ def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[s
 
 def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return bool(equal(np.asarray(a), np.asarray(b)))
+        return _equal_arrays(a, b, equal)
     if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):
         return close(a, b) if equal is close else bool(a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
+    if type(a) is type(b) and _is_compared_by_identity(a):
+        return True  # such as a handle of a simulator: its copy, which is all that there is, never equals it
     try:
         return bool(a == b)
     except (TypeError, ValueError):
         return True  # values that cannot be compared cannot be shown to differ
+
+
+def _is_compared_by_identity(value: Any) -> bool:
+    return all("__eq__" not in vars(kind) for kind in type(value).__mro__[:-1])
+
+
+def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
+    try:
+        return bool(equal(np.asarray(a), np.asarray(b)))
+    except ValueError:  # of lists of unlike length, which make no array
+        return False
 
 
 def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Vector environments: run them all at once, then read each environment's own episodes from the batches.
+"""Vector environments: run them all at once, then follow each environment through the batches.
 
 What comes out is a tape like that of a single environment, so that all rules hold for both. The three ways to
 begin the next episode are those of `gymnasium.vector.AutoresetMode`.
@@ -6,16 +6,26 @@ begin the next episode are those of `gymnasium.vector.AutoresetMode`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.checker.tape import Runner, Start, Step, Tape
-from her_wrappers.trees import map_tree
+from her_wrappers.checker.batches import (
+    ended_rows,
+    final_info_row,
+    final_key,
+    final_row,
+    info_row,
+    misshapen,
+    row,
+)
+from her_wrappers.checker.tape import InterruptedRunError, Runner, Start, Step, Tape, as_tuple
 
 if TYPE_CHECKING:
     from her_wrappers.checker.tape import Policy
+
+Record = TypeVar("Record", Start, Step)
 
 
 class VectorRunner(Runner):
@@ -25,17 +35,38 @@ class VectorRunner(Runner):
     DISABLED.
     """
 
+    @property
+    def _num_envs(self) -> int:
+        env: Any = self._env
+        return int(env.num_envs)
+
     def _run_episode(self, policy: Policy, limit: int) -> int:
         disabled = autoreset_mode(self._env, self.tape) is AutoresetMode.DISABLED
-        observation = self._reset().observation
+        observation = self._whole(self._reset()).observation
         for t in range(limit):
-            step = self._step(t, observation, policy(observation))
+            step = self._whole(self._step(t, observation, policy(observation)))
             observation = step.observation
             ended = ended_rows(step)
             self.tape.ended_episodes += int(ended.sum())
             if disabled and ended.any():
-                observation = self._reset({"reset_mask": ended}).observation
+                observation = self._whole(self._reset({"reset_mask": ended})).observation
         return limit
+
+    def _whole(self, record: Record) -> Record:
+        """Return a record, unless it is none of batches.
+
+        Raises:
+            InterruptedRunError: It is not; vector-shape tells which part.
+        """
+        if any(misshapen(record, self._num_envs)):
+            raise InterruptedRunError
+        return record
+
+    def _as_step(self, returned: Any) -> tuple[Any, ...]:
+        values = as_tuple(returned, 5)
+        if not isinstance(values[-1], dict):
+            raise TypeError(f"expected infos to be a dict, got {type(values[-1]).__name__}")
+        return values
 
 
 def autoreset_mode(env: Any, tape: Tape) -> AutoresetMode:
@@ -51,18 +82,6 @@ def declared_mode(env: Any) -> AutoresetMode | None:
     """Return the mode in the metadata, or None where there is no valid one."""
     mode = env.metadata.get("autoreset_mode")
     return mode if isinstance(mode, AutoresetMode) else None
-
-
-def ended_rows(step: Step) -> np.ndarray:
-    """Return which environments ended their episode: (N,) bool."""
-    ended: np.ndarray = np.logical_or(step.terminated, step.truncated)
-    return ended
-
-
-def final_key(infos: Any) -> str | None:
-    """Return the name under which infos hold final observations, or None."""
-    names = ("final_obs", "final_observation")
-    return next((name for name in names if isinstance(infos, dict) and name in infos), None)
 
 
 def split(batches: Tape, env: Any) -> Tape:
@@ -90,13 +109,15 @@ class _Splitter:
         self._ended = np.zeros(num_envs, bool)
 
     def split(self) -> Tape:
-        """Read all batches."""
+        """Read the batches, up to the first that cannot be taken apart."""
         starts = iter(self._batches.starts)
         run = -1
         for step in self._batches.steps:
             while run < step.episode:
                 self._read_start(next(starts))
                 run += 1
+            if any(misshapen(step, self._num_envs)):
+                break
             self._read_step(step)
         return self._tape
 
@@ -114,9 +135,9 @@ class _Splitter:
                 None,
                 None,
                 row(record.observation, i),
-                info_row(record.info, i),
+                info_row(record.info, i, self._num_envs),
                 row(record.live_observation, i),
-                info_row(record.live_info, i),
+                info_row(record.live_info, i, self._num_envs),
             )
         )
 
@@ -135,10 +156,10 @@ class _Splitter:
 
     def _add(self, i: int, step: Step, *, same_step: bool) -> None:
         observation, live = row(step.observation, i), row(step.live_observation, i)
-        info, live_info = info_row(step.info, i), info_row(step.live_info, i)
+        read_info = final_info_row if same_step else info_row
+        info, live_info = (read_info(infos, i, self._num_envs) for infos in (step.info, step.live_info))
         if same_step:
             observation, live = final_row(step.info, i), final_row(step.live_info, i)
-            info, live_info = (_final_info(infos, i) for infos in (step.info, step.live_info))
             if observation is None:
                 return  # reported by final-obs-missing
         self._tape.steps.append(
@@ -158,39 +179,3 @@ class _Splitter:
             )
         )
         self._t[i] += 1
-
-
-def row(batch: Any, i: int) -> Any:
-    """Return what belongs to environment ``i``."""
-    return map_tree(lambda leaf: leaf[i], batch)
-
-
-def final_row(infos: Any, i: int) -> Any:
-    """Return the last observation of environment ``i``'s episode, or None where the infos lack it.
-
-    It stands in an array of dicts (Gymnasium), or in a dict of arrays (others).
-    """
-    key = final_key(infos)
-    if key is None:
-        return None
-    final = infos[key]
-    return row(final, i) if isinstance(final, dict) else final[i]
-
-
-def _final_info(infos: Any, i: int) -> Any:
-    return info_row(infos["final_info"], i) if isinstance(infos.get("final_info"), dict) else {}
-
-
-def info_row(infos: Any, i: int) -> dict[str, Any]:
-    """Return the info of environment ``i``: the keys whose mask is set, or that have no mask."""
-    found = {}
-    for key, value in infos.items():
-        mask = infos.get(f"_{key}")
-        if key.startswith(("_", "final_")) or (mask is not None and not mask[i]):
-            continue
-        found[key] = info_row(value, i) if isinstance(value, dict) else _item(value[i])
-    return found
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

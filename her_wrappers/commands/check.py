@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers.checker.check import run_check
+from her_wrappers.checker.check import open_env, run_check
 from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from her_wrappers.checker.report import Report
+    from her_wrappers.checker.twins import AnyEnv, Factory
 
 
 class Format(StrEnum):
@@ -65,9 +66,7 @@ def check(
     try:
         rules = selected(_codes(select), _codes(ignore))
         with present_folder(), _progress(steps) as advance:
-            report = run_check(
-                _factory(environment, options), Budget(steps, seed=seed, on_step=advance), rules
-            )
+            report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
     except (TypeError, ValueError) as error:
         _refuse(error)
     _write(report, output)
@@ -123,17 +122,16 @@ def _codes(options: Sequence[str] | None) -> list[str]:
     return [code.strip().upper() for option in options or () for code in option.split(",")]
 
 
-def _factory(environment: str, options: dict[str, Any]) -> Callable[[], Any]:
-    """Return what makes the environment that the command line names."""
+def _open(environment: str, options: dict[str, Any]) -> tuple[AnyEnv, Factory | None]:
+    """Return the environment that the command line names, and what makes others like it."""
     module, colon, name = environment.partition(":")
     if colon:
         with contextlib.suppress(ImportError):  # told below, as the other commands tell it
             function = getattr(importlib.import_module(module), name, None)
             if function is not None:
-                return partial(function, **options)
+                return open_env(partial(function, **options))
     options = {"disable_env_checker": True, **options}
-    make_env(environment, **options).close()
-    return partial(gym.make, environment, **options)
+    return make_env(environment, **options), partial(gym.make, environment, **options)
 
 
 @contextlib.contextmanager

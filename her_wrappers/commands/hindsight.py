@@ -12,6 +12,7 @@ import numpy as np
 
 from her_envs import TaskEnv
 from her_wrappers.checker.goals import flat
+from her_wrappers.commands.make import Policy
 from her_wrappers.commands.screen import picture_of
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
@@ -19,8 +20,6 @@ from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.trees import map_tree
-
-Policy = Callable[[Any], Any]
 
 LONGEST = 1000
 """Steps after which an episode without end is cut."""

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeAlias
 
 import gymnasium as gym
@@ -18,6 +18,9 @@ EnvOptions: TypeAlias = Annotated[
     list[str] | None, typer.Option("--option", "-o", "--kwargs", metavar="NAME=VALUE", help=OPTIONS_HELP)
 ]
 """How commands take options of an environment; `parse_options` reads them."""
+
+Policy: TypeAlias = Callable[[Any], Any]
+"""``policy(observation) -> action``"""
 
 
 def parse_options(options: list[str] | None) -> dict[str, Any]:
@@ -90,17 +93,30 @@ def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
         ) from error
 
 
-def load_policy(name: str, space: gym.Space[Any]) -> Callable[[Any], Any]:
-    """Find a function by ``module:function``, in the present folder too; ``random`` samples the space.
+def load_policy(name: str, space: gym.Space[Any]) -> Policy:
+    """Find a policy by ``module:function``, in the present folder too; ``random`` samples the space.
 
     Raises:
         typer.BadParameter: There is no such function.
     """
     if name == "random":
         return lambda observation: space.sample()
+    return import_policy(name, known=("random",))
+
+
+def import_policy(name: str, known: Iterable[str]) -> Policy:
+    """Find a policy by ``module:function``, in the present folder too.
+
+    Args:
+        name: As the user typed it.
+        known: Names that would have been understood besides, for the message.
+
+    Raises:
+        typer.BadParameter: There is no such function.
+    """
     module, colon, function = name.partition(":")
     if not colon:
-        raise typer.BadParameter(f"expected 'random' or module:function, got {name!r}")
+        raise typer.BadParameter(f"expected {', '.join(map(repr, known))} or module:function, got {name!r}")
     try:
         with present_folder():
             policy = getattr(importlib.import_module(module), function)

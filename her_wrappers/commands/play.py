@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import gymnasium as gym
 import typer
 
 from her_wrappers.commands.keyboard import key_map
-from her_wrappers.commands.make import EnvOptions, load_policy, make_env, parse_options
+from her_wrappers.commands.make import EnvOptions, Policy, load_policy, make_env, parse_options
 from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
 
 
@@ -52,13 +51,15 @@ def play(
         env.close()
 
 
-def _chosen_policy(env: gym.Env[Any, Any], name: str | None, screen: Screen | Film) -> Callable[[Any], Any]:
-    if name is None and isinstance(screen, Screen):
+def _chosen_policy(env: gym.Env[Any, Any], name: str | None, screen: Screen | Film) -> Policy:
+    if isinstance(screen, Film):
+        return load_policy(name or "random", env.action_space)
+    if name is None:
         return _keyboard_policy(env, screen)
-    return _watched(load_policy("random" if name is None else name, env.action_space), screen)
+    return _watched(load_policy(name, env.action_space), screen)
 
 
-def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Callable[[Any], Any]:
+def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Policy:
     """Return a policy that waits for the player."""
     keys = key_map(env.action_space)
     typer.echo(f"{keys.help}; escape ends")
@@ -72,19 +73,18 @@ def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Callable[[Any], 
     return act
 
 
-def _watched(policy: Callable[[Any], Any], screen: Screen | Film) -> Callable[[Any], Any]:
+def _watched(policy: Policy, screen: Screen) -> Policy:
     """Let the player end what a policy does."""
 
     def act(observation: Any) -> Any:
-        if isinstance(screen, Screen):
-            screen.keys()
+        screen.keys()
         return policy(observation)
 
     return act
 
 
 def _play_episode(
-    env: gym.Env[Any, Any], policy: Callable[[Any], Any], screen: Screen | Film, number: int, seed: int | None
+    env: gym.Env[Any, Any], policy: Policy, screen: Screen | Film, number: int, seed: int | None
 ) -> None:
     """Play one episode and tell how it went."""
     observation, info = env.reset(seed=None if seed is None else seed + number)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers.commands.make import EnvOptions, load_policy, make_env, parse_options
+from her_wrappers.commands.make import EnvOptions, Policy, load_policy, make_env, parse_options
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.recording.sinks import SinkError
@@ -133,9 +133,7 @@ def _one_sentence(out: Path, *errors: type[Exception]) -> Iterator[None]:
         raise typer.BadParameter(f"cannot record to {out}: {reason}") from error
 
 
-def _play(
-    env: gym.Env[Any, Any], act: Callable[[Any], Any], seed: int | None, total: int, archive: EpisodeArchive
-) -> None:
+def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, archive: EpisodeArchive) -> None:
     """Play until there are enough episodes; the seed of each is the run's and its number in the archive."""
     while (number := len(archive)) < total:
         observation, _ = env.reset(seed=None if seed is None else seed + number)

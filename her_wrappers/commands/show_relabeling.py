@@ -15,8 +15,8 @@ from gymnasium.error import DependencyNotInstalled
 
 from her_envs import TaskEnv
 from her_envs.canvas import require_pygame
-from her_wrappers.commands.hindsight import Policy, Scene, farthest_miss, in_hindsight
-from her_wrappers.commands.make import EnvOptions, load_policy, make_env, parse_options
+from her_wrappers.commands.hindsight import Scene, farthest_miss, in_hindsight
+from her_wrappers.commands.make import EnvOptions, Policy, import_policy, make_env, parse_options
 from her_wrappers.commands.panels import panels_of
 from her_wrappers.commands.record import info_keys
 from her_wrappers.commands.screen import write_picture
@@ -147,7 +147,7 @@ def _policies(env: gym.Env[Any, Any], name: str) -> Callable[[int], Policy]:
     """Return what makes a policy from a seed."""
     if name in _BUILT_IN:
         return partial(_BUILT_IN[name], env.action_space)
-    policy = load_policy(name, env.action_space)
+    policy = import_policy(name, known=_BUILT_IN)
     return lambda seed: policy
 
 

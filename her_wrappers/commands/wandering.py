@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.commands.make import Policy
+
 PERSISTENCE = 0.9
 """Correlation of a wandering action with the one before; uniformly random ones would hardly get anywhere."""
 
 
-def random_actions(space: spaces.Space[Any], seed: int) -> Callable[[Any], Any]:
+def random_actions(space: spaces.Space[Any], seed: int) -> Policy:
     """Return a policy of uniformly random actions."""
     space.seed(seed)
     return lambda observation: space.sample()
 
 
-def wandering(space: spaces.Space[Any], seed: int) -> Callable[[Any], Any]:
+def wandering(space: spaces.Space[Any], seed: int) -> Policy:
     """Return a policy of random actions, of which each resembles the one before where they are a Box."""
     if not isinstance(space, spaces.Box):
         return random_actions(space, seed)

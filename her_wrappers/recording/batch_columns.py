@@ -89,8 +89,7 @@ def as_batch(leaf: Leaf, value: Any, *, count: int, where: Where, rounding: bool
     try:
         return as_leaf(f"{leaf.name} in the batch", value, shape, leaf.dtype, rounding=rounding)
     except ValueError:
-        if np.ndim(value) == 0 or len(value) != count:
-            raise
-        for i, row in enumerate(value):
+        has_rows = isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
+        for i, row in enumerate(value if has_rows and len(value) == count else ()):
             leaf.check(row, where(i), rounding=rounding)
         raise

@@ -6,13 +6,13 @@ In Gymnasium's mode SAME_STEP ``infos["final_obs"]`` has the last observations, 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from her_wrappers.recording.batch_columns import as_batch
+from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
     from her_wrappers.recording.batch_columns import Where
@@ -103,9 +103,8 @@ class ReuseWatch:
         self._is_watching = all(map(np.array_equal, last, first))
         if self._is_watching and self._alike >= ENOUGH_ALIKE:
             self._is_watching = False
-            warnings.warn(
+            warn_user(
                 f"all of the first {self._alike} final_obs equal the first observations of the next "
                 "episodes: the environment seems to reuse its arrays, and its last observations are lost; "
-                "wrap it in her_wrappers.adapters.CopyObservation, or use AutoresetMode.NEXT_STEP",
-                stacklevel=5,
+                "wrap it in her_wrappers.adapters.CopyObservation, or use AutoresetMode.NEXT_STEP"
             )

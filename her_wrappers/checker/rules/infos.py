@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from her_wrappers.checker.registry import Occurrence, rule
 from her_wrappers.checker.tape import describe
-from her_wrappers.checker.values import differences, show
+from her_wrappers.checker.values import differences, identical, show
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
@@ -89,6 +89,6 @@ def _row(batched: Any, info: dict[str, Any], i: int) -> dict[str, Any]:
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and bool(
-        np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc")
-    )
+    if a.dtype.hasobject or b.dtype.hasobject:
+        return identical(a.tolist(), b.tolist())
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))

@@ -190,6 +190,8 @@ def _leaf_types(space: spaces.Space[Any]) -> Any:
     """Return a space with shape and dtype in place of its leaves."""
     if isinstance(space, spaces.Dict):
         return {key: _leaf_types(part) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(map(_leaf_types, space))
     return space.shape, space.dtype
 
 

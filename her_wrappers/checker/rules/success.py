@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.checker.evidence import flag_name, flag_of
 from her_wrappers.checker.registry import Occurrence, rule
 from her_wrappers.checker.values import show, type_name
+from her_wrappers.success_flag import flag_name, flag_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from her_wrappers.checker.batches import as_array, ended_rows, final_row, misshapen
 from her_wrappers.checker.registry import Occurrence, rule
 from her_wrappers.checker.values import show
-from her_wrappers.checker.vector import autoreset_mode, declared_mode, ended_rows, final_row
+from her_wrappers.checker.vector import autoreset_mode, declared_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,17 +73,14 @@ def vector_shape(evidence: Evidence) -> Iterator[Occurrence]:
         yield Occurrence(
             show(env.observation_space), "single_observation_space, batched", subject="observation_space"
         )
+    for record in evidence.vector_tape.records:
+        for name, shape, expected in misshapen(record, env.num_envs):
+            yield Occurrence(f"shape {shape}", f"shape {expected}", record.place, name)
     for step in evidence.vector_tape.steps:
-        for name in ("reward", "terminated", "truncated"):
-            yield from _misshapen(name, getattr(step, name), env.num_envs, step.place)
-
-
-def _misshapen(name: str, rows: Any, num_envs: int, place: str) -> Iterator[Occurrence]:
-    array = np.asarray(rows)
-    if array.shape != (num_envs,):
-        yield Occurrence(f"shape {array.shape}", f"shape ({num_envs},)", place, name)
-    elif name != "reward" and array.dtype != bool:
-        yield Occurrence(f"dtype {array.dtype}", "dtype bool", place, name)
+        for name in ("terminated", "truncated"):
+            dtype = as_array(getattr(step, name)).dtype
+            if dtype != np.bool_:
+                yield Occurrence(f"dtype {dtype}", "dtype bool", step.place, name)
 
 
 @rule(
@@ -106,4 +104,5 @@ def _resetting_steps(evidence: Evidence) -> list[Step]:
     tape = evidence.vector_tape
     if not tape.starts or autoreset_mode(evidence.env, tape) is not AutoresetMode.SAME_STEP:
         return []
-    return [step for step in tape.steps if ended_rows(step).any()]
+    steps = (step for step in tape.steps if not any(misshapen(step, evidence.env.num_envs)))
+    return [step for step in steps if ended_rows(step).any()]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import warnings
 from functools import partial
 
 import gymnasium as gym
@@ -108,6 +109,28 @@ def test_an_environment_passed_in_is_not_closed_and_one_made_is():
     check_goal_env(factory, max_steps=50)
     assert len(made) > 1
     assert all(env.closed for env in made)
+
+
+def test_a_close_that_raises_does_not_cost_the_report():
+    class Jammed(Reach):
+        def close(self):
+            raise RuntimeError("the window is gone")
+
+    assert check_goal_env(Jammed, max_steps=50).steps == 50
+
+
+def test_warnings_that_are_errors_do_not_change_the_verdict():
+    """All of them are quiet while the check runs, those of making another environment too."""
+    made = []
+
+    def factory():
+        if made:
+            warnings.warn("a second environment", stacklevel=1)
+        made.append(Uncopyable())
+        return made[-1]
+
+    report = check_goal_env(factory, max_steps=60)
+    assert "no second environment of this kind could be made" not in gaps(report)
 
 
 def test_the_global_generators_and_the_users_space_are_left_alone():
@@ -279,6 +302,22 @@ BAD = [
         lambda: check_goal_env(Reach, reset_options=["goal"]),
         TypeError,
         "reset_options must be a dict or a list of dicts, got 'goal'",
+    ),
+    (
+        lambda: check_goal_env(Reach, max_steps=10.5),
+        ValueError,
+        "max_steps must be a whole number >= 1, got 10.5",
+    ),
+    (lambda: check_goal_env(Reach, seed=-1), ValueError, "seed must be a whole number >= 0, got -1"),
+    (
+        lambda: check_goal_env(Reach, policy="random"),
+        TypeError,
+        "policy must be a function of an observation, got 'random'",
+    ),
+    (
+        lambda: check_goal_env(Reach, reset_options=5),
+        TypeError,
+        "reset_options must be a dict or a list of dicts, got 5",
     ),
     (
         lambda: check_goal_env(Reach, select=["GE107"]),

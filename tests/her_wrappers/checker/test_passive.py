@@ -94,6 +94,20 @@ def test_a_fault_that_begins_late_is_found_within_a_few_strides_or_at_the_end(en
     assert env.report().codes == ["GE101"]
 
 
+def test_errors_come_first_though_warnings_were_seen_before():
+    class SharesThenErrs(DenseReach):
+        def observe(self):
+            return super().observe() | {"achieved_goal": self.position}
+
+        def reward(self, observation, info):
+            return super().reward(observation, info) - 3 * (self.elapsed > 3)
+
+    env = GoalEnvChecker(SharesThenErrs())
+    with pytest.warns(UserWarning, match="GE302"), pytest.warns(UserWarning, match="GE101"):
+        use(env, 10)
+    assert [finding.severity for finding in env.report().findings] == ["error", "warning"]
+
+
 def test_findings_are_counted():
     env = GoalEnvChecker(RewardOffset())
     with pytest.warns(UserWarning, match="GE101"):

@@ -114,7 +114,10 @@ MISTAKES = [
     (["CartPole-v1"], "CartPole-v1 is no goal environment: observation space must be a Dict"),
     (["her_envs/PointReach-v0", "--out", "a.mp4"], "--out must end in .gif or .png, got a.mp4"),
     (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
-    (["her_envs/PointReach-v0", "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
+    (
+        ["her_envs/PointReach-v0", "--policy", "clever"],
+        "expected 'wander', 'random' or module:function, got 'clever'",
+    ),
     (["her_envs/PointReach-v0", "-o", "layout=u"], "unexpected keyword argument 'layout'"),
     (["her_envs/PointReach-v0", "--strategy", "past"], "'past' is not one of 'final', 'future'"),
     (

@@ -80,6 +80,10 @@ FAULTS = [
         "observation/place at step 3 of environment 0 must have shape (3,), got (2,)",
     ),
     (put(0, np.zeros((2, 3)), "place"), "observation/place in the batch must have shape (3, 3), got (2, 3)"),
+    (
+        put(0, [[0.0] * 3, [0.0], [0.0] * 3], "place"),
+        "observation/place at step 1 of environment 1 must have shape (3,), got (1,)",
+    ),
     (put(0, {"place": PLACE}), "observation/nested/odd is missing in the batch"),
     (
         put(0, np.array([0, 1, 0.5]), "nested", "odd"),

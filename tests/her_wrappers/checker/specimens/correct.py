@@ -209,6 +209,26 @@ class NestedObservation(Reach):
         return super().observe() | {"observation": {"position": self.position.copy(), "sensors": sensors}}
 
 
+class GoalsInPairs(Reach):
+    """A goal is a tuple of two arrays, as a place and a height may be."""
+
+    def make_space(self):
+        line = spaces.Box(-1, 1, (1,), self.dtype)
+        pair = spaces.Tuple([line, line])
+        return spaces.Dict(super().make_space().spaces | {"achieved_goal": pair, "desired_goal": pair})
+
+    def observe(self):
+        observation = super().observe()
+        pairs = {key: tuple(np.split(observation[key], 2)) for key in ("achieved_goal", "desired_goal")}
+        return observation | {key: (one.copy(), other.copy()) for key, (one, other) in pairs.items()}
+
+    def is_success(self, achieved_goal, desired_goal):
+        if isinstance(achieved_goal, tuple):
+            pair = achieved_goal, desired_goal
+            achieved_goal, desired_goal = (np.concatenate(goal, axis=-1) for goal in pair)
+        return super().is_success(achieved_goal, desired_goal)
+
+
 class ExtraKeys(Reach):
     def make_space(self):
         space = super().make_space()
@@ -322,9 +342,9 @@ def made(env_id, options):
 OWN = [
     Reach, DenseReach, ZeroOneReward, NegativeZero, NumpyScalars, Float64Goals, ComputedInFloat64,
     GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo, ShapedReward,
-    GridGoals, DiscreteGoals, ImageGoals, NestedObservation, ExtraKeys, OneDimensionalGoals, LargeCoordinates,
-    RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo, wrapped,
-    *map(vector, AutoresetMode), vector_of_bits,
+    GridGoals, DiscreteGoals, ImageGoals, NestedObservation, GoalsInPairs, ExtraKeys, OneDimensionalGoals,
+    LargeCoordinates, RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo,
+    wrapped, *map(vector, AutoresetMode), vector_of_bits,
 ]  # fmt: skip
 
 CORRECT = {factory.__name__: factory for factory in OWN} | {
