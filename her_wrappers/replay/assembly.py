@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.replay.arrays import require_torch
 from her_wrappers.replay.backend import Backend
 from her_wrappers.replay.intake import Intake
 from her_wrappers.replay.priorities.stored import NoPriorities, Priorities, make_priorities
@@ -166,12 +167,7 @@ def _make_backend(
     """
     if device is None:
         return Backend(EpisodeStorage(layout, buffer_size))
-    try:
-        import torch  # noqa: F401, PLC0415 - an optional dependency
-    except ImportError as error:
-        raise ImportError(
-            f'device={str(device)!r} needs torch; run: pip install "her-toolkit[torch]", or leave device out'
-        ) from error
+    require_torch(f"device={str(device)!r}", otherwise="leave device out")
     from her_wrappers.replay.devices.choice import choose_backend  # noqa: PLC0415 - imports torch
 
     return choose_backend(device, layout, buffer_size, relabeling)
