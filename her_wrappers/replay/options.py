@@ -64,3 +64,18 @@ class Options:
             ValueError: There is no such strategy, or the share is given twice or outside its range.
         """
         return Shares(self.goal_selection_strategy, self.n_sampled_goal, self.her_ratio)
+
+
+def relabels(
+    goal_selection_strategy: Choice = "future",
+    n_sampled_goal: int | None = None,
+    her_ratio: float | None = None,
+    **_: Any,
+) -> bool:
+    """Whether a buffer with these arguments, of which others are left out, relabels anything.
+
+    Raises:
+        TypeError: As `Options.shares`.
+        ValueError: As `Options.shares`.
+    """
+    return Shares(goal_selection_strategy, n_sampled_goal, her_ratio).relabels

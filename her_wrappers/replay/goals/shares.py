@@ -90,7 +90,8 @@ class Shares:
         total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
         strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(strategies.values()) if strategies else 0.0
-        self.parts = [find_strategy(key, share * scale) for key, share in strategies.items() if total]
+        parts = [_find_strategy(key, share * scale) for key, share in strategies.items()]
+        self.parts = parts if total else []
         self._ends = np.cumsum([part.share for part in self.parts])
 
     @property
@@ -136,7 +137,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     return k / (k + 1)
 
 
-def find_strategy(choice: str | Strategy, share: float = 1.0) -> Part:
+def _find_strategy(choice: str | Strategy, share: float) -> Part:
     """Return the part of a batch that chooses its goals by a strategy's name, or by the user's own.
 
     Raises:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from her_wrappers.arguments import require_keys
 from her_wrappers.replay.goals.selection import STRATEGIES, Geometric
 from her_wrappers.replay.goals.shares import ORIGINAL, Mixture
-from her_wrappers.replay.options import Options
+from her_wrappers.replay.options import Options, relabels
 from her_wrappers.replay.priorities.priority import Priority
 from her_wrappers.replay.relabeling.stand_ins import missing_reward
 
@@ -62,12 +63,14 @@ def merged_options(saved: Options, given: Mapping[str, Any]) -> dict[str, Any]:
         given: The arguments.
 
     Raises:
+        TypeError: The keys of infos that are asked for are no strings.
         ValueError: Other infos are asked for than are in the file, or a strategy is lost.
     """
-    if "info_keys" in given and tuple(given["info_keys"]) != tuple(saved.info_keys):
+    info_keys = require_keys("info_keys", given.get("info_keys", saved.info_keys))
+    if info_keys != saved.info_keys:
         raise ValueError(
             f"info_keys must be those of the saved buffer, {list(saved.info_keys)}, whose infos are in "
-            f"the file, got {list(given['info_keys'])}; leave them out"
+            f"the file, got {list(info_keys)}; leave them out"
         )
     strategy = given.get("goal_selection_strategy")
     is_share = isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
@@ -90,7 +93,7 @@ def with_functions(merged: Mapping[str, Any], *, has_env: bool, rule: str | None
         ValueError: The rule for terminations is a function that is lost.
     """
     ready = dict(merged)
-    if not relabels(merged):
+    if not relabels(**merged):
         if isinstance(ready["termination"], LostFunction):
             ready["termination"] = None
     elif not has_env and all(merged.get(name) is None for name in FUNCTIONS):
@@ -101,11 +104,6 @@ def with_functions(merged: Mapping[str, Any], *, has_env: bool, rule: str | None
         if ready["termination"] is None and rule == "recompute":
             ready["termination"] = "recompute"
     return ready
-
-
-def relabels(options: Mapping[str, Any]) -> bool:
-    """Whether a buffer with these arguments relabels anything."""
-    return Options.of(options).shares().relabels
 
 
 def draws_alike(options: Options, others: Options) -> bool:

@@ -9,12 +9,19 @@ from __future__ import annotations
 import copy
 import re
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
-from her_wrappers import Episode
-from her_wrappers.recording.episodes import Episodes
-from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from her_wrappers import Episode, Episodes, HindsightReplayBuffer, Mixture
+from tests.counting import (
+    ACTIONS,
+    SPACE,
+    compute_reward,
+    compute_terminated,
+    counting_buffer,
+    counting_episode,
+)
 from tests.her_wrappers.replay.relabeling.test_infos import costs
 from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes
 
@@ -145,6 +152,57 @@ def test_an_episode_without_the_infos_is_named():
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         buffer.add_episodes([*episodes, counting_episode(4, 3, infos={"force": np.zeros(3)})])
     assert buffer.num_episodes == 4
+
+
+@pytest.mark.parametrize("method", ["add_episodes", "extend"])
+def test_what_is_not_many_episodes_is_refused(method):
+    buffer = filled()
+    for given, message in (
+        (counting_episode(0, 3), f"{method} takes many episodes, got one Episode; use add_episode"),
+        (5, f"{method} takes many episodes, got int"),
+    ):
+        with pytest.raises(TypeError, match=f"^{message}$"):
+            getattr(buffer, method)(given)
+    assert buffer.num_episodes == 3
+
+
+def test_what_is_no_episode_in_a_source_is_told():
+    with pytest.raises(TypeError, match=r"^extend takes episodes, got dict$"):
+        filled().extend([{"observations": []}])
+
+
+class WithoutReward(gym.Env):
+    """An environment of counting episodes that has no ``compute_reward``."""
+
+    observation_space, action_space = SPACE, ACTIONS
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"n_sampled_goal": 0}, {"her_ratio": 0.0}, {"goal_selection_strategy": Mixture({"original": 1})}],
+)
+def test_an_environment_needs_no_reward_function_where_nothing_is_relabeled(options):
+    buffer = HindsightReplayBuffer.for_env(WithoutReward(), **options)
+    buffer.add_episode(counting_episode(0, 3))
+    assert not buffer.sample(20).relabeled.any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_sampled_goal": [4]}, "n_sampled_goal must be a whole number >= 0, got [4]"),
+        ({"her_ratio": np.array(0.5)}, "her_ratio must lie in [0, 1], got array(0.5)"),
+    ],
+)
+def test_a_share_that_is_no_number_is_refused_for_an_environment_too(options, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        HindsightReplayBuffer.for_env(WithoutReward(), **options)
+
+
+@pytest.mark.parametrize("share", [{"n_sampled_goal": 0}, {"her_ratio": 0}])
+def test_an_unknown_strategy_is_refused_though_nothing_is_relabeled(share):
+    with pytest.raises(ValueError, match="unknown goal_selection_strategy 'futur'; choose from"):
+        counting_buffer(goal_selection_strategy="futur", **share)
 
 
 def raising(*arguments):

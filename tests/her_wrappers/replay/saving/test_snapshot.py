@@ -543,6 +543,12 @@ def test_an_unknown_option_is_refused(tmp_path):
         reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, buffersize=10)
 
 
+@pytest.mark.parametrize("info_keys", ["cost", 5, None])
+def test_keys_of_infos_that_are_no_list_of_strings_are_refused(tmp_path, info_keys):
+    with pytest.raises(TypeError, match="info_keys must be a list of strings, got "):
+        reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, info_keys=info_keys)
+
+
 def test_an_environment_of_other_spaces_is_refused_by_the_part_that_differs(tmp_path):
     buffer = wrapped()
     buffer.save(tmp_path / "buffer")
