@@ -130,12 +130,12 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_ratio = sum(part.share for part in Shares(choice, n_sampled_goal, None).parts)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
-        spaces_ = self._shapes.states, self._shapes.actions
         self._open = OpenEpisodes(self._shapes.leaves, n_envs)
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.hindsight = HindsightReplayBuffer(
-            *spaces_,
+            self._shapes.states,
+            self._shapes.actions,
             buffer_size=self.buffer_size * n_envs,
             compute_reward=partial(self._ask_env, "compute_reward"),
             compute_terminated=self._find_compute_terminated() if termination == "recompute" else None,

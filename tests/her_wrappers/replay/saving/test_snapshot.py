@@ -471,7 +471,7 @@ def test_a_smaller_buffer_keeps_the_newest_episodes(tmp_path):
 def test_an_episode_that_does_not_fit_the_smaller_buffer_is_named(tmp_path):
     with pytest.raises(
         ValueError,
-        match="must fit the buffer of 9 transitions, got one of 25 steps in the file; raise buffer_size",
+        match="must fit the buffer of 9 transitions, got 25 steps; raise buffer_size",
     ):
         reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, buffer_size=9)
 

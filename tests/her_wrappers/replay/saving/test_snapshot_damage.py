@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import numpy as np
@@ -134,6 +135,10 @@ LIES = {
     "learned a number": ({"learned": 5}, {}),
     "learned too little": ({"learned": {"rule": "recompute"}}, {}),
     "learned words": ({"learned": {"rule": "recompute", "values": None, "episodes_to_check": "many"}}, {}),
+    "learned less than nothing": (
+        {"learned": {"rule": "recompute", "values": None, "episodes_to_check": -1}},
+        {},
+    ),
     "a shared leaf that is none": ({"shared": [["camera"]]}, {}),
     "a shared goal": ({"shared": [["desired_goal"]]}, {}),
     "shared words": ({"shared": 5}, {}),
@@ -208,6 +213,19 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
     with pytest.raises(CorruptFileError, match=r"buffer has no array|is damaged: it holds no replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
     assert time.perf_counter() - begin < 1
+
+
+@pytest.mark.parametrize("index", [2**62 + 1, 2**63 - 9, 2**63 - 1, 2**63, 2**70])
+def test_an_index_that_leaves_too_few_for_transitions_to_come_is_refused(tmp_path, index):
+    """A step that is drawn ahead would tell that it is a lie; here are none."""
+    path, buffer = tmp_path / "buffer", counting_buffer()
+    buffer.add_episode(counting_episode(0, 5))
+    buffer.save(path)
+    header, arrays = read_buffer(path)
+    for first_index, reads in ((2**62, contextlib.nullcontext()), (index, pytest.raises(CorruptFileError))):
+        write_arrays(path, arrays, header | {"first_index": first_index}, kind="replay buffer", version=1)
+        with reads:
+            HindsightReplayBuffer.load(path, **FUNCTIONS).add_episode(counting_episode(1, 5))
 
 
 @pytest.mark.parametrize(
