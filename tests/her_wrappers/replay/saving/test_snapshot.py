@@ -25,17 +25,12 @@ from tests.counting import (
     counting_buffer,
     counting_episode,
 )
+from tests.her_wrappers.replay.buffers import transitions
+from tests.her_wrappers.replay.odd_spaces import ODD_SPACES, image_buffer, image_episode, random_tree
 from tests.her_wrappers.replay.relabeling.test_infos import (
     episode_with_costs,
     reward_of_columns,
     reward_of_rows,
-)
-from tests.her_wrappers.replay.test_buffer import (
-    ODD_SPACES,
-    image_buffer,
-    image_episode,
-    random_tree,
-    transitions,
 )
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}

@@ -13,8 +13,8 @@ from her_wrappers.files.reading import ArrayFile
 from her_wrappers.files.writing import write_arrays
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 from tests.damage import damaged
+from tests.her_wrappers.replay.buffers import transitions
 from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes, wrapped
-from tests.her_wrappers.replay.test_buffer import transitions
 from tests.killed import kills
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
