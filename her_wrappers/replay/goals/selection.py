@@ -89,6 +89,7 @@ class Geometric:
     def __post_init__(self) -> None:
         if not (isinstance(self.gamma, Real) and 0 < self.gamma < 1):
             raise ValueError(f"gamma of Geometric must lie in (0, 1), got {self.gamma!r}")
+        object.__setattr__(self, "gamma", float(self.gamma))  # as a file holds it
 
     def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
         """Pick states, see `future`."""

@@ -48,6 +48,8 @@ class Mixture:
                 raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
         if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
             raise ValueError(f"shares of a Mixture must sum to 1, got {sum(self.shares.values()):g}")
+        shares = {name: float(share) for name, share in self.shares.items()}  # shorter ones count no rows
+        object.__setattr__(self, "shares", shares)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     if her_ratio is not None:
         if not (isinstance(her_ratio, Real) and 0 <= her_ratio <= 1):
             raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
-        return her_ratio
+        return float(her_ratio)
     k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
     k = require_count("n_sampled_goal", k, at_least=0)
     return k / (k + 1)

@@ -113,9 +113,9 @@ def draws_alike(options: Options, others: Options) -> bool:
 
 def _to_json(value: Any) -> Json:
     if isinstance(value, Mixture):
-        return {"mixture": [[_to_json(key), float(share)] for key, share in value.shares.items()]}
+        return {"mixture": [[_to_json(key), share] for key, share in value.shares.items()]}
     if isinstance(value, Geometric):
-        return {"geometric": float(value.gamma)}
+        return {"geometric": value.gamma}
     if isinstance(value, Priority):
         return {"priority": [value.alpha, value.beta, value.eps]}
     if callable(value) or isinstance(value, LostFunction):
