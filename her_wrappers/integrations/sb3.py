@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.relabeling.termination import TerminationMode
 
 SB3_ARRAYS = (
@@ -106,7 +106,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
         n_sampled_goal: int | None = 4,
-        goal_selection_strategy: GoalSelectionStrategy | Choice = "future",
+        goal_selection_strategy: GoalSelectionStrategy | GoalSelection = "future",
         copy_info_dict: bool = False,
         *,
         termination: TerminationMode | GoalFunction = "keep",

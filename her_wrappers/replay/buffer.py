@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from her_wrappers.recording.dataset import Dataset
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.batch import Batch
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.priorities.priority import Priority
     from her_wrappers.replay.relabeling.rewards import BatchFunction
     from her_wrappers.replay.relabeling.termination import TerminationMode
@@ -122,7 +122,7 @@ class HindsightReplayBuffer:
         compute_terminated: GoalFunction | None = None,
         n_sampled_goal: int | None = None,
         her_ratio: float | None = None,
-        goal_selection_strategy: Choice = "future",
+        goal_selection_strategy: GoalSelection = "future",
         termination: TerminationMode | GoalFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,

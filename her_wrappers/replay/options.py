@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.relabeling.termination import TerminationMode
     from her_wrappers.replay.storage.infos import InfoFormat
 
@@ -30,7 +30,7 @@ class Options:
     buffer_size: int
     n_sampled_goal: int | None
     her_ratio: float | None
-    goal_selection_strategy: Choice
+    goal_selection_strategy: GoalSelection
     termination: TerminationMode | GoalFunction | None
     n_steps: int
     gamma: float
@@ -67,7 +67,7 @@ class Options:
 
 
 def relabels(
-    goal_selection_strategy: Choice = "future",
+    goal_selection_strategy: GoalSelection = "future",
     n_sampled_goal: int | None = None,
     her_ratio: float | None = None,
     **_: Any,

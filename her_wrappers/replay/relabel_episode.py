@@ -25,7 +25,7 @@ from her_wrappers.trees import copy_tree, map_tree
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.goals.selection import Ints
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.relabeling.outcomes import Bools
     from her_wrappers.replay.relabeling.termination import TerminationMode
     from her_wrappers.replay.relabeling.termination_rules import Termination
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def relabel_episode(
     episode: Episode,
-    strategy: Choice,
+    strategy: GoalSelection,
     n_sampled_goal: int,
     compute_reward: GoalFunction,
     rng: np.random.Generator,

@@ -67,7 +67,8 @@ class Part:
     share: float
 
 
-Choice: TypeAlias = str | Strategy | Mixture
+GoalSelection: TypeAlias = str | Strategy | Mixture
+"""What users give as ``goal_selection_strategy``."""
 
 
 class Shares:
@@ -83,7 +84,7 @@ class Shares:
         ValueError: There is no such strategy, or the share is given twice or outside its range.
     """
 
-    def __init__(self, choice: Choice, n_sampled_goal: int | None, her_ratio: float | None) -> None:
+    def __init__(self, choice: GoalSelection, n_sampled_goal: int | None, her_ratio: float | None) -> None:
         if not (isinstance(choice, str | Mixture) or callable(choice)):
             raise TypeError(
                 f"goal_selection_strategy must be a name, a function or a Mixture, got {choice!r}"
