@@ -94,7 +94,7 @@ def assemble(
         TypeError: A space has elements that are not arrays of one shape, or of a dtype that torch has not.
         ValueError: An argument has a value that it cannot have, or a function is missing.
     """
-    shares, buffer_size = options.shares(), options.buffer_size
+    shares, buffer_size, rng = options.shares(), options.buffer_size, _make_generator(seed)
     infos = InfoLayout(options.info_keys, options.info_format)
     layout = StepLayout(observation_space, action_space, infos)
     relabeling = _make_relabeling(functions, options, layout)
@@ -104,7 +104,7 @@ def assemble(
     draws = Draws(
         storage,
         shares,
-        np.random.default_rng(seed),
+        rng,
         priorities=priorities,
         skip_trivial=options.skip_trivial,
         windowed=options.n_steps > 1,
@@ -129,6 +129,18 @@ def assemble(
         buffer_size=buffer_size,
     )
     return Parts(layout, backend, relabeling, priorities, draws, batches, intake)
+
+
+def _make_generator(seed: int | None) -> np.random.Generator:
+    """Make the source of all randomness.
+
+    Raises:
+        ValueError: The seed is none.
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"seed must be a whole number >= 0 or None, got {seed!r}") from error
 
 
 def _make_relabeling(functions: Functions, options: Options, layout: StepLayout) -> AnyRelabeling:

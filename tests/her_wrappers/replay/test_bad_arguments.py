@@ -31,6 +31,8 @@ BAD_ARGUMENTS = [
         "unknown termination 'always'; choose from 'recompute', 'success', 'keep', 'never', "
         "or pass a function",
     ),
+    ({"seed": -1}, "seed must be a whole number >= 0 or None, got -1"),
+    ({"seed": "0"}, "seed must be a whole number >= 0 or None, got '0'"),
     ({"her_ratio": 1.5}, "her_ratio must lie in [0, 1], got 1.5"),
     ({"n_steps": 0}, "n_steps must be a whole number >= 1, got 0"),
     ({"n_steps": 2.5}, "n_steps must be a whole number >= 1, got 2.5"),
