@@ -88,11 +88,6 @@ class GoalInterface:
         terminated = batched_terminated(compute_terminated, observation_space["achieved_goal"])
         return cls(observation_space, action_space, compute_reward, terminated)
 
-    @property
-    def terminated_row_by_row(self) -> bool:
-        """Whether ``compute_terminated`` knows single goals only: a batch costs a call for each row."""
-        return isinstance(self.compute_terminated, RowByRow)
-
 
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
     """Return the observation and action space of one environment.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.relabeling.termination import TerminationMode
 
 SB3_ARRAYS = (
@@ -106,7 +106,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
         n_sampled_goal: int | None = 4,
-        goal_selection_strategy: GoalSelectionStrategy | Choice = "future",
+        goal_selection_strategy: GoalSelectionStrategy | GoalSelection = "future",
         copy_info_dict: bool = False,
         *,
         termination: TerminationMode | GoalFunction = "keep",
@@ -130,12 +130,12 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_ratio = sum(part.share for part in Shares(choice, n_sampled_goal, None).parts)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
-        spaces_ = self._shapes.states, self._shapes.actions
         self._open = OpenEpisodes(self._shapes.leaves, n_envs)
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.hindsight = HindsightReplayBuffer(
-            *spaces_,
+            self._shapes.states,
+            self._shapes.actions,
             buffer_size=self.buffer_size * n_envs,
             compute_reward=partial(self._ask_env, "compute_reward"),
             compute_terminated=self._find_compute_terminated() if termination == "recompute" else None,

@@ -39,6 +39,24 @@ def filled_like(rows: Any, value: float) -> Any:
     return filled
 
 
+def require_torch(what: str, *, otherwise: str) -> None:
+    """See that torch is installed.
+
+    Args:
+        what: What needs it.
+        otherwise: What can be done without it.
+
+    Raises:
+        ImportError: It is not.
+    """
+    try:
+        import torch  # noqa: F401, PLC0415 - an optional dependency
+    except ImportError as error:
+        raise ImportError(
+            f'{what} needs torch; run: pip install "her-toolkit[torch]", or {otherwise}'
+        ) from error
+
+
 def own_copy(values: Any) -> Any:
     """Return a copy of an array or a tensor."""
     return values.copy() if isinstance(values, np.ndarray) else values.clone()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.replay.arrays import require_torch
 from her_wrappers.replay.backend import Backend
 from her_wrappers.replay.intake import Intake
 from her_wrappers.replay.priorities.stored import NoPriorities, Priorities, make_priorities
@@ -93,7 +94,7 @@ def assemble(
         TypeError: A space has elements that are not arrays of one shape, or of a dtype that torch has not.
         ValueError: An argument has a value that it cannot have, or a function is missing.
     """
-    shares, buffer_size = options.shares(), options.buffer_size
+    shares, buffer_size, rng = options.shares(), options.buffer_size, _make_generator(seed)
     infos = InfoLayout(options.info_keys, options.info_format)
     layout = StepLayout(observation_space, action_space, infos)
     relabeling = _make_relabeling(functions, options, layout)
@@ -103,7 +104,7 @@ def assemble(
     draws = Draws(
         storage,
         shares,
-        np.random.default_rng(seed),
+        rng,
         priorities=priorities,
         skip_trivial=options.skip_trivial,
         windowed=options.n_steps > 1,
@@ -128,6 +129,18 @@ def assemble(
         buffer_size=buffer_size,
     )
     return Parts(layout, backend, relabeling, priorities, draws, batches, intake)
+
+
+def _make_generator(seed: int | None) -> np.random.Generator:
+    """Make the source of all randomness.
+
+    Raises:
+        ValueError: The seed is none.
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"seed must be a whole number >= 0 or None, got {seed!r}") from error
 
 
 def _make_relabeling(functions: Functions, options: Options, layout: StepLayout) -> AnyRelabeling:
@@ -166,12 +179,7 @@ def _make_backend(
     """
     if device is None:
         return Backend(EpisodeStorage(layout, buffer_size))
-    try:
-        import torch  # noqa: F401, PLC0415 - an optional dependency
-    except ImportError as error:
-        raise ImportError(
-            f'device={str(device)!r} needs torch; run: pip install "her-toolkit[torch]", or leave device out'
-        ) from error
+    require_torch(f"device={str(device)!r}", otherwise="leave device out")
     from her_wrappers.replay.devices.choice import choose_backend  # noqa: PLC0415 - imports torch
 
     return choose_backend(device, layout, buffer_size, relabeling)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from her_wrappers.replay.arrays import require_torch
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
@@ -98,7 +99,13 @@ class Batch:
         Args:
             device: Where the tensors go. On the CPU they share the arrays' memory; to CUDA they go through
                 pinned memory, and nothing waits until they are there.
+
+        Raises:
+            ImportError: There is no torch.
+            RuntimeError: Torch knows no such device, or cannot use it here.
+            TypeError: Torch does not have a dtype of the batch.
         """
+        require_torch("to_torch", otherwise="use the arrays")
         import torch  # noqa: PLC0415 - an optional dependency
 
         from her_wrappers.replay.transfer import send  # noqa: PLC0415 - imports torch

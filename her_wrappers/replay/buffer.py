@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.replay.assembly import Functions, assemble
-from her_wrappers.replay.intake import parts_of, require_episode, require_many
-from her_wrappers.replay.options import Options
-from her_wrappers.replay.saving.saved_options import merged_options, relabels, with_functions
+from her_wrappers.replay.intake import as_sequence, parts_of, require_episode
+from her_wrappers.replay.options import Options, relabels
+from her_wrappers.replay.saving.saved_options import merged_options, with_functions
 from her_wrappers.replay.saving.snapshot import Snapshot, write_snapshot
 from her_wrappers.replay.saving.state import State, restore
 from her_wrappers.replay.statistics import Statistics, describe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from her_wrappers.recording.dataset import Dataset
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.batch import Batch
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.priorities.priority import Priority
     from her_wrappers.replay.relabeling.rewards import BatchFunction
     from her_wrappers.replay.relabeling.termination import TerminationMode
@@ -122,7 +122,7 @@ class HindsightReplayBuffer:
         compute_terminated: GoalFunction | None = None,
         n_sampled_goal: int | None = None,
         her_ratio: float | None = None,
-        goal_selection_strategy: Choice = "future",
+        goal_selection_strategy: GoalSelection = "future",
         termination: TerminationMode | GoalFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
@@ -164,10 +164,11 @@ class HindsightReplayBuffer:
             TypeError: ``env`` is no environment.
             ValueError: It is no goal environment, or an option has a value that it cannot have.
         """
-        if 0 in {options.get("n_sampled_goal"), options.get("her_ratio")}:
+        if not relabels(**options):
             return cls(*goal_spaces(env), **options)
         if options.get("reward_fn") is not None:
-            options.setdefault("compute_terminated", find_function(env, "compute_terminated"))
+            if options.get("compute_terminated") is None:
+                options["compute_terminated"] = find_function(env, "compute_terminated")
             return cls(*goal_spaces(env), **options)
         functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
         interface = GoalInterface.of(env, **functions)
@@ -265,7 +266,7 @@ class HindsightReplayBuffer:
                 is not finite; or ``compute_reward`` or ``compute_terminated`` answer wrongly. Nothing is
                 added or evicted.
         """
-        self.add_episodes([require_episode(episode)])
+        self.add_episodes([require_episode("add_episode takes an Episode", episode)])
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         """Add complete episodes, all or none; many at once cost much less than one by one.
@@ -277,9 +278,9 @@ class HindsightReplayBuffer:
             TypeError: There is something else among them.
             ValueError: As `add_episode`, for one of them, which is named.
         """
-        together = require_many(episodes)
+        many = as_sequence(episodes)
         with self._lock:
-            self._parts.intake.store(together)
+            self._parts.intake.store(many)
 
     def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
         """Add the episodes of a source; those before one that is refused stay added.
@@ -420,7 +421,7 @@ class HindsightReplayBuffer:
                 snapshot.require_spaces_of(env)
             merged = merged_options(snapshot.state.options, options)
             ready = with_functions(merged, has_env=env is not None, rule=snapshot.rule)
-            if env is not None and relabels(merged):
+            if env is not None and relabels(**merged):
                 buffer = cls.for_env(env, **ready)
             else:
                 buffer = cls(snapshot.state.observation_space, snapshot.state.action_space, **ready)

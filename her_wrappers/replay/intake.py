@@ -130,26 +130,24 @@ class Intake:
             )
 
 
-def require_episode(episode: object) -> Episode:
+def require_episode(expected: str, episode: object) -> Episode:
     """Return an episode.
 
     Raises:
         TypeError: It is none.
     """
     if not isinstance(episode, Episode):
-        raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
+        raise TypeError(f"{expected}, got {type(episode).__name__}")
     return episode
 
 
-def require_many(episodes: Iterable[Episode]) -> Sequence[Episode]:
+def as_sequence(episodes: Iterable[Episode]) -> Sequence[Episode]:
     """Return episodes as a sequence.
 
     Raises:
-        TypeError: They are a single one.
+        TypeError: They are a single one, or cannot be iterated over.
     """
-    if isinstance(episodes, Episode):
-        raise TypeError("add_episodes takes many episodes, got one Episode; use add_episode")
-    return episodes if isinstance(episodes, Episodes) else list(episodes)
+    return episodes if isinstance(episodes, Episodes) else list(_iterate("add_episodes", episodes))
 
 
 def parts_of(source: Iterable[Episode] | Dataset) -> Iterator[Sequence[Episode]]:
@@ -163,8 +161,23 @@ def parts_of(source: Iterable[Episode] | Dataset) -> Iterator[Sequence[Episode]]
     elif isinstance(source, Episodes):
         yield source
     else:
-        for episode in episodes_of(source) if isinstance(source, Dataset) else source:
-            yield [require_episode(episode)]
+        episodes = episodes_of(source) if isinstance(source, Dataset) else _iterate("extend", source)
+        for episode in episodes:
+            yield [require_episode("extend takes episodes", episode)]
+
+
+def _iterate(method: str, episodes: Iterable[Episode]) -> Iterator[Episode]:
+    """Iterate over many episodes.
+
+    Raises:
+        TypeError: They are a single one, or cannot be iterated over.
+    """
+    if isinstance(episodes, Episode):
+        raise TypeError(f"{method} takes many episodes, got one Episode; use add_episode")
+    try:
+        return iter(episodes)
+    except TypeError as error:
+        raise TypeError(f"{method} takes many episodes, got {type(episodes).__name__}") from error
 
 
 def _require_finite(reward: float, step: int) -> None:

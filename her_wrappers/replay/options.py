@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.relabeling.termination import TerminationMode
     from her_wrappers.replay.storage.infos import InfoFormat
 
@@ -30,7 +30,7 @@ class Options:
     buffer_size: int
     n_sampled_goal: int | None
     her_ratio: float | None
-    goal_selection_strategy: Choice
+    goal_selection_strategy: GoalSelection
     termination: TerminationMode | GoalFunction | None
     n_steps: int
     gamma: float
@@ -64,3 +64,18 @@ class Options:
             ValueError: There is no such strategy, or the share is given twice or outside its range.
         """
         return Shares(self.goal_selection_strategy, self.n_sampled_goal, self.her_ratio)
+
+
+def relabels(
+    goal_selection_strategy: GoalSelection = "future",
+    n_sampled_goal: int | None = None,
+    her_ratio: float | None = None,
+    **_: Any,
+) -> bool:
+    """Whether a buffer with these arguments, of which others are left out, relabels anything.
+
+    Raises:
+        TypeError: As `Options.shares`.
+        ValueError: As `Options.shares`.
+    """
+    return Shares(goal_selection_strategy, n_sampled_goal, her_ratio).relabels

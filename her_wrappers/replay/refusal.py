@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.storage.step_layout import StepLayout
 
+WAY_OUT = "raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
 
-def require_fit(episodes: Episodes, buffer_size: int) -> None:
-    """Refuse an episode that is longer than the buffer.
+
+def require_fit(episodes: Episodes, buffer_size: int, way_out: str = WAY_OUT) -> None:
+    """Refuse an episode that is longer than the buffer; the message ends with the way out.
 
     Raises:
         ValueError: There is one.
@@ -24,8 +26,7 @@ def require_fit(episodes: Episodes, buffer_size: int) -> None:
     longest = int(episodes.lengths.max())
     if longest > buffer_size:
         raise ValueError(
-            f"an episode must fit the buffer of {buffer_size} transitions, got {longest} "
-            "steps; raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
+            f"an episode must fit the buffer of {buffer_size} transitions, got {longest} steps; {way_out}"
         )
 
 

@@ -20,12 +20,12 @@ from her_wrappers.replay.relabeling.outcomes import Outcomes
 from her_wrappers.replay.relabeling.rewards import GoalRewards
 from her_wrappers.replay.relabeling.termination import named_termination
 from her_wrappers.replay.relabeling.termination_rules import Recompute
-from her_wrappers.trees import map_tree
+from her_wrappers.trees import copy_tree, map_tree
 
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.goals.selection import Ints
-    from her_wrappers.replay.goals.shares import Choice
+    from her_wrappers.replay.goals.shares import GoalSelection
     from her_wrappers.replay.relabeling.outcomes import Bools
     from her_wrappers.replay.relabeling.termination import TerminationMode
     from her_wrappers.replay.relabeling.termination_rules import Termination
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def relabel_episode(
     episode: Episode,
-    strategy: Choice,
+    strategy: GoalSelection,
     n_sampled_goal: int,
     compute_reward: GoalFunction,
     rng: np.random.Generator,
@@ -94,7 +94,7 @@ def relabel_episode(
         _rows(observations, t) | {"desired_goal": goals},
         _rows(episode.actions, t),
         paid,
-        _rows(observations, t + 1) | {"desired_goal": _rows(goals, slice(None))},
+        _rows(observations, t + 1) | {"desired_goal": copy_tree(goals)},
         terminations,
         _at_end(episode, t) & episode.truncated,
         np.float32(gamma) * ~terminations,
@@ -172,6 +172,6 @@ def _at_end(episode: Episode, t: Ints) -> Bools:
     return ends
 
 
-def _rows(tree: Tree, rows: Ints | slice) -> Any:
+def _rows(tree: Tree, rows: Ints) -> Any:
     """Return copies of rows of a tree of arrays."""
-    return map_tree(lambda leaf: np.array(np.asarray(leaf)[rows]), tree)
+    return map_tree(lambda leaf: np.take(leaf, rows, axis=0), tree)

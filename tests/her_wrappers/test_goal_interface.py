@@ -199,7 +199,8 @@ def test_functions_that_raise_leave_the_workers_of_an_async_environment_alive(ki
             interface.compute_reward(NEAR, FAR, [{}, {}])
     else:
         assert interface.compute_reward(NEAR, FAR, [{}, {}]).tolist() == [0, -1]
-        assert interface.terminated_row_by_row == (kind == "if")
+        assert isinstance(interface.compute_terminated, RowByRow | None)
+        assert (interface.compute_terminated is None) == (kind == "not-implemented")
     vector.reset()
     vector.close()
 
@@ -287,4 +288,4 @@ def test_an_async_environment_without_a_reward_function_is_refused_and_survives(
 
 def test_bundled_environments_answer_for_batches():
     for env_id in her_envs.registration.ENTRY_POINTS:
-        assert not GoalInterface.of(gym.make(env_id)).terminated_row_by_row
+        assert not isinstance(GoalInterface.of(gym.make(env_id)).compute_terminated, RowByRow | None)

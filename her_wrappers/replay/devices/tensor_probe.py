@@ -19,9 +19,10 @@ from gymnasium import spaces
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.devices.tensor_records import TensorRecords
 from her_wrappers.replay.relabeling.rewards import TOLERANCE
+from her_wrappers.replay.storage.step_layout import GOALS
 from her_wrappers.replay.storage.steps import Steps
 from her_wrappers.replay.transfer import send
-from her_wrappers.trees import build_tree, leaf_spaces
+from her_wrappers.trees import build_tree, leaf_at, leaf_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,9 +132,7 @@ def made_up_steps(layout: StepLayout) -> list[Steps]:
     rng, keys = np.random.default_rng(SEED), layout.infos.keys
     observations = _made_up(layout.observation_space, 3, rng)
     for path in leaf_spaces(layout.observation_space["desired_goal"]):
-        desired, achieved = observations["desired_goal"], observations["achieved_goal"]
-        for key in path:
-            desired, achieved = desired[key], achieved[key]
+        achieved, desired = (leaf_at(observations, (key, *path), "observations", "") for key in GOALS)
         desired[:2] = achieved[1]
     flags = np.zeros(1, np.bool_)
     episodes = Episodes(

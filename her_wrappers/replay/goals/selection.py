@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -86,8 +87,9 @@ class Geometric:
     gamma: float = 0.99
 
     def __post_init__(self) -> None:
-        if not 0 < self.gamma < 1:
+        if not (isinstance(self.gamma, Real) and 0 < self.gamma < 1):
             raise ValueError(f"gamma of Geometric must lie in (0, 1), got {self.gamma!r}")
+        object.__setattr__(self, "gamma", float(self.gamma))  # as a file holds it
 
     def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
         """Pick states, see `future`."""

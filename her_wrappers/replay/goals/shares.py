@@ -48,6 +48,8 @@ class Mixture:
                 raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
         if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
             raise ValueError(f"shares of a Mixture must sum to 1, got {sum(self.shares.values()):g}")
+        shares = {name: float(share) for name, share in self.shares.items()}  # shorter ones count no rows
+        object.__setattr__(self, "shares", shares)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Part:
     share: float
 
 
-Choice: TypeAlias = str | Strategy | Mixture
+GoalSelection: TypeAlias = str | Strategy | Mixture
+"""What users give as ``goal_selection_strategy``."""
 
 
 class Shares:
@@ -81,7 +84,7 @@ class Shares:
         ValueError: There is no such strategy, or the share is given twice or outside its range.
     """
 
-    def __init__(self, choice: Choice, n_sampled_goal: int | None, her_ratio: float | None) -> None:
+    def __init__(self, choice: GoalSelection, n_sampled_goal: int | None, her_ratio: float | None) -> None:
         if not (isinstance(choice, str | Mixture) or callable(choice)):
             raise TypeError(
                 f"goal_selection_strategy must be a name, a function or a Mixture, got {choice!r}"
@@ -90,7 +93,8 @@ class Shares:
         total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
         strategies = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(strategies.values()) if strategies else 0.0
-        self.parts = [find_strategy(key, share * scale) for key, share in strategies.items() if total]
+        parts = [_find_strategy(key, share * scale) for key, share in strategies.items()]
+        self.parts = parts if total else []
         self._ends = np.cumsum([part.share for part in self.parts])
 
     @property
@@ -130,13 +134,13 @@ def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: fl
     if her_ratio is not None:
         if not (isinstance(her_ratio, Real) and 0 <= her_ratio <= 1):
             raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
-        return her_ratio
+        return float(her_ratio)
     k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
     k = require_count("n_sampled_goal", k, at_least=0)
     return k / (k + 1)
 
 
-def find_strategy(choice: str | Strategy, share: float = 1.0) -> Part:
+def _find_strategy(choice: str | Strategy, share: float) -> Part:
     """Return the part of a batch that chooses its goals by a strategy's name, or by the user's own.
 
     Raises:

@@ -137,7 +137,7 @@ class Priorities:
         Returns:
             (B,) float32 in [0, 1], where the storage has its records.
         """
-        scaled = self._tree.get(draw.here % self._capacity)
+        scaled = self._tree.get(draw.host_numbers % self._capacity)
         # N and the sum that makes probabilities of priorities are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return self._storage.there(weights.astype(np.float32))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from her_wrappers.arguments import require_count
 from her_wrappers.goal_interface import DecidedAtUse, RowByRow
 from her_wrappers.replay.arrays import filled_like, read_only
 from her_wrappers.replay.relabeling.outcomes import Outcomes
@@ -69,10 +70,13 @@ class Relabeling:
 
         Otherwise this one has to learn from the episodes again: its rule for terminations is of another kind,
         or was given ``anew``.
+
+        Raises:
+            ValueError: Nobody learned that.
         """
         if learned is None:
             return False
-        self._episodes_to_check = int(learned["episodes_to_check"])
+        self._episodes_to_check = require_count("episodes_to_check", learned["episodes_to_check"], at_least=0)
         if learned["rule"] != self._termination.kind:
             return False
         self._termination.recall(learned["values"])

@@ -102,7 +102,9 @@ class Draws:
     def ahead(self) -> Ahead:
         """Return what was drawn ahead."""
         none = np.zeros(0, np.int64)
-        batches = [(draw.here, draw.part, draw.goal_index) for draw, _ in self._ahead] or [(none, none, none)]
+        batches = [(draw.host_numbers, draw.part, draw.goal_index) for draw, _ in self._ahead] or [
+            (none, none, none)
+        ]
         rows = map(np.concatenate, zip(*batches, strict=True))
         return Ahead(self._batch_size, self._batches, self._batches - len(self._ahead), *rows)
 
@@ -184,7 +186,7 @@ class Draws:
             goal_index=goal_index.reshape(part.shape),
             part=part,
             relabeled=relabeled,
-            here=steps.numbers.reshape(part.shape),
+            host_numbers=steps.numbers.reshape(part.shape),
             left=_steps_left(steps, relabeled) if self._windowed else part,
             discounts=filled_like(part, self._gamma),
             weights=filled_like(part, 1),

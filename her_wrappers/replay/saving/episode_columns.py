@@ -1,4 +1,4 @@
-"""Saved episodes: how some episodes of a buffer become named arrays of a file, and come back.
+"""EpisodeColumns: how some episodes of a buffer become named arrays of a file, and come back.
 
 The arrays are those of `Episodes`, leaf by leaf, whatever the layout of the buffer's memory. A leaf that is
 the achieved goal throughout is not written, and of desired goals, which stay the same for many states, each
@@ -14,7 +14,7 @@ import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.arrays import changes
-from her_wrappers.replay.storage.contents import Part
+from her_wrappers.replay.storage.contents import StoredEpisodes
 from her_wrappers.trees import build_tree, leaf_at, leaf_spaces
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class EpisodeColumns:
         self._info_keys = info_keys
         self._shared = shared
 
-    def take_apart(self, part: Part) -> dict[str, np.ndarray]:
+    def take_apart(self, part: StoredEpisodes) -> dict[str, np.ndarray]:
         """Return the arrays of some episodes, by name."""
         episodes, names = part.episodes, ("rewards", "lengths", "terminated", "truncated")
         arrays = {name: getattr(episodes, name) for name in names}
@@ -72,7 +72,7 @@ class EpisodeColumns:
             arrays[_name("observations", path)] = leaf[begins] if _is_desired(path) else leaf
         return arrays
 
-    def read(self, file: ArrayFile, prefix: str) -> Part:
+    def read(self, file: ArrayFile, prefix: str) -> StoredEpisodes:
         """Read some episodes.
 
         Args:
@@ -95,7 +95,7 @@ class EpisodeColumns:
             infos={key: file.read(_name(f"{prefix}infos", (key,))) for key in self._info_keys},
             **columns,
         )
-        return Part(episodes, other_reason)
+        return StoredEpisodes(episodes, other_reason)
 
     def _read_observations(self, file: ArrayFile, prefix: str, rows: int, lasts: np.ndarray) -> Tree:
         """Read the observations.

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from her_wrappers.arguments import require_keys
 from her_wrappers.replay.goals.selection import STRATEGIES, Geometric
 from her_wrappers.replay.goals.shares import ORIGINAL, Mixture
-from her_wrappers.replay.options import Options
+from her_wrappers.replay.options import Options, relabels
 from her_wrappers.replay.priorities.priority import Priority
 from her_wrappers.replay.relabeling.stand_ins import missing_reward
 
@@ -62,12 +63,14 @@ def merged_options(saved: Options, given: Mapping[str, Any]) -> dict[str, Any]:
         given: The arguments.
 
     Raises:
+        TypeError: The keys of infos that are asked for are no strings.
         ValueError: Other infos are asked for than are in the file, or a strategy is lost.
     """
-    if "info_keys" in given and tuple(given["info_keys"]) != tuple(saved.info_keys):
+    info_keys = require_keys("info_keys", given.get("info_keys", saved.info_keys))
+    if info_keys != saved.info_keys:
         raise ValueError(
             f"info_keys must be those of the saved buffer, {list(saved.info_keys)}, whose infos are in "
-            f"the file, got {list(given['info_keys'])}; leave them out"
+            f"the file, got {list(info_keys)}; leave them out"
         )
     strategy = given.get("goal_selection_strategy")
     is_share = isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
@@ -90,7 +93,7 @@ def with_functions(merged: Mapping[str, Any], *, has_env: bool, rule: str | None
         ValueError: The rule for terminations is a function that is lost.
     """
     ready = dict(merged)
-    if not relabels(merged):
+    if not relabels(**merged):
         if isinstance(ready["termination"], LostFunction):
             ready["termination"] = None
     elif not has_env and all(merged.get(name) is None for name in FUNCTIONS):
@@ -103,11 +106,6 @@ def with_functions(merged: Mapping[str, Any], *, has_env: bool, rule: str | None
     return ready
 
 
-def relabels(options: Mapping[str, Any]) -> bool:
-    """Whether a buffer with these arguments relabels anything."""
-    return Options.of(options).shares().relabels
-
-
 def draws_alike(options: Options, others: Options) -> bool:
     """Whether buffers with these options draw the same batches, as far as names of functions tell."""
     return all(_to_json(getattr(options, key)) == _to_json(getattr(others, key)) for key in DRAWING)
@@ -115,9 +113,9 @@ def draws_alike(options: Options, others: Options) -> bool:
 
 def _to_json(value: Any) -> Json:
     if isinstance(value, Mixture):
-        return {"mixture": [[_to_json(key), float(share)] for key, share in value.shares.items()]}
+        return {"mixture": [[_to_json(key), share] for key, share in value.shares.items()]}
     if isinstance(value, Geometric):
-        return {"geometric": float(value.gamma)}
+        return {"geometric": value.gamma}
     if isinstance(value, Priority):
         return {"priority": [value.alpha, value.beta, value.eps]}
     if callable(value) or isinstance(value, LostFunction):

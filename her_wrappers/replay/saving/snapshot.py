@@ -1,6 +1,6 @@
 """Snapshots: buffers in files, whole or not at all, read without trust, in no layout but their own.
 
-A file holds the episodes, in parts, each with the arrays of `saved_episodes`; the priorities; what was drawn
+A file holds the episodes, in parts, each with the arrays of `EpisodeColumns`; the priorities; what was drawn
 ahead; the open episode of ``add``; and as JSON what else it takes to go on as if nothing had been: spaces,
 options, what was learned from episodes, the number of the next transition, the state of the generator.
 """
@@ -20,11 +20,12 @@ from her_wrappers.goal_interface import goal_spaces
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.priorities.stored import SavedPriorities
+from her_wrappers.replay.refusal import require_fit
 from her_wrappers.replay.sampling.draws import Ahead
 from her_wrappers.replay.saving.episode_columns import EpisodeColumns
 from her_wrappers.replay.saving.saved_options import options_from_json, options_to_json
 from her_wrappers.replay.saving.state import State
-from her_wrappers.replay.storage.contents import Part
+from her_wrappers.replay.storage.contents import StoredEpisodes
 from her_wrappers.replay.storage.step_layout import GOALS
 from her_wrappers.trees import leaf_spaces, path_name
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 KIND = "replay buffer"
 VERSION = 1
+
+MOST_INDEX = 2**62
+"""No buffer gets that far: indices are int64, and one a nanosecond would take 146 years."""
 
 LEARNED = ("rule", "values", "episodes_to_check")
 
@@ -85,7 +89,7 @@ def _arrays(state: State, contents: Contents) -> Iterator[tuple[str, np.ndarray]
         yield "priorities", state.priorities.scaled
     yield from _prefixed("ahead/", {name: getattr(state.ahead, name) for name in AHEAD})
     if state.open_episode is not None:
-        part = Part(Episodes.of([state.open_episode]), np.array([False]))
+        part = StoredEpisodes(Episodes.of([state.open_episode]), np.array([False]))
         yield from _prefixed("open/", _columns(state).take_apart(part))
 
 
@@ -196,7 +200,7 @@ class Snapshot:
         """
         storage.start(self.state.first_index, self.state.shared)
         for episodes, other_reason in self._parts():
-            _require_fit(episodes, buffer_size)
+            require_fit(episodes, buffer_size, "raise buffer_size")
             begin = 0
             for piece in episodes.split(buffer_size):
                 with self.blamed():
@@ -208,7 +212,7 @@ class Snapshot:
                 storage.append(encoded)
                 begin += len(piece)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[StoredEpisodes]:
         columns = _columns(self.state, self.state.shared)
         for number in range(self._num_parts):
             with self.blamed():
@@ -223,7 +227,7 @@ class Snapshot:
             action_space=space_from_json(header["action_space"]),
             options=options,
             shared={tuple(leaf) for leaf in header["shared"]},
-            first_index=require_count("first_index", header["first_index"], at_least=0),
+            first_index=_require_index(header["first_index"]),
             learned=None if header["learned"] is None else {key: header["learned"][key] for key in LEARNED},
             generator=header["generator"],
             priorities=self._read_priorities(options.prioritized, header["largest_priority"]),
@@ -241,6 +245,18 @@ class Snapshot:
         return None if priority is None else SavedPriorities(float(largest), self._file.read("priorities"))
 
 
+def _require_index(index: Json) -> int:
+    """Return the index of a transition, if it leaves enough for those to come.
+
+    Raises:
+        ValueError: It does not, or is none.
+    """
+    number = require_count("first_index", index, at_least=0)
+    if number > MOST_INDEX:
+        raise ValueError(f"first_index must be <= {MOST_INDEX}, got {number}")
+    return number
+
+
 def _require_like_goal(state: State) -> None:
     """Refuse leaves that cannot be the achieved goal.
 
@@ -253,12 +269,3 @@ def _require_like_goal(state: State) -> None:
         leaf, goal = leaves[path], leaves["achieved_goal",]
         if (leaf.shape, leaf.dtype) != (goal.shape, goal.dtype) or path[0] in GOALS:
             raise ValueError(f"{path_name(path)} cannot be the achieved goal")
-
-
-def _require_fit(episodes: Episodes, buffer_size: int) -> None:
-    longest = int(episodes.lengths.max())
-    if longest > buffer_size:
-        raise ValueError(
-            f"an episode must fit the buffer of {buffer_size} transitions, got one of {longest} "
-            "steps in the file; raise buffer_size"
-        )

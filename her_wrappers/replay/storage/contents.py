@@ -24,7 +24,7 @@ MOST_PARTS = 256
 """There are no more of them: large buffers are read in larger parts."""
 
 
-class Part(NamedTuple):
+class StoredEpisodes(NamedTuple):
     """Some of the episodes that a buffer holds.
 
     Attributes:
@@ -69,13 +69,13 @@ class Contents:
         """Return the number of parts."""
         return len(self._begins) - 1
 
-    def read(self, number: int) -> Part | None:
+    def read(self, number: int) -> StoredEpisodes | None:
         """Return one part, less the episodes that have been evicted; None if none is left."""
         begin, end = self._begins[number : number + 2]
         begin = max(begin, int(np.searchsorted(self._starts, self._storage.first_index)))
         return self._read(int(begin), int(end)) if begin < end else None
 
-    def _read(self, begin: int, end: int) -> Part:
+    def _read(self, begin: int, end: int) -> StoredEpisodes:
         lengths = self._lengths[begin:end]
         numbers = self._starts[begin] + np.arange(lengths.sum())
         steps = self._storage.read(numbers)
@@ -95,4 +95,4 @@ class Contents:
             truncated=truncated[last],
             infos=infos,
         )
-        return Part(episodes, steps.records[0]["other_reason"][last])
+        return StoredEpisodes(episodes, steps.records[0]["other_reason"][last])

@@ -21,7 +21,7 @@ class Draw(NamedTuple):
         goal_index: (B,) numbers of the steps that led there; anything where there are none.
         part: (B,) which part of the shares each row is in.
         relabeled: (B,) bool, whether that is one which gets new goals.
-        here: (B,) the numbers once more; an array always.
+        host_numbers: (B,) the numbers once more; an array always.
         left: (B,) how many steps there are from each on, itself included, that may have its goal: to the end
             of the episode for a new one, else until the episode changes its goal. Anything without windows.
         discounts: (B,) float32, those of single steps of which none terminates: memory for a batch's own.
@@ -36,7 +36,7 @@ class Draw(NamedTuple):
     goal_index: np.ndarray
     part: np.ndarray
     relabeled: Any
-    here: np.ndarray
+    host_numbers: np.ndarray
     left: np.ndarray
     discounts: Any
     weights: Any

@@ -150,13 +150,16 @@ class Ring:
         return self.take(column, self.positions(np.arange(first, end)))
 
     def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` rows."""
+        """Make room for ``capacity`` rows.
+
+        Raises:
+            MemoryError: There is not so much memory; nothing changes.
+        """
         numbers = np.arange(self.first, self.end)
+        larger = {name: np.empty(capacity, column.dtype) for name, column in self._bytes.items()}
         for name, column in self._bytes.items():
-            larger = np.empty(capacity, column.dtype)
-            larger[numbers % capacity] = column[numbers % self.capacity]
-            self._bytes[name] = larger
-        self.capacity = capacity
+            larger[name][numbers % capacity] = column[numbers % self.capacity]
+        self._bytes, self.capacity = larger, capacity
         self._starts.clear()
         self._turn()
 

@@ -1,4 +1,4 @@
-"""Layout: how one step, or one goal, becomes one NumPy record.
+"""SpaceLayout: the fields that observations, goals or actions take in a NumPy record.
 
 With all fields of a step in one record, a batch of steps is one ``take`` that copies whole rows, and its
 fields are views of the result.

@@ -1,7 +1,7 @@
 """What cannot be stored or computed is refused with one sentence, and the buffer is as it was.
 
-Bad arguments and single bad episodes are in `test_buffer`, bad files in `test_snapshot_damage`, memory that
-cannot be had in `test_memory`.
+Bad arguments are in `test_bad_arguments`, bad files in `test_snapshot_damage`, memory that cannot be had in
+`test_memory`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ import re
 import numpy as np
 import pytest
 
-from her_wrappers import Episode
-from her_wrappers.recording.episodes import Episodes
+from her_wrappers import Episode, Episodes
 from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.her_wrappers.replay import buffers
 from tests.her_wrappers.replay.relabeling.test_infos import costs
 from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes
 
 
 def filled(**options):
-    buffer = counting_buffer(**{"buffer_size": 30} | options)
-    buffer.add_episodes([counting_episode(number, length) for number, length in enumerate([4, 1, 7])])
-    return buffer
+    return buffers.filled(**{"buffer_size": 30} | options)
 
 
 def assert_refused(buffer, episodes, error, message):
@@ -58,6 +56,16 @@ def without(key):
 
 BAD = {
     "a missing key": (without("achieved_goal"), "observations/achieved_goal is missing in the episode"),
+    "nothing observed": (without("observation"), "observations/observation is missing in the episode"),
+    "no goal": (without("desired_goal"), "observations/desired_goal is missing in the episode"),
+    "an observation of another shape": (
+        with_observations(observation=np.zeros((4, 3))),
+        "observations/observation of the episode must have shape (4, 2), got (4, 3)",
+    ),
+    "complex observations": (
+        with_observations(observation=np.zeros((4, 2), complex)),
+        "observations/observation of the episode must hold numbers of dtype float64, got complex128",
+    ),
     "observations of one array": (
         with_part(observations=np.zeros((4, 2))), "observations/observation is missing in the episode",
     ),
@@ -78,6 +86,13 @@ BAD = {
     ),
     "a reward that is NaN": (
         with_part(rewards=np.array([-1, np.nan, -1])), "rewards must be finite as float32, got nan at step 1",
+    ),
+    "a reward that is too large": (
+        with_part(rewards=np.array([-1, 1e39, -1])),
+        "rewards must be finite as float32, got 1e+39 at step 1",
+    ),
+    "a last reward that is infinite": (
+        with_part(rewards=np.array([-1, -1, np.inf])), "rewards must be finite as float32, got inf at step 2",
     ),
     "a reward that is infinite": (
         with_part(rewards=np.array([-np.inf, -1, -1])),
@@ -145,6 +160,23 @@ def test_an_episode_without_the_infos_is_named():
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         buffer.add_episodes([*episodes, counting_episode(4, 3, infos={"force": np.zeros(3)})])
     assert buffer.num_episodes == 4
+
+
+@pytest.mark.parametrize("method", ["add_episodes", "extend"])
+def test_what_is_not_many_episodes_is_refused(method):
+    buffer = filled()
+    for given, message in (
+        (counting_episode(0, 3), f"{method} takes many episodes, got one Episode; use add_episode"),
+        (5, f"{method} takes many episodes, got int"),
+    ):
+        with pytest.raises(TypeError, match=f"^{message}$"):
+            getattr(buffer, method)(given)
+    assert buffer.num_episodes == 3
+
+
+def test_what_is_no_episode_in_a_source_is_told():
+    with pytest.raises(TypeError, match=r"^extend takes episodes, got dict$"):
+        filled().extend([{"observations": []}])
 
 
 def raising(*arguments):

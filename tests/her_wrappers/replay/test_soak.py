@@ -10,8 +10,8 @@ import pytest
 
 from her_wrappers import Episodes, HindsightReplayBuffer
 from tests.counting import ACTIONS, SPACE, compute_reward, compute_terminated
+from tests.her_wrappers.replay.buffers import transitions
 from tests.her_wrappers.replay.saving.test_snapshot import assert_same_episodes
-from tests.her_wrappers.replay.test_buffer import transitions
 
 STATM = Path("/proc/self/statm")
 

@@ -665,6 +665,14 @@ def test_without_torch_a_device_is_refused_with_what_to_install(monkeypatch):
     assert len(filled(device=None).sample(3)) == 3
 
 
+def test_without_torch_a_batch_of_tensors_is_refused_with_what_to_install(monkeypatch):
+    batch = filled(device=None).sample(3)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    message = r"^to_torch needs torch; run: pip install \"her-toolkit\[torch\]\", or use the arrays$"
+    with pytest.raises(ImportError, match=message):
+        batch.to_torch()
+
+
 def test_a_buffer_of_arrays_does_not_import_torch():
     code = """
 import sys

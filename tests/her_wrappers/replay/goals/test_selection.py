@@ -83,7 +83,7 @@ def test_rounding_never_carries_a_draw_out_of_the_episode(length):
     assert 1 <= Geometric(0.5)(np.array([0]), np.array([length]), rng) <= length
 
 
-@pytest.mark.parametrize("gamma", [0, 1, -0.5, 1.5, np.nan])
+@pytest.mark.parametrize("gamma", [0, 1, -0.5, 1.5, np.nan, "0.9", None])
 def test_a_geometric_strategy_needs_a_gamma_between_0_and_1(gamma):
     with pytest.raises(ValueError, match=r"gamma of Geometric must lie in \(0, 1\), got"):
         Geometric(gamma)

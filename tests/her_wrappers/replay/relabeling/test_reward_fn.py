@@ -176,10 +176,11 @@ def test_an_environment_without_compute_reward_may_have_a_reward_fn():
     np.testing.assert_array_equal(batch.rewards, effort_reward(batch).astype(np.float32))
 
 
-def test_for_env_takes_the_reward_fn_instead_of_the_environments_function():
+@pytest.mark.parametrize("options", [{}, {"compute_terminated": None}])
+def test_for_env_takes_the_reward_fn_instead_of_the_environments_function(options):
     env = gym.make("her_envs:her_envs/PointReach-v0")
     buffer = HindsightReplayBuffer.for_env(
-        env, reward_fn=lambda batch: -np.abs(batch.actions).sum(-1), seed=0
+        env, reward_fn=lambda batch: -np.abs(batch.actions).sum(-1), seed=0, **options
     )
     recorder = EpisodeRecorder(env, buffer.add_episode)
     recorder.reset(seed=0)

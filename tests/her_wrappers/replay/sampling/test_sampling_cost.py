@@ -11,9 +11,9 @@ def seconds_of_a_batch(buffer):
     """The best of many, which is the least disturbed."""
     best = float("inf")
     for _ in range(200):
-        start = time.perf_counter()
+        start = time.thread_time()
         buffer.sample(64)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
     return best
 
 

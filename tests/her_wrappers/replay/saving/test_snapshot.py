@@ -25,17 +25,12 @@ from tests.counting import (
     counting_buffer,
     counting_episode,
 )
+from tests.her_wrappers.replay.buffers import transitions
+from tests.her_wrappers.replay.odd_spaces import ODD_SPACES, image_buffer, image_episode, random_tree
 from tests.her_wrappers.replay.relabeling.test_infos import (
     episode_with_costs,
     reward_of_columns,
     reward_of_rows,
-)
-from tests.her_wrappers.replay.test_buffer import (
-    ODD_SPACES,
-    image_buffer,
-    image_episode,
-    random_tree,
-    transitions,
 )
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
@@ -471,7 +466,7 @@ def test_a_smaller_buffer_keeps_the_newest_episodes(tmp_path):
 def test_an_episode_that_does_not_fit_the_smaller_buffer_is_named(tmp_path):
     with pytest.raises(
         ValueError,
-        match="must fit the buffer of 9 transitions, got one of 25 steps in the file; raise buffer_size",
+        match="must fit the buffer of 9 transitions, got 25 steps; raise buffer_size",
     ):
         reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, buffer_size=9)
 
@@ -541,6 +536,12 @@ def test_options_that_cannot_be_are_refused_with_a_sentence(tmp_path, saved, opt
 def test_an_unknown_option_is_refused(tmp_path):
     with pytest.raises(TypeError, match="unexpected keyword argument 'buffersize'"):
         reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, buffersize=10)
+
+
+@pytest.mark.parametrize("info_keys", ["cost", 5, None])
+def test_keys_of_infos_that_are_no_list_of_strings_are_refused(tmp_path, info_keys):
+    with pytest.raises(TypeError, match="info_keys must be a list of strings, got "):
+        reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, info_keys=info_keys)
 
 
 def test_an_environment_of_other_spaces_is_refused_by_the_part_that_differs(tmp_path):

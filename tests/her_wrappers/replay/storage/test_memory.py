@@ -10,9 +10,9 @@ import pytest
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.storage.ring import Ring
 from tests.counting import counting_buffer, counting_episode
+from tests.her_wrappers.replay.odd_spaces import image_buffer, image_episode
 from tests.her_wrappers.replay.relabeling.test_infos import episode_with_costs, reward_of_columns
 from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes
-from tests.her_wrappers.replay.test_buffer import image_buffer, image_episode
 
 
 def refuse(*arguments, **options):

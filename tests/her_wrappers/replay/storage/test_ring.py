@@ -80,6 +80,29 @@ def test_widening_a_column_keeps_its_rows_in_place():
     assert ring.take_range("row", 4, 6)["value"].tolist() == [40, 50]
 
 
+@pytest.mark.parametrize("enough_for", [0, 1])
+def test_a_ring_that_runs_out_of_memory_while_it_grows_is_as_it_was(enough_for):
+    """Also when there was enough for the first of its two columns."""
+    ring = Ring(4, number=np.int64, row=ROW)
+    for number in range(6):  # around the end
+        ring.drop_before(max(0, number - 2))
+        ring.append(number=np.array([number]), row=rows_of(np.array([number])))
+    before, memory = ring.nbytes, [np.empty(7, np.dtype((np.void, 8)))] * enough_for
+
+    def last_memory(*_):
+        if not memory:
+            raise MemoryError
+        return memory.pop()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "empty", last_memory)
+        with pytest.raises(MemoryError):
+            ring.grow(7)
+    assert (ring.nbytes, ring.capacity) == (before, 4)
+    assert ring.take_range("number", 3, 6).tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(ring.take_range("row", 3, 6), rows_of(np.arange(3, 6)))
+
+
 @pytest.mark.parametrize(
     "take",
     [
