@@ -32,6 +32,7 @@ class TaskBase:
     """
 
     metadata: dict[str, Any]
+    _painter: Painter | None = None  # here, since Gymnasium closes what was refused while it was made, too
 
     def __init__(
         self,
@@ -58,7 +59,8 @@ class TaskBase:
         self.render_mode = render_mode
         self.render_size = require_positive("render_size", render_size)
         self._check = action_check(task.action_space)
-        self._painter = None if render_mode is None else Painter(task)
+        if render_mode is not None:
+            self._painter = Painter(task)
         self._state: State | None = None
 
     @property

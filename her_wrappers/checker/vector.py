@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.batches import (
     ended_rows,
     final_info_row,
@@ -76,12 +77,6 @@ def autoreset_mode(env: Any, tape: Tape) -> AutoresetMode:
         return mode
     shows_final = any(final_key(step.info) for step in tape.steps)
     return AutoresetMode.SAME_STEP if shows_final else AutoresetMode.NEXT_STEP
-
-
-def declared_mode(env: Any) -> AutoresetMode | None:
-    """Return the mode in the metadata, or None where there is no valid one."""
-    mode = env.metadata.get("autoreset_mode")
-    return mode if isinstance(mode, AutoresetMode) else None
 
 
 def split(batches: Tape, env: Any) -> Tape:

@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from her_wrappers.arguments import require_count, require_keys
+from her_wrappers.autoreset import declared_mode
 from her_wrappers.recording.sinks import Sinks
 from her_wrappers.recording.timeline import Timeline
 
@@ -219,10 +220,11 @@ def _require_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
     Raises:
         ValueError: Its metadata do not tell.
     """
-    mode = env.metadata.get("autoreset_mode")
-    if not isinstance(mode, AutoresetMode):
-        raise ValueError(  # noqa: TRY004 - what is wrong is the environment, not the argument's type
-            f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode, got {mode!r}: it "
+    mode = declared_mode(env)
+    if mode is None:
+        got = env.metadata.get("autoreset_mode")
+        raise ValueError(
+            f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode, got {got!r}: it "
             "tells which rows are no transitions; set env.metadata = env.metadata | "
             "{'autoreset_mode': AutoresetMode.NEXT_STEP}, SAME_STEP or DISABLED, whichever it does"
         )

@@ -83,6 +83,11 @@ NO_TASKS = [
 
 
 @pytest.mark.parametrize("env", [TaskEnv, TaskVectorEnv])
+def test_what_was_refused_can_be_closed_as_gymnasium_does(env):
+    env.__new__(env).close()
+
+
+@pytest.mark.parametrize("env", [TaskEnv, TaskVectorEnv])
 @pytest.mark.parametrize(("task", "message"), NO_TASKS)
 def test_what_is_no_task_is_refused(env, task, message):
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):

@@ -8,10 +8,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.batches import as_array, ended_rows, final_row, misshapen
 from her_wrappers.checker.registry import Occurrence, rule
 from her_wrappers.checker.values import show
-from her_wrappers.checker.vector import autoreset_mode, declared_mode
+from her_wrappers.checker.vector import autoreset_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -102,5 +102,5 @@ def test_values_are_shown_on_one_short_line():
     assert show(np.array([1, 2])) == "[1, 2]"
     assert len(show("x" * 500)) == 80
     assert "\n" not in show(np.zeros((50, 50)))
-    assert type_name(np.bool_(1)) == "numpy.bool"
+    assert type_name(np.int8(1)) == "numpy.int8"
     assert type_name(1.0) == "float"

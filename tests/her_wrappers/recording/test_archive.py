@@ -484,16 +484,6 @@ def test_casts_that_lose_nothing_are_made(tmp_path):
             "must be at most 4000 characters long, got 70006",
         ),
         (
-            random_episode(1, infos={"a": np.zeros((1,) * 41)}),
-            ValueError,
-            "infos/a must have at most 32 axes, got 41",
-        ),
-        (
-            random_episode(1, reset_info={"a": np.zeros((1,) * 32)}),
-            ValueError,
-            "reset_infos/a/0 must have at most 32 axes, got 33",
-        ),
-        (
             random_episode(1, infos={"a": np.ndarray(1, "S0")}),
             TypeError,
             "infos/a must hold numbers, bools or strings, got dtype |S0",
@@ -508,6 +498,21 @@ def test_what_is_no_plain_episode_is_refused_and_poisons_nothing(tmp_path, given
         assert len(archive) == 1
         archive(random_episode(3))
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(2), random_episode(3)])
+
+
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 has no arrays of more than 32 axes"
+)
+@pytest.mark.parametrize(
+    ("kind", "axes", "message"),
+    [
+        ("infos", 41, "infos/a must have at most 32 axes, got 41"),
+        ("reset_info", 32, "reset_infos/a/0 must have at most 32 axes, got 33"),
+    ],
+)
+def test_too_many_axes_are_refused(tmp_path, kind, axes, message):
+    with EpisodeArchive(tmp_path) as archive, pytest.raises(ValueError, match=message):
+        archive(random_episode(1, **{kind: {"a": np.zeros((1,) * axes)}}))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
+
+from her_envs import PointReach, TaskEnv
+from her_wrappers import VectorEpisodeRecorder
+from her_wrappers.autoreset import declared_mode
+from tests.her_wrappers.checker.specimens.reach import Reach
+
+
+@pytest.fixture
+def shared():
+    """Two environments with one dict of metadata, as Gymnasium before 1.4 makes them of one class."""
+    earlier = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.SAME_STEP)
+    later = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.NEXT_STEP)
+    earlier.metadata = later.metadata
+    return earlier
+
+
+def test_a_later_vector_environment_does_not_change_what_an_earlier_one_says(shared):
+    assert shared.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert declared_mode(shared) is AutoresetMode.SAME_STEP
+    assert declared_mode(VectorWrapper(shared)) is AutoresetMode.SAME_STEP
+
+
+def test_a_wrapper_with_metadata_of_its_own_is_taken_at_its_word(shared):
+    wrapper = VectorWrapper(shared)
+    wrapper.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+    assert declared_mode(wrapper) is AutoresetMode.DISABLED
+
+
+@pytest.mark.parametrize("metadata", [{}, {"autoreset_mode": "SameStep"}, {"autoreset_mode": None}])
+def test_metadata_without_a_valid_mode_declare_none(shared, metadata):
+    shared.metadata = metadata
+    assert declared_mode(shared) is None
+
+
+def test_an_environment_that_has_it_in_its_metadata_alone_is_believed():
+    class Own(gym.vector.VectorEnv):
+        metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - as VectorEnv declares it
+
+    assert declared_mode(Own()) is AutoresetMode.SAME_STEP
+
+
+def test_episodes_are_recorded_by_the_mode_that_the_environment_has():
+    """By the other mode, every third step would be taken for a reset."""
+    env = SyncVectorEnv([lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.SAME_STEP)
+    other = SyncVectorEnv(
+        [lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.NEXT_STEP
+    )
+    env.metadata = other.metadata
+    episodes = []
+    recorder = VectorEpisodeRecorder(env, episodes.append)
+    recorder.reset(seed=0)
+    for _ in range(12):
+        recorder.step(np.zeros((1, 2), np.float32))
+    assert [len(episode) for episode in episodes] == [3] * 4
