@@ -84,7 +84,7 @@ def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
         TypeError: Its elements are no numbers, bools or strings.
         ValueError: It has too many axes, or a name that no file holds.
     """
-    if not DTYPE_PATTERN.fullmatch(dtype.str) or dtype.itemsize == 0:
+    if not DTYPE_PATTERN.fullmatch(dtype.str) or dtype.itemsize <= 0:
         raise TypeError(f"{name} must hold numbers, bools or strings, got dtype {dtype}")
     if axes > MAX_AXES:
         raise ValueError(f"{name} must have at most {MAX_AXES} axes, got {axes}")

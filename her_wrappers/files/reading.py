@@ -220,7 +220,7 @@ def _as_stored(entry: dict[str, Json]) -> StoredArray:
     numbers = (*shape, entry["start"], entry["skip"], entry["crc32"])
     if not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
         raise ValueError(f"expected whole numbers, got {numbers}")
-    if not DTYPE_PATTERN.fullmatch(dtype_name) or np.dtype(dtype_name).itemsize == 0:
+    if not DTYPE_PATTERN.fullmatch(dtype_name) or np.dtype(dtype_name).itemsize <= 0:
         raise ValueError(f"expected numbers, bools or strings, got {dtype_name}")
     dtype = np.dtype(dtype_name)
     if len(shape) > MAX_AXES or dtype.itemsize * math.prod(max(1, length) for length in shape) >= 2**62:

@@ -16,6 +16,17 @@ SpaceJson: TypeAlias = dict[str, Any]
 MAX_SIZE = 2**24
 """Elements of a space may have so many numbers; no observation has, and a damaged file might."""
 
+# What NumPy and Gymnasium raise for what is no space; before NumPy 2 and Gymnasium 1.2 the last two, too.
+NO_SPACE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    AttributeError,
+    RecursionError,
+    AssertionError,
+    DeprecationWarning,
+)
 INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
@@ -63,7 +74,7 @@ def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
         if _size(described) > MAX_SIZE:
             raise ValueError(f"expected elements of at most {MAX_SIZE} numbers")  # noqa: TRY301 - as all others
         return _make(described)
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
+    except NO_SPACE as error:
         raise ValueError(f"no space is described by {str(described)[:200]}: {error}") from error
 
 

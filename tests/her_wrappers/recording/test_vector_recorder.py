@@ -169,8 +169,8 @@ class Forgetful(NumberedVectorEnv):
 def test_what_a_reset_shows_of_other_environments_is_not_recorded():
     truth, episodes = Truth(3, LENGTHS["of many lengths"], DISABLED), []
     env = Forgetful(3, LENGTHS["of many lengths"], DISABLED)
-    drive(VectorEpisodeRecorder(env, episodes.append, info_keys=["place"]), truth, 12)
-    env.close()
+    recorder = VectorEpisodeRecorder(env, episodes.append, info_keys=["place"])
+    drive(recorder, truth, 12)
     for own in truth.episodes:
         own[:] = [each for each in own if each[-1]]
     assert_is_what_happened(episodes, truth, ["place"])
