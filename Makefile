@@ -6,7 +6,7 @@ bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # A comment behind two signs is what `make help` says of a target.
-.PHONY: help demo test slow coverage mutants real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
+.PHONY: help demo test slow coverage mutants lowest real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
 
 demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -23,6 +23,9 @@ coverage: $(VENV)/installed-test  ## Which lines the default tests run; fails be
 mutants: $(VENV)/installed-test  ## Which mistakes the default tests do not see; an hour or more. See docs/results/mutation.md.
 	test -e .coverage || $(MAKE) coverage ARGS=
 	$(bin)/python -m benchmarks.mutation $(ARGS)
+
+lowest: $(VENV)-lowest/installed  ## The default tests with the oldest versions of all that is supported.
+	$(VENV)-lowest/bin/python -m pytest --numprocesses auto $(ARGS)
 
 real-envs: $(VENV)-real/installed  ## The checker on other people's environments, in an environment of its own.
 	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)
@@ -54,7 +57,7 @@ format: $(VENV)/installed-test  ## Let ruff mend what it can.
 	$(bin)/ruff check --fix .
 
 clean:  ## Remove all that was made and installed, but not runs/.
-	rm -rf $(VENV) $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 help:  ## This list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -62,6 +65,13 @@ help:  ## This list.
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
 	@echo "installing her-toolkit[$*] into $(VENV) (a minute or two)"
 	$(install) ".[$*]"
+	@touch $@
+
+$(VENV)-lowest/installed: pyproject.toml constraints-lowest.txt
+	@echo "installing the oldest versions into $(VENV)-lowest (a minute or two)"
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-lowest.txt \
+		--editable ".[examples,sb3]" sb3-contrib pytest pytest-xdist hypothesis scipy
 	@touch $@
 
 $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requirements.txt

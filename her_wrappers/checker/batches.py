@@ -78,7 +78,7 @@ def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():
         mask = infos.get(f"_{key}")
-        if str(key).startswith(("_", "final_")) or (_has_rows(mask, num_envs) and not np.any(mask[i])):
+        if str(key).startswith(("_", "final_")) or (_has_rows(mask, num_envs) and not _any(mask[i])):
             continue
         if isinstance(value, dict):
             found[key] = info_row(value, i, num_envs)
@@ -92,6 +92,11 @@ def _has_rows(value: Any, num_envs: int) -> bool:
     if not is_row_of_rows or isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) == 0:
         return False
     return len(value) == num_envs
+
+
+def _any(value: Any) -> bool:
+    # As objects, since NumPy 1 has no any() of texts.
+    return bool(np.any(np.asarray(value, dtype=object)))
 
 
 def _item(value: Any) -> Any:

@@ -72,7 +72,7 @@ def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
     """
     try:
         if _size(described) > MAX_SIZE:
-            raise ValueError(f"expected elements of at most {MAX_SIZE} numbers")  # noqa: TRY301 - as all others
+            raise ValueError(f"expected elements of at most {MAX_SIZE} numbers")
         return _make(described)
     except NO_SPACE as error:
         raise ValueError(f"no space is described by {str(described)[:200]}: {error}") from error

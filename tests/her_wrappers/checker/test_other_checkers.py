@@ -90,6 +90,7 @@ def test_the_others_are_content_with_what_the_faults_are_planted_in(check, speci
     assert not any(complains(check, specimen, seed) for seed in SEEDS)
 
 
+@pytest.mark.skipif(gym.__version__ < "1.4", reason="earlier checkers of Gymnasium see other mistakes")
 @pytest.mark.parametrize("kind", [*KINDS, VECTOR])
 def test_what_is_seen_of_a_kind_of_mistakes_is_what_the_pages_say(kind):
     row = row_of(kind)
