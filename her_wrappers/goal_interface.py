@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from gymnasium.vector.utils import batch_space
 
 from her_wrappers.arguments import require_function
 from her_wrappers.trees import Path, leaf_arrays, leaf_spaces, map_tree
+from her_wrappers.user_warning import warn_user
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
@@ -210,10 +210,9 @@ class RowByRow:
         infos = _info_rows(info, _count(achieved_goal))
         if not self._warned and len(infos) > 1:
             self._warned = True
-            warnings.warn(
+            warn_user(
                 "compute_terminated answers for single goals only, so it is called once for each row, "
-                f"{len(infos)} times for this batch; let it return one bool a row to be fast",
-                stacklevel=2,
+                f"{len(infos)} times for this batch; let it return one bool a row to be fast"
             )
         rows = ((_row(achieved_goal, i), _row(desired_goal, i), row) for i, row in enumerate(infos))
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)

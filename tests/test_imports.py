@@ -20,7 +20,11 @@ BELOW = {
     "her_wrappers.autoreset": set(),
     "her_wrappers.success_flag": {"her_wrappers.trees"},
     "her_wrappers.files": {"her_wrappers.arguments"},
-    "her_wrappers.goal_interface": {"her_wrappers.trees", "her_wrappers.arguments"},
+    "her_wrappers.goal_interface": {
+        "her_wrappers.trees",
+        "her_wrappers.arguments",
+        "her_wrappers.user_warning",
+    },
     "her_wrappers.checker": {
         "her_wrappers.trees",
         "her_wrappers.arguments",
@@ -44,6 +48,7 @@ BELOW = {
     },
     "her_wrappers.replay": {
         "her_wrappers.trees",
+        "her_wrappers.user_warning",
         "her_wrappers.arguments",
         "her_wrappers.files",
         "her_wrappers.goal_interface",
@@ -51,6 +56,7 @@ BELOW = {
     },
     "her_wrappers.integrations": {
         "her_wrappers.trees",
+        "her_wrappers.user_warning",
         "her_wrappers.goal_interface",
         "her_wrappers.recording",
         "her_wrappers.replay",

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.timeline import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goals.shares import Shares
+from her_wrappers.user_warning import warn_user
 
 try:
     import stable_baselines3 as sb3
@@ -213,10 +213,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """End the open episodes, if there are any, and warn that this was done."""
         envs = [i for i, length in enumerate(self._open.lengths) if length > 0]
         if envs:
-            warnings.warn(
+            warn_user(
                 "The last trajectory in the replay buffer will be truncated; pass truncate_last_traj=False "
-                "to load_replay_buffer if its episode goes on",
-                stacklevel=2,
+                "to load_replay_buffer if its episode goes on"
             )
             self._store(envs, [not self.handle_timeout_termination] * len(envs))
 

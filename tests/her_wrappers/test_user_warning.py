@@ -10,6 +10,7 @@ from gymnasium.wrappers import TimeLimit
 
 from her_wrappers import GoalEnvChecker
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
+from tests.counting import counting_buffer, counting_episode
 from tests.her_wrappers.checker.specimens.reach import DenseReach
 
 STILL = np.zeros(2, np.float32)
@@ -38,4 +39,29 @@ def test_a_finding_names_the_line_that_steps_the_environment(wrap, first):
         env.reset(seed=0)
         for _ in range(first + STRIDE * HELD):
             env.step(STILL)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def at_its_goal():
+    episode = counting_episode(0, 3, terminated=True, rewards=np.array([-1.0, -1.0, 0.0]))
+    episode.observations["desired_goal"][:, 1] = 3
+    return episode
+
+
+def scalar_terminated(achieved_goal, desired_goal, info):
+    return bool(achieved_goal[1] == desired_goal[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"compute_terminated": None}, "an episode terminated at its goal"),
+        ({"compute_terminated": scalar_terminated}, "answers for single goals only"),
+        ({"compute_reward": lambda achieved, desired, info: np.zeros(len(achieved))}, "step 0 .* was paid -1"),
+    ],
+)
+def test_what_a_buffer_notices_names_the_line_that_adds_the_episode(options, message):
+    buffer = counting_buffer(**options)
+    with pytest.warns(UserWarning, match=message) as caught:
+        buffer.add_episode(at_its_goal())
     assert [warning.filename for warning in caught] == [__file__]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from her_wrappers.replay.devices.tensor_records import torch_dtype
 from her_wrappers.replay.devices.tensor_windows import TensorWindows
 from her_wrappers.replay.relabeling.relabeling import Relabeling
 from her_wrappers.replay.storage.episode_storage import EpisodeStorage
+from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
     import torch
@@ -52,8 +52,7 @@ def choose_backend(
 
 
 def _warn_of_the_host(reason: str, device: torch.device) -> None:
-    warnings.warn(
+    warn_user(
         f"transitions are kept and relabeled on the host, and each batch is copied to {device}, since "
-        f"{reason}; with functions that take tensors as well as arrays all stays there",
-        stacklevel=6,
+        f"{reason}; with functions that take tensors as well as arrays all stays there"
     )

@@ -109,7 +109,7 @@ def _ask(question: Callable[[Steps], Any], steps: Steps) -> Answer:
         try:
             return Answer(question(steps), None, bool(told))
         except Exception as error:  # whatever a user's function raises
-            return Answer(None, error, bool(told))
+            return Answer(None, error, warned=False)
 
 
 def _described(error: Exception | None) -> str:

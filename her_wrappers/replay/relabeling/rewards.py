@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
@@ -13,6 +12,7 @@ from her_wrappers.arguments import require_function
 from her_wrappers.replay.arrays import read_only
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.relabeling.answers import ask, require_rewards
+from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
@@ -107,9 +107,8 @@ def rewards_agree(recorded: np.ndarray, computed: np.ndarray) -> bool:
 def warn_of_other_rewards(name: str, recorded: np.ndarray, computed: np.ndarray, t: np.ndarray) -> None:
     """Warn of the first step that was not paid what the reward function says; ``t`` counts in episodes."""
     i = np.flatnonzero(~np.isclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE))[0]
-    warnings.warn(
+    warn_user(
         f"step {t[i]} of an episode was paid {recorded[i]:g}, but {name} gives {computed[i]:g}, and "
         f"so it will for relabeled steps; likely a reward wrapper or a cost outside of {name}, or a "
-        "reward that needs the info",
-        stacklevel=4,
+        "reward that needs the info"
     )

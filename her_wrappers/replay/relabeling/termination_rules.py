@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from her_wrappers.replay.relabeling.answers import ask, require_ends
+from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
     from her_wrappers.files.layout import Json
@@ -101,11 +101,10 @@ class KeepByDefault(Keep):
         """Warn once when a reached goal ends an episode: relabeled ones will not."""
         if (earned() == if_reached()).any():
             self.studies = "no steps"
-            warnings.warn(
+            warn_user(
                 "an episode terminated at its goal, but without compute_terminated relabeled successes "
                 'keep the flags of steps that missed; pass termination="success" (sparse rewards), a '
-                'function, or termination="keep" to keep them knowingly',
-                stacklevel=2,
+                'function, or termination="keep" to keep them knowingly'
             )
         return super().learn(outcomes, earned, if_reached)
 

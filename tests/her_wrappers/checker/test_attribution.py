@@ -14,6 +14,8 @@ from gymnasium.wrappers import (
 )
 
 from her_wrappers import check_goal_env
+from her_wrappers.checker.attribution import _blamed
+from her_wrappers.checker.report import Finding
 from her_wrappers.goal_interface import GOAL_KEYS
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardScaled
 from tests.her_wrappers.checker.specimens.broken_spaces import OutOfBounds
@@ -68,3 +70,20 @@ def test_a_finding_names_the_wrapper_below_which_it_vanishes(make, code, wrapper
 def test_wrappers_that_change_spaces_and_values_alike_are_fine():
     env = FilterObservation(RescaleAction(Reach(), np.float32(0), np.float32(1)), list(GOAL_KEYS))
     assert not check_goal_env(env, max_steps=200).findings
+
+
+@pytest.mark.parametrize(
+    ("found", "blamed"),
+    [
+        ([True, True, False], "the second"),
+        ([True, False, False], "the first"),
+        ([True, True, True], ""),
+        ([False, False, False], ""),
+        ([True, False, True], ""),
+    ],
+    ids=["innermost of two", "outermost", "below all", "never again", "now and then"],
+)
+def test_to_blame_is_the_innermost_layer_down_to_which_all_have_it(found, blamed):
+    finding = Finding("GE101", "reward-mismatch", "error", "", "", "", "", "", "", "", "", 1)
+    layers = [{("GE101", "")} if there else set() for there in found]
+    assert _blamed(finding, layers, ["the first", "the second"]) == blamed

@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import Episode, EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture, Priority
-from her_wrappers.replay.devices.tensor_probe import made_up_steps, obstacle
+from her_wrappers.replay.devices.tensor_probe import made_up_steps, obstacle, obstacle_of_infos
 from her_wrappers.replay.devices.tensor_records import TensorRecords
 from her_wrappers.trees import leaf_arrays, map_tree
 from tests.counting import (
@@ -551,6 +551,8 @@ def test_infos_with_which_tensors_cannot_be_asked_are_for_the_host():
     assert "with a bool tensor is not supported" in reason(buffer)
     assert not buffer.on_device
     assert not counting_buffer(info_keys=["cost", "b", "c", "d"], device="cpu", **options).on_device
+    as_dicts = counting_buffer(info_keys=["cost"], info_format="list", device="cpu")
+    assert obstacle_of_infos(as_dicts._parts.layout.infos) == "info_format='list' makes a dict for each row"
     plain = {"info_keys": ["cost"], "n_sampled_goal": 0}  # nobody asks for them
     assert counting_buffer(device="cpu", **plain).on_device
 

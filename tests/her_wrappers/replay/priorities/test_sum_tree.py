@@ -105,6 +105,14 @@ def test_what_rounding_carries_out_of_a_node_ends_at_a_number_above_0(left, at):
     assert rest.tolist() == [left, 1.0]
 
 
+def test_what_rounding_carries_out_of_one_node_moves_no_other():
+    rows = np.zeros((2, WIDTH))
+    rows[0, 3], rows[1, [2, 5]] = 2.0, (0.25, 4.0)
+    nodes, rest = _descend(rows, np.array([0, 0]), np.array([1e300, 0.125]))
+    assert nodes.tolist() == [3, 2]
+    assert rest.tolist() == [1e300, 0.125]
+
+
 @pytest.mark.parametrize("capacity", [7, 5000, 70_000])
 def test_places_are_found_as_often_as_their_numbers_say(capacity):
     rng = np.random.default_rng(0)

@@ -196,6 +196,22 @@ def test_for_env_takes_the_reward_fn_instead_of_the_environments_function(option
     np.testing.assert_array_equal(batch.terminations[batch.relabeled], near[batch.relabeled])
 
 
+def test_for_env_keeps_the_terminations_that_are_given_with_a_reward_fn():
+    env = gym.make("her_envs:her_envs/PointReach-v0")
+    buffer = HindsightReplayBuffer.for_env(
+        env,
+        reward_fn=lambda batch: -1.0 - 0 * batch.actions.sum(-1),
+        compute_terminated=lambda achieved, desired, info: np.ones(len(achieved), bool),
+        seed=0,
+    )
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    recorder.reset(seed=0)
+    for _ in range(50):
+        recorder.step(np.zeros(2))
+    batch = buffer.sample(50)
+    assert batch.terminations[batch.relabeled].all()
+
+
 def test_nested_spaces_come_as_trees():
     space = spaces.Dict({
         "observation": spaces.Dict(place=SPACE["observation"], load=spaces.Discrete(3)),

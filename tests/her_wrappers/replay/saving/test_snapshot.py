@@ -444,6 +444,17 @@ def test_what_is_added_without_functions_is_learned_from_when_they_are_back(tmp_
     assert_same_batches(whole, reloaded(twin, tmp_path / "buffer", **FUNCTIONS, **own), [500])
 
 
+def test_a_warning_that_has_come_does_not_come_again_after_a_time_without_functions(tmp_path):
+    buffer, paid = counting_buffer(), np.full(5, 7.0)
+    with pytest.warns(UserWarning, match="step 0 of an episode was paid 7"):
+        buffer.add_episode(counting_episode(0, 5, rewards=paid))
+    buffer.save(tmp_path / "buffer")
+    twin = HindsightReplayBuffer.load(tmp_path / "buffer")
+    twin.add_episode(counting_episode(1, 5, rewards=paid))
+    again = reloaded(twin, tmp_path / "buffer", **FUNCTIONS)
+    assert len(again) == 10
+
+
 # --- other options --------------------------------------------------------------------------------
 
 

@@ -215,6 +215,22 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
     assert time.thread_time() - begin < 1
 
 
+@pytest.mark.parametrize(
+    ("lie", "message"),
+    [
+        ("actions of another shape", r"array '0/actions' must have shape \(21, 1\), got \(21, 2\)"),
+        ("a priority above the largest", r"priorities must be between .*, got 50\.0 at row 0"),
+    ],
+)
+def test_what_a_file_lies_about_is_named(tmp_path, lie, message):
+    path = tmp_path / "buffer"
+    example().save(path)
+    header, arrays = read_buffer(path)
+    write_arrays(path, told(arrays, LIES[lie][1]), header, kind="replay buffer", version=1)
+    with pytest.raises(CorruptFileError, match=message):
+        HindsightReplayBuffer.load(path, **FUNCTIONS)
+
+
 @pytest.mark.parametrize("index", [2**62 + 1, 2**63 - 9, 2**63 - 1, 2**63, 2**70])
 def test_an_index_that_leaves_too_few_for_transitions_to_come_is_refused(tmp_path, index):
     """A step that is drawn ahead would tell that it is a lie; here are none."""
