@@ -60,8 +60,9 @@ def scalar_terminated(achieved_goal, desired_goal, info):
         ({"compute_reward": lambda achieved, desired, info: np.zeros(len(achieved))}, "step 0 .* was paid -1"),
     ],
 )
-def test_what_a_buffer_notices_names_the_line_that_adds_the_episode(options, message):
+def test_what_a_buffer_notices_names_the_line_that_adds_or_samples(options, message):
     buffer = counting_buffer(**options)
     with pytest.warns(UserWarning, match=message) as caught:
         buffer.add_episode(at_its_goal())
+        buffer.sample(9)
     assert [warning.filename for warning in caught] == [__file__]
