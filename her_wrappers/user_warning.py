@@ -10,7 +10,7 @@ BELOW_THE_USER = {"her_wrappers", "gymnasium", "stable_baselines3", "sb3_contrib
 
 
 def warn_user(message: str) -> None:
-    """Warn at the innermost line outside of this package and of those whose wrappers and loops are between."""
+    """Warn at the innermost line outside of this package and of those that stand between."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BELOW_THE_USER:
         level, frame = level + 1, frame.f_back

@@ -421,10 +421,10 @@ class HindsightReplayBuffer:
                 snapshot.require_spaces_of(env)
             merged = merged_options(snapshot.state.options, options)
             ready = with_functions(merged, has_env=env is not None, rule=snapshot.rule)
-            if env is None:
-                buffer = cls(snapshot.state.observation_space, snapshot.state.action_space, **ready)
-            else:
+            if env is not None:
                 buffer = cls.for_env(env, **ready)
+            else:
+                buffer = cls(snapshot.state.observation_space, snapshot.state.action_space, **ready)
             buffer._options = Options.of(merged)
             restore(snapshot, buffer._parts, buffer._options, given=options)
         return buffer
