@@ -1,0 +1,49 @@
+"""What the checker says of each fault, word for word, to be read side by side in `findings.md`.
+
+`python -m tests.her_wrappers.checker.specimens.findings` writes it anew; look at the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from her_wrappers.checker import check_goal_env
+from tests.her_wrappers.checker.specimens.broken import FAULTS
+
+RANDOM = {"GE111", "GE112", "GE401"}
+"""Of faults with these codes other numbers are told each time; `#` stands for them."""
+
+PAGE = Path(__file__).with_name("findings.md")
+MAX_STEPS = 400
+
+
+def report_of(specimen, seed=0):
+    """Check a specimen."""
+    return check_goal_env(specimen, max_steps=MAX_STEPS, seed=seed)
+
+
+def findings_in(report, code):
+    """All that a report tells, but for what differs from run to run."""
+    _, _, text = report.text().partition("\n")
+    text += "".join(f"\n    from {finding.wrapper}" for finding in report.findings if finding.wrapper)
+    return re.sub(r"(?<!GE)-?\b\d[\d.e-]*\b", "#", text) if code in RANDOM else text
+
+
+def read_findings():
+    """The page, by the names of specimens."""
+    parts = PAGE.read_text(encoding="utf-8").split("## ")[1:]
+    return {name: text.strip("`\n") for name, _, text in (part.partition("\n\n") for part in parts)}
+
+
+def main():
+    """Write the page."""
+    parts = [
+        f"## {specimen.__name__}\n\n```\n{findings_in(report_of(specimen), code)}\n```\n"
+        for specimen, code in FAULTS
+    ]
+    PAGE.write_text("# What the checker says of each fault\n\n" + "\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
