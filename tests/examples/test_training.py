@@ -115,13 +115,16 @@ def test_the_caller_is_asked_after_every_evaluation_and_the_last(tmp_path):
 
 
 def test_a_second_ctrl_c_does_not_wait():
-    before = signal.getsignal(signal.SIGINT)
-    with ctrl_c() as wanted:
-        signal.raise_signal(signal.SIGINT)
-        assert wanted.is_set()
-        with pytest.raises(KeyboardInterrupt):
+    around = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
+    try:
+        with ctrl_c() as wanted:
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+            assert wanted.is_set()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, around)
 
 
 MISTAKES = [
