@@ -53,9 +53,9 @@ class _InfoReplay(gym.Env[Any, Any]):
 )
 def info_not_batchable(evidence: Evidence) -> Iterator[Occurrence]:
     """What each environment's info says stands in the batched infos."""
-    infos = [step.info for step in evidence.steps]
-    if not all(isinstance(info, dict) for info in infos):
-        yield Occurrence(show(infos[0]), "a dict as info", evidence.steps[0].place)
+    odd = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
+    if odd is not None:
+        yield Occurrence(show(odd.info), "a dict as info", odd.place)
         return
     batches = _batches(evidence)
     vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, column) for column in zip(*batches, strict=True)])

@@ -17,7 +17,7 @@ import pytest
 import her_envs
 from her_wrappers import GoalEnvError, check_goal_env
 from tests.her_wrappers.checker.specimens.broken_batches import NormOverEverything
-from tests.her_wrappers.checker.specimens.broken_episodes import FlagWithOtherRadius, NoFlag
+from tests.her_wrappers.checker.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset, RewardScaled
 from tests.her_wrappers.checker.specimens.broken_spaces import (
     GoalBoundsDiffer,
@@ -343,3 +343,42 @@ def test_the_checker_needs_neither_torch_nor_pygame_nor_rich():
         "import sys, her_wrappers; sys.exit(bool({'torch', 'pygame', 'rich', 'typer'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class WornOut(Reach):
+    """Lasts for a hundred steps."""
+
+    steps_left = 100
+
+    def step(self, action):
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise RuntimeError("worn out")
+        return super().step(action)
+
+
+def test_a_failure_while_the_checker_asks_again_is_a_finding_too():
+    [found] = check_goal_env(WornOut, max_steps=100).of_severity("error")
+    assert found.code == "GE000"
+    assert found.place == "after the run"
+    assert found.got == "RuntimeError: worn out"
+
+
+class SolvedWithoutFlag(StartsSolved, NoFlag):
+    """That it begins solved shows in its rewards alone."""
+
+
+def test_starts_that_are_solved_are_seen_without_a_flag():
+    assert "GE207" in check_goal_env(SolvedWithoutFlag).codes
+
+
+class NoInfoAtTimes(Reach):
+    def inform(self, observation):
+        return None if self.elapsed == 3 else super().inform(observation)
+
+
+def test_an_info_that_is_no_dict_is_named_by_its_step():
+    report = check_goal_env(NoInfoAtTimes, max_steps=100)
+    [found] = [finding for finding in report.findings if finding.expected == "a dict as info"]
+    assert found.got == "None"
+    assert found.place.endswith("step 2")

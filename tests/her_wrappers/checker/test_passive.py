@@ -126,3 +126,11 @@ def test_the_wrapper_can_be_made_from_a_spec():
     env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
     again = gym.make(env.spec)
     assert isinstance(again, GoalEnvChecker)
+
+
+def test_a_report_counts_the_episodes_that_began():
+    env = GoalEnvChecker(Reach())
+    for seed in range(3):
+        env.reset(seed=seed)
+        env.step(env.action_space.sample())
+    assert (env.report().episodes, env.report().steps) == (3, 3)

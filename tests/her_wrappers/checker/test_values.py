@@ -35,6 +35,9 @@ ROW = np.arange(6.0)
         (np.ones(2), np.ones(3), False),
         (True, 1, True),
         ("a", "b", False),
+        ("a", "a", True),
+        (np.array([1.0, "a"], object), np.array([1.0 + 1e-9, "a"], object), True),
+        (np.array([1.0, "a"], object), np.array([1.0, "b"], object), False),
     ],
 )
 def test_close_means_up_to_rounding(a, b, expected):
@@ -48,6 +51,10 @@ def test_close_means_up_to_rounding(a, b, expected):
         (ROW, ROW.copy(), True),
         (ROW, ROW + 1e-12, False),
         (ROW, ROW.astype(np.float32), False),
+        (ROW, ROW.reshape(2, 3), False),
+        (ROW, ROW.tolist(), False),
+        (np.array([1, "a"], object), np.array([1, "a"], object), True),
+        (np.array([1, "a"], object), np.array([1, "b"], object), False),
         ({"a": [1, (ROW,)]}, {"a": [1, (ROW.copy(),)]}, True),
         ({"a": 1}, {"a": 1, "b": 2}, False),
         ([1, 2], [1, 2, 3], False),

@@ -10,6 +10,7 @@ from her_envs import Counting, TaskEnv
 from her_wrappers import check_goal_env
 from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.twins import TwinMaker
+from tests.her_wrappers.checker.specimens.broken_vectors import Reaches
 from tests.her_wrappers.checker.specimens.reach import Reach
 
 
@@ -72,3 +73,16 @@ def test_an_async_environment_is_checked_like_the_others():
 def test_more_environments_than_steps_still_end():
     report = check_goal_env(lambda: SyncVectorEnv([Reach] * 8), max_steps=3)
     assert report.steps >= 3
+
+
+class NotBatched(Reaches):
+    def __init__(self):
+        super().__init__()
+        self.observation_space = self.single_observation_space
+
+
+def test_an_observation_space_of_one_environment_is_shown_beside_what_it_should_be():
+    findings = {finding.subject: finding for finding in check_goal_env(NotBatched, max_steps=50).findings}
+    found = findings["observation_space"]
+    assert (found.code, found.expected) == ("GE603", "single_observation_space, batched")
+    assert found.got.startswith("Dict('achieved_goal': Box(")

@@ -1,0 +1,31 @@
+"""Rules of spaces: what is told of a value outside of its space."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers.checker.rules.spaces import _outside_array
+
+BOX = spaces.Box(-1, 1, (2,), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "got", "expected"),
+    [
+        (BOX, [0.0, 0.0], "[0.0, 0.0] of type list", "a float32 array"),
+        (BOX, np.zeros(3, np.float32), "shape (3,)", "shape (2,)"),
+        (BOX, np.zeros(2), "dtype float64", "dtype float32"),
+        (spaces.MultiDiscrete([3, 3]), np.array([5, 0]), "[5, 0]", "an element of MultiDiscrete([3 3])"),
+        (spaces.MultiBinary(2), np.array([2, 0], np.int8), "[2, 0]", "an element of MultiBinary(2)"),
+    ],
+)
+def test_an_array_outside_of_its_space_is_told_with_what_the_space_has(space, value, got, expected):
+    [occurrence] = _outside_array(space, value)
+    assert (occurrence.got, occurrence.expected) == (got, expected)
+
+
+@pytest.mark.parametrize("space", [BOX, spaces.MultiDiscrete([3, 3]), spaces.MultiBinary(2)])
+def test_an_element_of_its_space_is_not_told_of(space):
+    assert not list(_outside_array(space, space.sample()))
