@@ -14,6 +14,7 @@ from examples.results import Claim, Grid, at_least
 
 ARGUED = Path(__file__).with_name("argued.toml")
 LEFT = ("survived", "not run")
+WIDTH = 60  # characters of code in a cell
 
 
 def claims(outcomes: Mapping[str, Sequence[Outcome]]) -> list[Claim]:
@@ -35,8 +36,9 @@ def survivors(outcomes: Mapping[str, Sequence[Outcome]]) -> Grid:
     for mutant in left:
         before, after = difference(mutant)
         why = argued.get((mutant.path, before, after), "")
-        rows.append([f"{mutant.path}:{mutant.lines[0]}", _code(before), _code(after), why])
-    return Grid("Survivors", ["where", "code", "mutant", "why no test sees it"], rows)
+        where = f"{mutant.path.removeprefix('her_wrappers/')}:{mutant.lines[0]}"
+        rows.append([where, why, _code(before), _code(after)])
+    return Grid("Survivors", ["where", "why no test sees it", "code", "mutant"], rows)
 
 
 def _row(part: str, outcomes: Sequence[Outcome]) -> list[str]:
@@ -81,4 +83,5 @@ def _cut(text: str, head: int, tail: int) -> str:
 
 
 def _code(text: str) -> str:
+    text = text if len(text) <= WIDTH else text[:WIDTH] + "…"
     return f"`` {text} ``".replace("|", "\\|")
