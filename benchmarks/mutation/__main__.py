@@ -40,6 +40,7 @@ from examples.results import claim_grid
 ROOT = Path(__file__).parents[2]
 BENCHMARK = Benchmark("mutation", "Mutation testing", __doc__ or "", peers=("pytest", "hypothesis"))
 QUICK = 20
+PYTEST_OPTIONS = ("-qq", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "type": Path,
             "default": ROOT / "runs/mutation.jsonl",
             "metavar": "FILE",
-            "help": "what is known",
+            "help": "outcomes so far, not tried again; remove it when tests change [runs/mutation.jsonl]",
         },
         processes={
             "type": count,
@@ -107,12 +108,10 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> None:
 
         tried = [(mutant, covering.tests(mutant)) for mutant in mutants]
         campaign = Campaign(ROOT, tried, options.processes, say=progress.console.print, tell=tell)
-        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = (
-            tempfile.mkdtemp()
-        )  # what mutants fail with is no example
-        if pytest.main(
-            ["-qq", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"], [campaign]
-        ):
+        with tempfile.TemporaryDirectory() as examples:
+            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = examples  # what mutants fail with is not to be kept
+            failed = pytest.main([*PYTEST_OPTIONS], [campaign])
+        if failed:
             raise SystemExit("the campaign did not end; see above. What is known stays in the log.")
 
 

@@ -119,7 +119,7 @@ def _meet(root: Path, mutant: Mutant, functions: LiveFunctions, items: list[pyte
 
 def _failing(items: list[pytest.Item], enough: int | None = None) -> list[str]:
     failed: list[str] = []
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip(items, [*items[1:], None], strict=False):
         signal.alarm(SECONDS)
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
             failed.append(item.nodeid)

@@ -35,10 +35,6 @@ class Mutant:
     before: str
     after: str
 
-    def __str__(self) -> str:
-        """Say where it is and what it does."""
-        return f"{self.path}:{self.lines[0]}  {self.before}  ->  {self.after}"
-
 
 @dataclass(frozen=True)
 class Site:
@@ -67,7 +63,7 @@ def mutants_of(root: Path, path: str) -> list[Mutant]:
     """List all mutants of a file, always in the same order."""
     return [
         Mutant(path, site.lines, i, j, _text(site.node), _text(other))
-        for i, site in enumerate(_sites(_source(root / path)))
+        for i, site in enumerate(_sites(ast.parse(_source(root / path))))
         for j, other in enumerate(_others(site))
     ]
 
@@ -75,7 +71,7 @@ def mutants_of(root: Path, path: str) -> list[Mutant]:
 def compiled(root: Path, mutant: Mutant) -> CodeType:
     """Return the code of the whole file with the mutant in it."""
     tree = ast.parse(_source(root / mutant.path))
-    site = _sites_of(tree)[mutant.site]
+    site = _sites(tree)[mutant.site]
     site.put(_others(site)[mutant.slip])
     return compile(ast.fix_missing_locations(tree), str(root / mutant.path), "exec")
 
@@ -89,11 +85,7 @@ def _source(path: Path) -> str:
     return path.read_text()
 
 
-def _sites(source: str) -> list[Site]:
-    return _sites_of(ast.parse(source))
-
-
-def _sites_of(tree: ast.Module) -> list[Site]:
+def _sites(tree: ast.Module) -> list[Site]:
     return [site for function in _outermost(tree) for site in _below(function, (0, 0))]
 
 

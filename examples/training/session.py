@@ -15,6 +15,7 @@ from examples.training.checkpoints import require_spaces, spaces_of
 from examples.training.logs import Meter, Row
 from examples.training.parts import make_agent, make_buffer, make_env, make_vector_env
 from her_wrappers import VectorEpisodeRecorder
+from her_wrappers.autoreset import declared_mode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +76,7 @@ class Training:
         self._meter = Meter(told, zero_is_success=config.clip_targets)
         keys = sorted({told, *config.info_keys})
         self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=keys)
-        self._waits = envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+        self._waits = declared_mode(envs) is AutoresetMode.NEXT_STEP
         self._ended = np.zeros(config.num_envs, bool)
         self._observations: Any = None
         self.counts = Counts()

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("coverage")
 
 from benchmarks.mutation.apart import side_by_side
-from benchmarks.mutation.campaign import Outcome
+from benchmarks.mutation.campaign import Outcome, _failing
 from benchmarks.mutation.fates import difference, scores
 from benchmarks.mutation.live import LiveFunctions
 from benchmarks.mutation.mutants import Mutant, compiled, mutants_of
@@ -145,6 +145,11 @@ def test_answers_come_from_processes_of_their_own_and_none_from_those_that_were_
 def test_a_process_that_fails_is_an_error_not_an_answer():
     with pytest.raises(RuntimeError, match="broken: the process ended without an answer"):
         list(side_by_side([("broken", lambda: 1 / 0)], processes=1))
+
+
+def test_of_no_tests_none_fails():
+    """Where there are fewer tests than processes."""
+    assert _failing([]) == []
 
 
 def outcome(fate, before="a", after="b"):
