@@ -51,8 +51,8 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         ...     done = terminated or truncated
         >>> episodes[0].observations["achieved_goal"][:, 1]
         array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
-        >>> episodes[0].infos["is_success"][-1], episodes[0].terminated
-        (np.True_, True)
+        >>> bool(episodes[0].infos["is_success"][-1]), episodes[0].terminated
+        (True, True)
     """
 
     def __init__(

@@ -81,12 +81,14 @@ def test_an_async_vector_environment_is_asked_through_a_local_copy(with_spec):
     else:
         vector = AsyncVectorEnv([lambda: TaskEnv(BitFlipping(n_bits=2))] * 2)
         assert vector.spec is None
-    interface = GoalInterface.of(gym.wrappers.vector.RecordEpisodeStatistics(vector))
+    # Held, since Gymnasium 1.1 closes a wrapper that nobody holds, and what is inside.
+    wrapped = gym.wrappers.vector.RecordEpisodeStatistics(vector)
+    interface = GoalInterface.of(wrapped)
     goals = np.int8([[0, 0], [0, 1]]), np.int8([[0, 0], [1, 1]])
     assert interface.compute_reward(*goals, [{}, {}]).tolist() == [0, -1]
     assert interface.compute_terminated(*goals, [{}, {}]).tolist() == [True, False]
     assert interface.observation_space == TaskEnv(BitFlipping(n_bits=2)).observation_space
-    assert vector.reset()[0]["achieved_goal"].shape == (2, 2), "the workers must have survived"
+    assert wrapped.reset()[0]["achieved_goal"].shape == (2, 2), "the workers must have survived"
     vector.close()
 
 

@@ -14,6 +14,7 @@ import torch
 import her_envs
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.replay.relabeling.rewards import GoalRewards
+from her_wrappers.replay.storage import episode_storage
 from tests.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
 from tests.her_wrappers.replay.buffers import arrays_of, filled
 
@@ -54,7 +55,7 @@ def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
     def no_memory(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr("her_wrappers.replay.storage.episode_storage.Ring", no_memory)
+    monkeypatch.setattr(episode_storage, "Ring", no_memory)
     with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
         counting_buffer()
 

@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import Episode, EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture, Priority
+from her_wrappers.replay.devices import choice, device_storage
 from her_wrappers.replay.devices.tensor_probe import made_up_steps, obstacle, obstacle_of_infos
 from her_wrappers.replay.devices.tensor_records import TensorRecords
 from her_wrappers.trees import leaf_arrays, map_tree
@@ -237,7 +238,7 @@ def test_torch_may_have_other_defaults():
 def test_long_episodes_reach_a_device_in_parts(monkeypatch):
     """Of five records each, over the end of the ring and past it."""
     expected = filled(buffer_size=60, device=None)
-    monkeypatch.setattr("her_wrappers.replay.devices.device_storage.STAGED_BYTES", 250)
+    monkeypatch.setattr(device_storage, "STAGED_BYTES", 250)
     buffer = filled(buffer_size=60)
     for number, length in enumerate([25, 40, 60, 7]):
         for each in (buffer, expected):
@@ -486,7 +487,7 @@ def test_to_be_probed_tells_a_function_and_the_world_nothing(recwarn):
 
 def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
     meta = torch.device("meta")  # has no memory, but is not the CPU
-    monkeypatch.setattr("her_wrappers.replay.devices.choice.find_device", lambda name: meta)
+    monkeypatch.setattr(choice, "find_device", lambda name: meta)
     message = (
         "^transitions are kept and relabeled on the host, and each batch is copied to meta, since "
         "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; with functions "
@@ -623,8 +624,8 @@ def test_to_sample_never_waits_for_the_device(device, termination, strategy, opt
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
     """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
-    monkeypatch.setattr("her_wrappers.replay.devices.choice.find_device", torch.device)
-    monkeypatch.setattr("her_wrappers.replay.devices.choice.obstacle", lambda *arguments: None)
+    monkeypatch.setattr(choice, "find_device", torch.device)
+    monkeypatch.setattr(choice, "obstacle", lambda *arguments: None)
     buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)
     for number in range(50):
         buffer.add_episode(counting_episode(number, 1 + number, terminated=number % 2 == 0))

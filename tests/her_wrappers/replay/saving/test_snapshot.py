@@ -15,6 +15,7 @@ from her_wrappers import EpisodeRecorder, Geometric, HindsightReplayBuffer, InUs
 from her_wrappers.files.atomic import replacement
 from her_wrappers.replay.goals.selection import final
 from her_wrappers.replay.relabeling.rewards import GoalRewards
+from her_wrappers.replay.storage import contents
 from her_wrappers.trees import leaf_arrays
 from tests.counting import (
     ACTIONS,
@@ -666,8 +667,8 @@ def test_episodes_come_as_they_were_added_in_memory_of_their_own():
 
 
 def test_episodes_may_be_added_and_evicted_while_others_are_read(monkeypatch):
-    monkeypatch.setattr("her_wrappers.replay.storage.contents.PART_BYTES", 1)
-    monkeypatch.setattr("her_wrappers.replay.storage.contents.MOST_PARTS", 100)
+    monkeypatch.setattr(contents, "PART_BYTES", 1)
+    monkeypatch.setattr(contents, "MOST_PARTS", 100)
     buffer = counting_buffer(buffer_size=20)
     for number in range(4):
         buffer.add_episode(counting_episode(number, 5))
@@ -684,9 +685,9 @@ def test_episodes_may_be_added_and_evicted_while_others_are_read(monkeypatch):
 
 def test_parts_of_any_size_are_all_there(tmp_path, monkeypatch):
     for part_bytes in (1, 300, 2000, 10**9):
-        monkeypatch.setattr("her_wrappers.replay.storage.contents.PART_BYTES", part_bytes)
+        monkeypatch.setattr(contents, "PART_BYTES", part_bytes)
         for most in (1, 3, 1000):
-            monkeypatch.setattr("her_wrappers.replay.storage.contents.MOST_PARTS", most)
+            monkeypatch.setattr(contents, "MOST_PARTS", most)
             buffer = wrapped()
             assert_same_episodes(buffer.episodes(), list(buffer.episodes()))
             assert_same_batches(buffer, reloaded(buffer, tmp_path / "buffer"), [100])
