@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers.checker.rules.spaces import _outside_array
+from her_wrappers.checker.rules.spaces import _outside, _outside_array
 
 BOX = spaces.Box(-1, 1, (2,), np.float32)
 
@@ -29,3 +29,11 @@ def test_an_array_outside_of_its_space_is_told_with_what_the_space_has(space, va
 @pytest.mark.parametrize("space", [BOX, spaces.MultiDiscrete([3, 3]), spaces.MultiBinary(2)])
 def test_an_element_of_its_space_is_not_told_of(space):
     assert not list(_outside_array(space, space.sample()))
+
+
+def test_a_leaf_without_arrays_outside_of_its_space_is_told_by_its_path_and_no_adapter_repairs_it():
+    space = spaces.Dict(goal=spaces.Discrete(3))
+    [(path, occurrence)] = _outside(space, {"goal": 5}, ())
+    assert path == ("goal",)
+    assert (occurrence.got, occurrence.expected) == ("5 of type int", "an element of Discrete(3)")
+    assert occurrence.adapter == ""

@@ -59,6 +59,8 @@ def test_close_means_up_to_rounding(a, b, expected):
         ({"a": 1}, {"a": 1, "b": 2}, False),
         ([1, 2], [1, 2, 3], False),
         (np.nan, np.nan, True),
+        (np.nan, 1.0, False),
+        (1.0, np.nan, False),
         (None, {}, False),
     ],
 )
@@ -107,6 +109,7 @@ def test_memory_is_shared_by_what_can_be_written_through_either():
 def test_values_are_shown_on_one_short_line():
     assert show(np.float32(0.5)) == "0.5"
     assert show(np.array([1, 2])) == "[1, 2]"
+    assert show(np.eye(2)) == "[[1., 0.], [0., 1.]]"
     assert len(show("x" * 500)) == 80
     assert "\n" not in show(np.zeros((50, 50)))
     assert type_name(np.int8(1)) == "numpy.int8"

@@ -23,6 +23,13 @@ class UnpacksOneGoal(DenseReach):
         return -float(np.hypot(x, y))
 
 
+class MadeForPairs(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if np.ndim(achieved_goal) > 1 and len(achieved_goal) > 2:
+            raise BufferError("no room for so many goals")
+        return super().compute_reward(achieved_goal, desired_goal, info)
+
+
 class NormOverEverything(DenseReach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -np.linalg.norm(achieved_goal - desired_goal)
@@ -164,6 +171,7 @@ FAULTS = [
     (BranchesOnDistance, "GE104"),
     (UsesMathModule, "GE104"),
     (UnpacksOneGoal, "GE104"),
+    (MadeForPairs, "GE104"),
     (NormOverEverything, "GE105"),
     (KeepsDimensions, "GE105"),
     (ComparesEachWithEach, "GE105"),

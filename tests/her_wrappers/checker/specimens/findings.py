@@ -33,7 +33,8 @@ def findings_in(report, code):
 def read_findings():
     """The page, by the names of specimens."""
     parts = PAGE.read_text(encoding="utf-8").split("## ")[1:]
-    return {name: text.strip("`\n") for name, _, text in (part.partition("\n\n") for part in parts)}
+    named = (part.partition("\n\n") for part in parts)
+    return {name: text.strip().removeprefix("```\n").removesuffix("\n```") for name, _, text in named}
 
 
 def main():
