@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
+from her_wrappers.arguments import require_flag
 from her_wrappers.goal_interface import goal_spaces
 from her_wrappers.success_flag import flag_name
 from her_wrappers.trees import copy_tree
@@ -129,6 +130,9 @@ class AsGoalEnv(_Adapter):
         goal_space: Space of the goals.
         terminate_on_success: Whether success ends an episode.
 
+    Raises:
+        TypeError: ``terminate_on_success`` is neither True nor False.
+
     Example:
         >>> env = AsGoalEnv(
         ...     gym.make("MountainCarContinuous-v0"),
@@ -162,7 +166,7 @@ class AsGoalEnv(_Adapter):
         )
         gym.Wrapper.__init__(self, env)
         self._achieved_goal, self._sample_goal, self._success = achieved_goal, sample_goal, success
-        self._terminates = terminate_on_success
+        self._terminates = require_flag("terminate_on_success", terminate_on_success)
         self._goal_space = goal_space
         self._goal: Any = None
         self.observation_space = spaces.Dict({

@@ -18,6 +18,17 @@ def require_count(name: str, value: object, *, at_least: int) -> int:
     return int(value)
 
 
+def require_flag(name: str, value: object) -> bool:
+    """Return ``value`` as a bool.
+
+    Raises:
+        TypeError: It is neither True nor False.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def require_gamma(gamma: object) -> float:
     """Return a discount factor as a float.
 

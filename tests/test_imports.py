@@ -35,6 +35,7 @@ BELOW = {
     },
     "her_wrappers.adapters": {
         "her_wrappers.trees",
+        "her_wrappers.arguments",
         "her_wrappers.success_flag",
         "her_wrappers.goal_interface",
     },

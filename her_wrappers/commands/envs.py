@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from enum import Enum
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -36,8 +37,10 @@ def envs(
         console.print(_table_of_all())
         return
     task = type(_make(env_id).task)
-    console.print(f"[bold]{env_id}[/bold]: {task.__name__}\n")
-    console.print(_description(task), markup=False, highlight=False)
+    summary, facts = _description(task)
+    console.print(f"[bold]{env_id}[/bold]: {task.__name__}\n\n{_styled(summary)}\n", highlight=False)
+    console.print(facts)
+    console.print()
     console.print(_table_of_options(env_id, task))
 
 
@@ -79,7 +82,7 @@ def _table_of_options(env_id: str, task: type) -> Table:
             if owner is TaskVectorEnv and name in inspect.signature(TaskEnv).parameters:
                 continue
             where = " (make_vec)" if owner is TaskVectorEnv else ""
-            table.add_row(name + where, escape(str(presets.get(name, default))), escape(meaning))
+            table.add_row(name + where, _default(presets.get(name, default)), _styled(meaning))
     return table
 
 
@@ -94,9 +97,25 @@ def _options(owner: type) -> Iterator[tuple[str, Any, str]]:
             yield name, parameter.default, meanings[name]
 
 
-def _description(task: type) -> str:
-    """Return the docstring up to its arguments."""
-    return (inspect.getdoc(task) or "").split("\nArgs:")[0]
+def _description(task: type) -> tuple[str, Table]:
+    """Return the first line of a docstring, and its facts, such as ``State: ...``, one a row."""
+    summary, _, text = (inspect.getdoc(task) or "").split("\nArgs:")[0].partition("\n\n")
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    for name, fact in re.findall(
+        r"^([A-Z][a-z ]+): (.*?)(?=^[A-Z][a-z ]+: |\Z)", text, re.DOTALL | re.MULTILINE
+    ):
+        facts.add_row(f"[bold]{name}[/bold]", _styled(" ".join(fact.split())))
+    return summary, facts
+
+
+def _styled(text: str) -> str:
+    """Return a docstring's text for the terminal, what is code there in a colour."""
+    return re.sub(r"`{1,2}([^`]+)`{1,2}", r"[cyan]\1[/cyan]", escape(text))
+
+
+def _default(value: Any) -> str:
+    """Name a default as users may write it."""
+    return escape(str(value.value if isinstance(value, Enum) else value))
 
 
 def _short(space: gym.Space[Any]) -> str:

@@ -42,7 +42,7 @@ def to_minari(
 
     Raises:
         ImportError: Minari is not installed.
-        TypeError: One is no `Episode`, or ``env`` is no environment.
+        TypeError: ``episodes`` is a single one or yields what is no `Episode`, or ``env`` is no environment.
         ValueError: The id is none, there is such a dataset already, an episode does not fit the spaces of
             ``env``, or Minari has no place for something that it holds. No dataset is left behind.
 
@@ -50,6 +50,7 @@ def to_minari(
         >>> dataset = to_minari(archive, "reach/random-v0", env)  # doctest: +SKIP
     """
     minari = _minari()
+    _require_several(episodes)
     _require_id(dataset_id)
     layout = _layout_of(env)
     begun = False
@@ -110,6 +111,18 @@ def _minari() -> Any:
             'her_wrappers.integrations.minari needs Minari; run: pip install "her-toolkit[minari]"'
         ) from error
     return minari
+
+
+def _require_several(episodes: object) -> None:
+    """Refuse what yields no episodes, such as a single one.
+
+    Raises:
+        TypeError: It is such.
+    """
+    if not isinstance(episodes, Iterable):
+        fix = "; write [episode]" if isinstance(episodes, Episode) else ""
+        got = type(episodes).__name__
+        raise TypeError(f"episodes must be a list of Episodes or an EpisodeArchive, got {got}{fix}")
 
 
 def _require_id(dataset_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.arguments import require_count, require_gamma, require_keys
+from her_wrappers.arguments import require_count, require_flag, require_gamma, require_keys
 from her_wrappers.replay.goals.shares import Shares
 from her_wrappers.replay.priorities.priority import Priority, require_priority
 
@@ -23,7 +23,7 @@ class Options:
     """Arguments of `HindsightReplayBuffer`, which tells of them; those that a file holds.
 
     Raises:
-        TypeError: ``info_keys`` are no strings, or ``prioritized`` is no `Priority`.
+        TypeError: ``skip_trivial`` is no bool, ``info_keys`` no strings, or ``prioritized`` no `Priority`.
         ValueError: A number lies outside its range.
     """
 
@@ -44,7 +44,7 @@ class Options:
             "buffer_size": require_count("buffer_size", self.buffer_size, at_least=1),
             "n_steps": require_count("n_steps", self.n_steps, at_least=1),
             "gamma": require_gamma(self.gamma),
-            "skip_trivial": bool(self.skip_trivial),
+            "skip_trivial": require_flag("skip_trivial", self.skip_trivial),
             "info_keys": require_keys("info_keys", self.info_keys),
         }
         for name, value in checked.items():

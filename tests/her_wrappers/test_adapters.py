@@ -107,6 +107,11 @@ def test_a_goal_of_another_shape_is_refused():
         make_car(achieved_goal=lambda observation, info: observation).reset(seed=0)
 
 
+def test_whether_success_ends_episodes_is_no_word():
+    with pytest.raises(TypeError, match=r"^terminate_on_success must be True or False, got 'no'$"):
+        make_car(terminate_on_success="no")
+
+
 def test_boolean_success_refuses_what_has_no_goals():
     with pytest.raises(ValueError, match="observation space must be a Dict"):
         BooleanSuccess(gym.make("CartPole-v1"))

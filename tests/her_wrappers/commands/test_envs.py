@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import gymnasium as gym
 import pytest
@@ -14,6 +15,10 @@ from her_wrappers.cli import app
 
 def run(*arguments):
     return CliRunner().invoke(app, ["envs", *arguments], env={"COLUMNS": "200"})
+
+
+def words(text):
+    return set(re.findall(r"\w+", text))
 
 
 def test_all_ids_are_listed_with_their_spaces_and_lengths():
@@ -36,7 +41,9 @@ def test_the_list_fits_a_terminal_of_80_columns():
 def test_one_is_shown_with_every_option_of_task_and_environment(env_id):
     result = run(env_id)
     assert result.exit_code == 0
-    assert "Success:" in result.output
+    for fact in ("State", "Action", "Start and goal", "Success", "Episode"):
+        assert re.search(rf"^{fact}  +\S", result.output, re.MULTILINE), fact
+    assert "`" not in result.output
     options = {*inspect.signature(type(gym.make(env_id).unwrapped.task)).parameters}
     for name in options | {"max_steps", "reward_type", "render_mode", "num_envs", "autoreset_mode"}:
         assert f" {name} " in result.output
@@ -44,8 +51,18 @@ def test_one_is_shown_with_every_option_of_task_and_environment(env_id):
 
 def test_the_defaults_shown_are_those_of_the_id():
     output = run("her_envs/BitFlippingContinuous-v0").output
-    (line,) = [line for line in output.splitlines() if " continuous " in line]
+    (line,) = [line for line in output.splitlines() if "│ continuous " in line]
     assert " True " in line
+
+
+def test_a_default_is_shown_as_it_may_be_written():
+    assert "NextStep" in run("her_envs/Counting-v0").output
+
+
+@pytest.mark.parametrize("env_id", ENTRY_POINTS)
+def test_all_that_is_said_of_a_task_is_shown(env_id):
+    said = inspect.getdoc(type(gym.make(env_id).unwrapped.task)).partition("Args:")[0]
+    assert words(said) <= words(run(env_id).output)
 
 
 def test_an_unknown_id_is_answered_with_the_known_ones():

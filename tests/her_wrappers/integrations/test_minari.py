@@ -220,6 +220,13 @@ def test_what_is_no_environment_and_no_dataset_is_refused():
         next(from_minari(None))
 
 
+def test_one_episode_is_no_list_of_them():
+    message = r"^episodes must be a list of Episodes or an EpisodeArchive, got Episode; write \[episode\]$"
+    with pytest.raises(TypeError, match=message):
+        to_minari(random_episode(3, env=BOX), "some/thing-v0", BOX, **METADATA)
+    assert minari.list_local_datasets() == {}
+
+
 def test_only_episodes_are_written():
     with pytest.raises(TypeError, match="expected an Episode, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)
