@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from her_wrappers import SinkError
 
@@ -19,9 +19,9 @@ def progress_display(console: Console) -> Progress:
     Its tasks have the fields ``success``, ``steps_per_s`` and ``updates_per_s``.
     """
     return Progress(
-        TextColumn("{task.description:<12}"),
+        TextColumn("{task.description:<11}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TextColumn("success {task.fields[success]:.2f}"),
         TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),
         TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
