@@ -8,5 +8,8 @@ from hypothesis import settings
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 
+# On networks so small more threads only wait for each other; must be set before torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile("suite", deadline=None)  # how long an example takes depends on the machine
 settings.load_profile("suite")

@@ -18,7 +18,9 @@ from benchmarks.mutation.live import LiveFunctions
 from benchmarks.mutation.mutants import Mutant, compiled
 
 Fate = Literal["killed", "timed out", "survived", "not run", "not possible"]
-SECONDS = 60  # for one test; those of the default tier take a few at most
+SECONDS = 60  # of processor time, for one test; those of the default tier take a few at most
+WAITING = 300  # seconds on the clock, for a test that waits for what never comes
+SICK = 0.1  # share of the tests that may fail without a mutant
 NOT_POSSIBLE = "the functions cannot take its code"
 
 
@@ -83,8 +85,14 @@ class Campaign:
         slices = ((i, partial(_failing, chosen[i :: self._processes])) for i in range(self._processes))
         sick = [failed for _, failed in side_by_side(slices, self._processes)]
         if None in sick:
-            raise RuntimeError("a test did not end, without a mutant")
+            raise RuntimeError(
+                f"a test took more than {SECONDS} s without a mutant; see pytest --durations=5"
+            )
         failed = {name for names in sick for name in names or ()}
+        if len(failed) > SICK * len(chosen):
+            raise RuntimeError(
+                f"{len(failed)} of {len(chosen)} tests fail without a mutant, such as {min(failed)}"
+            )
         self._say(f"{len(chosen)} tests, {len(failed)} of them left out since they fail without a mutant")
         return {item.nodeid for item in chosen} - failed
 
@@ -120,10 +128,16 @@ def _meet(root: Path, mutant: Mutant, functions: LiveFunctions, items: list[pyte
 def _failing(items: list[pytest.Item], enough: int | None = None) -> list[str]:
     failed: list[str] = []
     for item, following in zip(items, [*items[1:], None], strict=False):
-        signal.alarm(SECONDS)
+        _limit(SECONDS, WAITING)
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
             failed.append(item.nodeid)
-        signal.alarm(0)
+        _limit(0, 0)
         if len(failed) == enough:
             break
     return failed
+
+
+def _limit(working: int, waiting: int) -> None:
+    """Let a signal end this process after so many seconds of processor time, or on the clock; 0 for never."""
+    signal.setitimer(signal.ITIMER_PROF, working)
+    signal.alarm(waiting)

@@ -2,13 +2,15 @@ import ast
 import importlib.util
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("coverage")
 
+from benchmarks.mutation import campaign
 from benchmarks.mutation.apart import side_by_side
-from benchmarks.mutation.campaign import Outcome, _failing
+from benchmarks.mutation.campaign import Campaign, Outcome, _failing, _limit
 from benchmarks.mutation.fates import difference, scores
 from benchmarks.mutation.live import LiveFunctions
 from benchmarks.mutation.mutants import Mutant, compiled, mutants_of
@@ -129,13 +131,18 @@ def test_a_file_without_functions_to_change_is_an_error(tmp_path):
         LiveFunctions(tmp_path).become(compile(SOURCE, "elsewhere", "exec"))
 
 
-def test_answers_come_from_processes_of_their_own_and_none_from_those_that_were_ended():
-    def endless():
-        signal.alarm(1)
-        while True:
-            pass
+def endless():
+    while True:
+        pass
 
-    works = [("own", lambda: [str(os.getpid())]), ("endless", endless), ("empty", list)]
+
+@pytest.mark.parametrize(("work", "limits"), [(endless, (1, 100)), (signal.pause, (100, 1))])
+def test_work_that_does_not_end_is_ended_by_the_processor_or_by_the_clock(work, limits):
+    def limited():
+        _limit(*limits)
+        return work()
+
+    works = [("own", lambda: [str(os.getpid())]), ("endless", limited), ("empty", list)]
     answers = dict(side_by_side(works, processes=2))
     assert answers["own"] != [str(os.getpid())]
     assert answers["endless"] is None
@@ -150,6 +157,26 @@ def test_a_process_that_fails_is_an_error_not_an_answer():
 def test_of_no_tests_none_fails():
     """Where there are fewer tests than processes."""
     assert _failing([]) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            lambda items: [item.nodeid for item in items],
+            "^2 of 2 tests fail without a mutant, such as first$",
+        ),
+        (lambda items: os.kill(os.getpid(), signal.SIGPROF), "^a test took more than 60 s without a mutant"),
+    ],
+)
+def test_where_tests_fail_or_do_not_end_without_a_mutant_there_is_no_score(
+    answer, message, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(campaign, "_failing", answer)
+    names = ["first", "second"]
+    tried = Campaign(tmp_path, [(outcome("killed").mutant, names)], 1, say=print, tell=print)
+    with pytest.raises(RuntimeError, match=message):
+        tried._healthy({name: SimpleNamespace(nodeid=name) for name in names})
 
 
 def outcome(fate, before="a", after="b"):

@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 from typer.testing import CliRunner
 
 from examples.evaluate import evaluate
-from examples.offline_goals import ENV_ID, GAMMA, VALUE_GOALS, app, fill, gym, record_play, torch, train
+from examples.offline_goals import ENV_ID, GAMMA, VALUE_GOALS, app, fill, gym, record_play, train
 
 
 @pytest.fixture(name="play", scope="module")
@@ -64,7 +64,6 @@ def test_it_runs_and_ends_with_a_table(tmp_path):
 
 @pytest.mark.slow
 def test_it_learns_from_play_with_relabeled_goals_and_not_without(tmp_path):
-    torch.set_num_threads(1)
     play = record_play(tmp_path / "play", 200, seed=0)
     rates = {
         relabel: evaluate(gym.make(ENV_ID), train(play, 1000, 0, relabel=relabel).act, 100, 7).success_rate
