@@ -58,9 +58,8 @@ def final_row(infos: Any, i: int) -> Any:
     key = final_key(infos)
     if key is None:
         return None
-    final = infos[key]
     try:
-        return row(final, i) if isinstance(final, dict) else final[i]
+        return row(infos[key], i)
     except (IndexError, KeyError, TypeError):
         return None
 

@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 import her_envs
 from her_wrappers import GoalEnvError, check_goal_env
+from her_wrappers.checker.rules.reward import _cause
 from tests.her_wrappers.checker.specimens.broken_batches import NormOverEverything
 from tests.her_wrappers.checker.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset, RewardScaled
@@ -205,10 +207,11 @@ def test_the_search_finds_successes_that_random_actions_do_not():
     [
         (Reach, True),
         (partial(gym.make, "her_envs/PointReach-v0"), True),
+        (partial(gym.make_vec, "her_envs/PointReach-v0", num_envs=2, vectorization_mode="async"), True),
         (Uncopyable, False),
         (Connected, False),
     ],
-    ids=["copy", "spec", "uncopyable", "connected"],
+    ids=["copy", "spec", "vector spec", "uncopyable", "connected"],
 )
 def test_twins_come_from_the_spec_or_a_copy_and_their_lack_is_reported(make, twins):
     report = check_goal_env(make(), max_steps=60)
@@ -271,6 +274,14 @@ def test_raise_if_errors_is_a_test_of_one_line():
 def test_a_mismatch_comes_with_its_likely_cause(specimen, cause):
     (finding,) = check_goal_env(specimen, max_steps=100).of_severity("error")
     assert finding.hint == cause
+
+
+def test_two_mismatches_are_enough_for_a_cause_and_one_is_not():
+    mismatches = [
+        (SimpleNamespace(reward=reward), SimpleNamespace(number=reward + 2)) for reward in (1.0, 3.0)
+    ]
+    assert _cause(SimpleNamespace(reward=None), mismatches) == "a constant offset of -2.0 explains it"
+    assert _cause(SimpleNamespace(reward=None), mismatches[:1]) == ""
 
 
 @pytest.mark.parametrize("env_id", her_envs.registration.ENTRY_POINTS)

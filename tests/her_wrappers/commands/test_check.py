@@ -66,15 +66,15 @@ def test_wrong_usage_ends_with_two_and_one_sentence(arguments, message):
 
 def test_text_shows_first_occurrence_count_expected_got_cause_and_fix():
     output = her("check", SCALED, "--steps", "100").output
-    for part in (
-        "GE101",
-        "episode 0, step 0 (100 times)",
-        "expected",
-        "got",
-        "a constant factor of 10.0",
-        "fix",
+    for line in (
+        "error GE101 reward-mismatch",
+        " where     episode 0, step 0 (100 times)",
+        " expected  reward -",
+        " got       -",
+        " cause     a constant factor of 10.0",
+        " fix       compute the reward after the move",
     ):
-        assert part in output
+        assert f"\n{line}" in output
 
 
 def test_json_is_the_report():

@@ -181,12 +181,21 @@ class CountsCalls(Reach):
     calls = 0
 
     def compute_reward(self, achieved_goal, desired_goal, info):
-        self.calls += 1
-        return super().compute_reward(achieved_goal, desired_goal, info)
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        self.calls += self.is_counted(reward)
+        return reward
+
+    def is_counted(self, reward):
+        return True
 
     def move(self, action):
         calls, self.calls = self.calls, 0
         return super().move(action if calls <= 1 else -action)
+
+
+class CountsAnswersForOneGoal(CountsCalls):
+    def is_counted(self, reward):
+        return np.ndim(reward) == 0
 
 
 class LogAtZero(DenseReach):
@@ -259,6 +268,7 @@ FAULTS = [
     (NoisyThreshold, "GE111"),
     (DrawsRandomNumbers, "GE112"),
     (CountsCalls, "GE112"),
+    (CountsAnswersForOneGoal, "GE112"),
     (LogAtZero, "GE114"),
     (DividesByDistance, "GE114"),
     (ForgetsReturn, "GE114"),
