@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -205,7 +206,12 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
         ({"gamma": 1.5}, "gamma must lie in (0, 1], got 1.5"),
         (
             {"episode": PLAIN},
-            "an episode to relabel must have the observations ['achieved_goal', 'desired_goal'",
+            "an episode to relabel must have the observations "
+            "['achieved_goal', 'desired_goal', 'observation'], got ndarray",
+        ),
+        (
+            {"episode": replace(PLAIN, observations={"observation": PLAIN.observations})},
+            "'observation'], got ['observation']",
         ),
         (
             {"termination": lambda a, d, i: False},

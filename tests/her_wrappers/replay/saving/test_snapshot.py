@@ -436,11 +436,13 @@ def test_a_plain_replay_buffer_is_loaded_without_functions(tmp_path):
 
 @pytest.mark.parametrize("termination", ["recompute", "success", compute_terminated])
 def test_what_is_added_without_functions_is_learned_from_when_they_are_back(tmp_path, termination):
-    whole = wrapped(termination=termination)
+    whole = wrapped(termination=termination, goal_selection_strategy="episode")
     whole.save(tmp_path / "buffer")
     twin = HindsightReplayBuffer.load(tmp_path / "buffer")
+    crashed, solved = (counting_episode(number, 10, terminated=True) for number in (10, 11))
+    solved.observations["desired_goal"][:, 1], solved.rewards[-1] = 10, 0
     for each in (whole, twin):
-        each.add_episode(counting_episode(10, 40, terminated=True))
+        each.extend([crashed, solved])
     own = {"termination": termination} if callable(termination) else {}
     assert_same_batches(whole, reloaded(twin, tmp_path / "buffer", **FUNCTIONS, **own), [500])
 
