@@ -286,7 +286,7 @@ def _not_finite(answer: Answer) -> bool:
 
 def _same_answer(a: Answer, b: Answer) -> bool:
     if a.numbers is None or b.numbers is None:
-        return a.raised == b.raised
+        return a.numbers is b.numbers and a.raised == b.raised
     return close(a.numbers, b.numbers)
 
 

@@ -6,6 +6,16 @@ import pytest
 from her_wrappers.checker.batches import info_row
 
 
+class Gettable:
+    """Has items, but no length."""
+
+    def __getitem__(self, key):
+        raise AssertionError("nobody knows what it would give")
+
+
+GETTABLE, TOTAL = Gettable(), np.array(7)
+
+
 @pytest.mark.parametrize(
     ("infos", "row"),
     [
@@ -16,6 +26,9 @@ from her_wrappers.checker.batches import info_row
         ({"cost": np.array([1.0, 2.0]), "_cost": np.array(["", "words"])}, {"cost": 2.0}),
         ({"part": {"cost": np.array([1, 2]), "_cost": np.array([True, True])}}, {"part": {"cost": 2}}),
         ({"final_info": {"cost": np.array([1, 2])}, "_odd": np.array([1, 2])}, {}),
+        ({"names": {"a", "b"}}, {"names": {"a", "b"}}),
+        ({"handle": GETTABLE}, {"handle": GETTABLE}),
+        ({"total": TOTAL}, {"total": TOTAL}),
         (None, {}),
     ],
 )

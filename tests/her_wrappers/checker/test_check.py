@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 import subprocess
 import sys
@@ -17,7 +18,9 @@ import pytest
 
 import her_envs
 from her_wrappers import GoalEnvError, check_goal_env
-from her_wrappers.checker.rules.reward import _cause
+from her_wrappers.checker.probe import Answer
+from her_wrappers.checker.rules.reward import _cause, _same_answer
+from her_wrappers.checker.twins import layers
 from tests.her_wrappers.checker.specimens.broken_batches import NormOverEverything
 from tests.her_wrappers.checker.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset, RewardScaled
@@ -202,6 +205,23 @@ def test_the_search_finds_successes_that_random_actions_do_not():
     assert report.successes > 30
 
 
+class NoisyLater(Reach):
+    """Every episode begins as its seed says."""
+
+    def move(self, action):
+        noise = np.random.default_rng().normal(0, 0.05, 2) if self.elapsed > 3 else 0
+        return (super().move(action) + noise).clip(-1, 1).astype(np.float32)
+
+
+def test_noise_that_comes_after_some_steps_is_found():
+    assert check_goal_env(NoisyLater, max_steps=100).codes == ["GE401"]
+
+
+def test_the_passive_checker_of_gymnasium_is_no_layer():
+    names = [type(layer).__name__ for layer in layers(gym.make("MountainCarContinuous-v0"))]
+    assert names == ["TimeLimit", "OrderEnforcing", "Continuous_MountainCarEnv"]
+
+
 @pytest.mark.parametrize(
     ("make", "twins"),
     [
@@ -282,6 +302,20 @@ def test_two_mismatches_are_enough_for_a_cause_and_one_is_not():
     ]
     assert _cause(SimpleNamespace(reward=None), mismatches) == "a constant offset of -2.0 explains it"
     assert _cause(SimpleNamespace(reward=None), mismatches[:1]) == ""
+
+
+def test_an_answer_differs_from_an_error_and_from_another_error():
+    answers = [Answer(1.0), Answer(None, ValueError("full")), Answer(None, ValueError("empty")), Answer("")]
+    for a, b in itertools.product(answers, repeat=2):
+        assert _same_answer(a, b) == (a is b)
+
+
+def test_a_reward_of_step_that_is_no_number_is_told_as_such():
+    env = Reach()
+    env.reward = lambda observation, info: float("nan")
+    (finding,) = check_goal_env(env, max_steps=60, select=["GE114"]).findings
+    assert (finding.expected, finding.got) == ("a finite reward", "nan")
+    assert finding.subject == "reward of step()"
 
 
 @pytest.mark.parametrize("env_id", her_envs.registration.ENTRY_POINTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +12,7 @@ from gymnasium.utils.env_checker import data_equivalence
 
 from her_wrappers import GoalEnvChecker
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
+from her_wrappers.checker.registry import RULES
 from tests.her_wrappers.checker.specimens.broken import FAULTS
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset
 from tests.her_wrappers.checker.specimens.correct import CORRECT
@@ -106,6 +108,32 @@ def test_errors_come_first_though_warnings_were_seen_before():
     with pytest.warns(UserWarning, match="GE302"), pytest.warns(UserWarning, match="GE101"):
         use(env, 10)
     assert [finding.severity for finding in env.report().findings] == ["error", "warning"]
+
+
+def test_what_needs_experiments_is_said_to_prove_nothing():
+    (gap,) = GoalEnvChecker(Reach()).report().not_exercised
+    assert gap.reason == "only check_goal_env experiments"
+    assert gap.codes == tuple(code for code, rule in RULES.items() if not rule.passive)
+
+
+class KeepsItsFirstObservation(Reach):
+    """Writes every place into the first observation, which only a function of its own has in hand."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        self.overwrite = partial(np.copyto, observation["achieved_goal"])
+        return observation, info
+
+    def step(self, action):
+        returned = super().step(action)
+        self.overwrite(self.position)
+        return returned
+
+
+def test_the_observation_of_a_reset_is_looked_at_again():
+    env = GoalEnvChecker(KeepsItsFirstObservation())
+    with pytest.warns(UserWarning, match="GE301"):
+        use(env, steps=50)
 
 
 def test_findings_are_counted():

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
+from her_wrappers.checker.policies import (
+    MAX_GOAL_SIZE,
+    _steer_box,
+    random_policy,
+    repeating_policy,
+    seeking_policy,
+)
 from her_wrappers.checker.tape import Runner
 
 
@@ -38,6 +45,20 @@ def test_pictures_are_too_large_to_model(env_id):
     runner, _ = run(env, random_policy(env.action_space, 0), steps=30)
     seek = seeking_policy(runner.tape, env.action_space, np.random.default_rng(0))
     assert (seek is None) == ("Image" in env_id)
+
+
+@pytest.mark.parametrize(("size", "steers"), [(MAX_GOAL_SIZE, True), (MAX_GOAL_SIZE + 1, False)])
+def test_goals_of_up_to_so_many_numbers_are_modelled(size, steers):
+    goals = {"achieved_goal": np.zeros(size), "desired_goal": np.zeros(size)}
+    tape = SimpleNamespace(steps=[SimpleNamespace(before=goals, observation=goals, action=np.zeros(1))] * 3)
+    seek = seeking_policy(tape, gym.spaces.Box(-1, 1, (1,)), np.random.default_rng(0))
+    assert (seek is not None) == steers
+
+
+def test_steering_allows_for_a_drift():
+    actions = np.random.default_rng(0).uniform(-1, 1, (20, 2))
+    steer = _steer_box(gym.spaces.Box(-1, 1, (2,)), actions, 0.2 * actions + [0.1, -0.05])
+    np.testing.assert_allclose(steer(np.zeros(2), np.array([0.2, -0.15])), [0.5, -0.5], atol=1e-6)
 
 
 def test_actions_are_held_and_the_users_space_keeps_its_generator():

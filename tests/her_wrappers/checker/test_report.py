@@ -7,7 +7,7 @@ import json
 import pytest
 
 from her_wrappers import GoalEnvError
-from her_wrappers.checker.report import Finding, NotExercised, Report
+from her_wrappers.checker.report import Finding, NotExercised, Report, _property
 
 FINDING = Finding(
     code="GE101",
@@ -70,3 +70,7 @@ def test_an_empty_report_raises_nothing():
     assert empty.github() == ""
     with pytest.raises(GoalEnvError, match="expected reward"):
         REPORT.raise_if_errors()
+
+
+def test_properties_of_workflow_commands_are_escaped_as_github_asks():
+    assert _property("100%: a, b") == "100%25%3A a%2C b"

@@ -182,10 +182,10 @@ class CountsCalls(Reach):
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
-        self.calls += self.is_counted(reward)
+        self.calls += self.is_counted(reward, info)
         return reward
 
-    def is_counted(self, reward):
+    def is_counted(self, reward, info):
         return True
 
     def move(self, action):
@@ -194,8 +194,8 @@ class CountsCalls(Reach):
 
 
 class CountsAnswersForOneGoal(CountsCalls):
-    def is_counted(self, reward):
-        return np.ndim(reward) == 0
+    def is_counted(self, reward, info):
+        return np.ndim(reward) == 0 and "is_success" in info
 
 
 class LogAtZero(DenseReach):
