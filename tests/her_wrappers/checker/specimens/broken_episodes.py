@@ -198,7 +198,10 @@ class NewGoalOnSuccess(Reach):
 class GoalFromOtherGenerator(Reach):
     def draw_start(self):
         position, _ = super().draw_start()
-        return np.stack([position, np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)])
+        goal = position
+        while self.is_success(position, goal):  # else `reset` would draw the position again too
+            goal = np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
+        return np.stack([position, goal])
 
 
 class StartFromOtherGenerator(Reach):
