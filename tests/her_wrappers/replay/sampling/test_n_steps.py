@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stable_baselines3.common.buffers import NStepReplayBuffer
+from stable_baselines3.common import buffers
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
@@ -358,11 +358,12 @@ def test_batches_have_discounts_without_windows_too():
     assert counting_buffer()._options.gamma == 0.99
 
 
+@pytest.mark.skipif(not hasattr(buffers, "NStepReplayBuffer"), reason="this Stable-Baselines3 has no n steps")
 @pytest.mark.parametrize("n_steps", [1, 3, 8])
 def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
     """Their discounts are not 0 where an episode terminated; they have flags for that."""
     observations = spaces.Box(-np.inf, np.inf, (2,), np.float64)
-    theirs = NStepReplayBuffer(64, observations, ACTIONS, device="cpu", n_steps=n_steps, gamma=GAMMA)
+    theirs = buffers.NStepReplayBuffer(64, observations, ACTIONS, device="cpu", n_steps=n_steps, gamma=GAMMA)
     ours = counting_buffer(n_steps=n_steps, gamma=GAMMA, n_sampled_goal=0)
     rng = np.random.default_rng(0)
     for number, length in enumerate([4, 1, 9, 6, 12, 3]):
