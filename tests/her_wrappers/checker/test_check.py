@@ -18,9 +18,10 @@ import pytest
 
 import her_envs
 from her_wrappers import GoalEnvError, check_goal_env
+from her_wrappers.checker import tape
 from her_wrappers.checker.probe import Answer
 from her_wrappers.checker.rules.reward import _cause, _same_answer
-from her_wrappers.checker.twins import layers
+from her_wrappers.checker.twins import _from_spec, layers
 from tests.her_wrappers.checker.specimens.broken_batches import NormOverEverything
 from tests.her_wrappers.checker.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
 from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset, RewardScaled
@@ -154,6 +155,13 @@ def test_seed_and_budget_fix_the_report():
     assert reports[0] != check_goal_env(FlagWithOtherRadius, max_steps=300, seed=6)
 
 
+def test_a_run_ends_where_its_observations_fill_the_memory_meant_for_them(monkeypatch):
+    monkeypatch.setattr(tape, "MAX_BYTES", 2**20)
+    report = check_goal_env(gym.make("her_envs/BitFlippingImage-v0"), max_steps=3000)
+    assert 100 < report.steps < 140  # of two observations with three pictures of 36 x 36 bytes
+    assert [reason for reason in gaps(report) if reason.endswith("steps: the observations filled 1 MiB")]
+
+
 def test_a_cut_off_by_time_is_reported():
     report = check_goal_env(Reach, max_steps=10**7, max_seconds=0.05)
     assert 0 < report.steps < 10**6
@@ -215,6 +223,11 @@ class NoisyLater(Reach):
 
 def test_noise_that_comes_after_some_steps_is_found():
     assert check_goal_env(NoisyLater, max_steps=100).codes == ["GE401"]
+
+
+def test_a_twin_opens_no_window():
+    make_twin = _from_spec(gym.make("her_envs/PointReach-v0", render_mode="human"))
+    assert make_twin().render_mode is None
 
 
 def test_the_passive_checker_of_gymnasium_is_no_layer():

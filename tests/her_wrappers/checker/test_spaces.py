@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers.checker.rules.spaces import _outside, _outside_array
+from her_wrappers.checker.rules.spaces import _leaf_types, _outside, _outside_array
 
 BOX = spaces.Box(-1, 1, (2,), np.float32)
 
@@ -37,3 +37,14 @@ def test_a_leaf_without_arrays_outside_of_its_space_is_told_by_its_path_and_no_a
     assert path == ("goal",)
     assert (occurrence.got, occurrence.expected) == ("5 of type int", "an element of Discrete(3)")
     assert occurrence.adapter == ""
+
+
+def test_what_is_no_dict_where_the_space_is_one_is_told():
+    [(path, occurrence)] = _outside(spaces.Dict(goal=BOX), [1, 2], ())
+    assert (path, occurrence.got, occurrence.expected) == ((), "[1, 2]", "a dict")
+
+
+def test_nested_spaces_are_alike_by_the_shapes_and_dtypes_of_their_leaves():
+    wide, narrow = (spaces.Dict(hand=spaces.Box(-bound, bound, (2,))) for bound in (2, 1))
+    long = spaces.Dict(hand=spaces.Box(-1, 1, (3,)))
+    assert _leaf_types(wide) == _leaf_types(narrow) != _leaf_types(long)

@@ -61,6 +61,7 @@ def test_close_means_up_to_rounding(a, b, expected):
         (np.nan, np.nan, True),
         (np.nan, 1.0, False),
         (1.0, np.nan, False),
+        (1.0, 1.0 + 1e-9, False),
         (None, {}, False),
     ],
 )

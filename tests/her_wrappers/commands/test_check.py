@@ -77,6 +77,11 @@ def test_text_shows_first_occurrence_count_expected_got_cause_and_fix():
         assert f"\n{line}" in output
 
 
+def test_text_ends_with_what_was_not_exercised():
+    output = her("check", SCALED, "--steps", "1").output
+    assert "\nnot exercised: rewards do not take exactly two values (GE202 prove nothing)" in output
+
+
 def test_json_is_the_report():
     report = json.loads(her("check", NO_FLAG, "--steps", "100", "--format", "json", "--seed", "4").stdout)
     assert [finding["code"] for finding in report["findings"]] == ["GE201"]
