@@ -10,18 +10,15 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
-from stable_baselines3.common.type_aliases import DictReplayBufferSamples
-
 from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer
 from tests.docs.pages import names_after
+from tests.sb3_versions import needs_n_steps
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "stable_baselines3.md").read_text()
 
 
-@pytest.mark.skipif(
-    "discounts" not in DictReplayBufferSamples._fields, reason="the page has n steps, this SB3 has not"
-)
+@needs_n_steps
 def test_the_examples_run_from_top_to_bottom(capsys):
     names = names_after(PAGE)
     assert isinstance(names["model"].replay_buffer, HerReplayBuffer)

@@ -8,10 +8,10 @@ import pytest
 from gymnasium import spaces
 from stable_baselines3 import DQN, HerReplayBuffer
 from stable_baselines3.common.envs import BitFlippingEnv
-from stable_baselines3.common.type_aliases import DictReplayBufferSamples
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from tests.counting import ACTIONS, SPACE, compute_reward, counting_episode
+from tests.sb3_versions import needs_n_steps
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -111,9 +111,7 @@ def test_randomness_is_numpys_global_generator():
     assert (batches[0] == batches[1]).all()
 
 
-@pytest.mark.skipif(
-    "discounts" not in DictReplayBufferSamples._fields, reason="this Stable-Baselines3 has no n steps"
-)
+@needs_n_steps
 def test_n_steps_is_ignored_with_a_warning():
     """Issue 2274, which asked for the warning."""
     options = {"replay_buffer_class": HerReplayBuffer, "buffer_size": 100, "n_steps": 3}

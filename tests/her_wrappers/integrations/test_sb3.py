@@ -23,7 +23,6 @@ sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is miss
 from stable_baselines3.common.env_util import make_vec_env  # noqa: E402 - after the check that it is there
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
 from stable_baselines3.common.noise import NormalActionNoise  # noqa: E402
-from stable_baselines3.common.type_aliases import DictReplayBufferSamples  # noqa: E402
 from stable_baselines3.common.vec_env import (  # noqa: E402
     DummyVecEnv,
     SubprocVecEnv,
@@ -33,13 +32,11 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy  # noqa: E402
 
 from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer  # noqa: E402
+from tests.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
 
 gym.register_envs(her_envs)
 
 BOTH = pytest.mark.parametrize("kind", [sb3.HerReplayBuffer, HerReplayBuffer], ids=["SB3", "ours"])
-N_STEPS = pytest.mark.skipif(
-    "discounts" not in DictReplayBufferSamples._fields, reason="this Stable-Baselines3 has no discounts"
-)
 
 
 class Rewards(gym.Env):
@@ -513,7 +510,7 @@ def test_strategies_are_spelled_as_in_sb3(strategy):
     )
 
 
-@N_STEPS
+@needs_n_steps
 def test_returns_of_n_steps_come_with_their_discounts():
     buffer = make_buffer(n_sampled_goal=0, n_steps=3, gamma=0.5)
     add(buffer, [counting_episode(0, 5)], timeout=True)
@@ -523,14 +520,14 @@ def test_returns_of_n_steps_come_with_their_discounts():
     torch.testing.assert_close(batch.rewards[:, 0], -(2 - 2 * 0.5**left).float())
 
 
-@N_STEPS
+@needs_n_steps
 def test_one_step_leaves_the_discount_to_the_algorithm():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     assert buffer.sample(4).discounts is None
 
 
-@N_STEPS
+@needs_n_steps
 def test_an_algorithm_trains_on_n_steps():
     options = {"n_steps": 3, "gamma": 0.99, "termination": "success"}
     model = model_of(sb3.DQN, BitFlippingEnv(4), replay_buffer_kwargs=options)
@@ -538,7 +535,7 @@ def test_an_algorithm_trains_on_n_steps():
     assert model.replay_buffer.sample(4).discounts.shape == (4, 1)
 
 
-@pytest.mark.skipif("discounts" in DictReplayBufferSamples._fields, reason="this SB3 has discounts")
+@pytest.mark.skipif(HAS_N_STEPS, reason="this Stable-Baselines3 has n steps")
 def test_n_steps_are_refused_by_an_sb3_without_discounts():
     with pytest.raises(ValueError, match="needs a Stable-Baselines3 of 2"):
         make_buffer(n_steps=3)

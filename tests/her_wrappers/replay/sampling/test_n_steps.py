@@ -31,6 +31,7 @@ from tests.her_wrappers.replay.relabeling.test_infos import (
 )
 from tests.her_wrappers.replay.relabeling.test_reward_fn import effort_buffer, effort_episode, effort_reward
 from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_tree, reloaded
+from tests.sb3_versions import needs_n_steps
 
 GAMMA = 0.9
 
@@ -358,7 +359,7 @@ def test_batches_have_discounts_without_windows_too():
     assert counting_buffer()._options.gamma == 0.99
 
 
-@pytest.mark.skipif(not hasattr(buffers, "NStepReplayBuffer"), reason="this Stable-Baselines3 has no n steps")
+@needs_n_steps
 @pytest.mark.parametrize("n_steps", [1, 3, 8])
 def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
     """Their discounts are not 0 where an episode terminated; they have flags for that."""

@@ -1,0 +1,8 @@
+"""What Stable-Baselines3 has since 2.7, which is not the oldest one supported."""
+
+import pytest
+from stable_baselines3.common.type_aliases import DictReplayBufferSamples
+
+HAS_N_STEPS = "discounts" in DictReplayBufferSamples._fields
+
+needs_n_steps = pytest.mark.skipif(not HAS_N_STEPS, reason="this Stable-Baselines3 has no n steps")
