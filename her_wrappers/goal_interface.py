@@ -19,7 +19,8 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.arguments import require_function
-from her_wrappers.trees import Path, leaf_arrays, leaf_spaces, map_tree
+from her_wrappers.spaces import leaf_spaces
+from her_wrappers.trees import Path, leaf_arrays, map_tree
 from her_wrappers.user_warning import warn_user
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")

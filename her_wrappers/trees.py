@@ -10,10 +10,9 @@ import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from gymnasium import spaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
@@ -24,28 +23,6 @@ NUMBERS = "biuf"
 
 STRINGS = "US"
 """Kinds of dtypes of strings."""
-
-
-def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
-    """Return the spaces at the leaves of a Dict or Tuple, or the space itself.
-
-    Raises:
-        TypeError: A leaf's elements are not arrays of one shape: Text, Sequence, Graph, OneOf.
-    """
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        items = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
-        return {
-            leaf_path: leaf
-            for key, part in items
-            for leaf_path, leaf in leaf_spaces(part, (*path, key)).items()
-        }
-    if space.shape is None or space.dtype is None:
-        where = f" at {path_name(path)}" if path else ""
-        raise TypeError(
-            f"expected a space whose elements are arrays of one shape, got {space}{where}; "
-            "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
-        )
-    return {path: space}
 
 
 def path_name(path: Path) -> str:
@@ -73,16 +50,7 @@ def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
     return tree
 
 
-def build_tree(space: spaces.Space[Any], leaves: Mapping[Path, Any], path: Path = ()) -> Tree:
-    """Return the tree of ``space``'s structure that has the given leaves."""
-    if isinstance(space, spaces.Dict):
-        return {key: build_tree(part, leaves, (*path, key)) for key, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(build_tree(part, leaves, (*path, i)) for i, part in enumerate(space))
-    return leaves[path]
-
-
-def map_tree(function: Callable[[np.ndarray], Any], tree: Tree) -> Tree:
+def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
     """Return the tree with ``function`` applied to each leaf."""
     if isinstance(tree, dict):
         return {key: map_tree(function, part) for key, part in tree.items()}

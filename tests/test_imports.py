@@ -15,12 +15,14 @@ ROOT = Path(__file__).parents[1]
 BELOW = {
     "her_envs": set(),
     "her_wrappers.trees": set(),
+    "her_wrappers.spaces": {"her_wrappers.trees"},
     "her_wrappers.arguments": set(),
     "her_wrappers.user_warning": set(),
     "her_wrappers.autoreset": set(),
     "her_wrappers.success_flag": {"her_wrappers.trees"},
     "her_wrappers.files": {"her_wrappers.arguments"},
     "her_wrappers.goal_interface": {
+        "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.arguments",
         "her_wrappers.user_warning",
@@ -40,6 +42,7 @@ BELOW = {
         "her_wrappers.goal_interface",
     },
     "her_wrappers.recording": {
+        "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.arguments",
         "her_wrappers.user_warning",
@@ -48,6 +51,7 @@ BELOW = {
         "her_wrappers.goal_interface",
     },
     "her_wrappers.replay": {
+        "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.user_warning",
         "her_wrappers.arguments",
@@ -56,6 +60,7 @@ BELOW = {
         "her_wrappers.recording",
     },
     "her_wrappers.integrations": {
+        "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.user_warning",
         "her_wrappers.goal_interface",

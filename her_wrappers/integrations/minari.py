@@ -19,7 +19,8 @@ from her_wrappers.recording.dataset import Dataset, episodes_of
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episode_layout import EpisodeLayout
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.trees import as_leaf, leaf_spaces, path_name
+from her_wrappers.spaces import leaf_spaces
+from her_wrappers.trees import as_leaf, path_name
 
 
 def to_minari(

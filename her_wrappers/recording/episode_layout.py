@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.trees import (
-    STRINGS,
-    as_leaf,
-    concatenate_trees,
-    copy_tree,
-    leaf_arrays,
-    leaf_spaces,
-    path_name,
-)
+from her_wrappers.spaces import leaf_spaces
+from her_wrappers.trees import STRINGS, as_leaf, concatenate_trees, copy_tree, leaf_arrays, path_name
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from her_wrappers.trees import as_leaf, build_tree, leaf_at, leaf_spaces, path_name
+from her_wrappers.spaces import build_tree, leaf_spaces
+from her_wrappers.trees import as_leaf, leaf_at, path_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.trees import leaf_spaces, path_name
+from her_wrappers.spaces import leaf_spaces
+from her_wrappers.trees import path_name
 
 SpaceJson: TypeAlias = dict[str, Any]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers.trees import as_leaf, build_tree, leaf_arrays, leaf_at, leaf_spaces
+from her_wrappers.spaces import build_tree, leaf_spaces
+from her_wrappers.trees import as_leaf, leaf_arrays, leaf_at
 
 NESTED = spaces.Dict({
     "a/b": spaces.Discrete(3),

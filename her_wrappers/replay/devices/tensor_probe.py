@@ -22,7 +22,8 @@ from her_wrappers.replay.relabeling.rewards import TOLERANCE
 from her_wrappers.replay.storage.step_layout import GOALS
 from her_wrappers.replay.storage.steps import Steps
 from her_wrappers.replay.transfer import send
-from her_wrappers.trees import build_tree, leaf_at, leaf_spaces
+from her_wrappers.spaces import build_tree, leaf_spaces
+from her_wrappers.trees import leaf_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

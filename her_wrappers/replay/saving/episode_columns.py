@@ -15,7 +15,8 @@ import numpy as np
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.arrays import changes
 from her_wrappers.replay.storage.contents import StoredEpisodes
-from her_wrappers.trees import build_tree, leaf_at, leaf_spaces
+from her_wrappers.spaces import build_tree, leaf_spaces
+from her_wrappers.trees import leaf_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -27,7 +27,8 @@ from her_wrappers.replay.saving.saved_options import options_from_json, options_
 from her_wrappers.replay.saving.state import State
 from her_wrappers.replay.storage.contents import StoredEpisodes
 from her_wrappers.replay.storage.step_layout import GOALS
-from her_wrappers.trees import leaf_spaces, path_name
+from her_wrappers.spaces import leaf_spaces
+from her_wrappers.trees import path_name
 
 if TYPE_CHECKING:
     import os

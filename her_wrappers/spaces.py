@@ -1,0 +1,221 @@
+"""SpaceSpec: the arrays that make up an element of a space. The only module that walks Gymnasium spaces.
+
+An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path leads
+to a leaf: the keys of the dicts and the positions in the tuples, ``()`` for a space that is itself a leaf.
+A `SpaceSpec` reads the paths, shapes and dtypes once, so that no later step recurses through the space.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.trees import Path, Tree, as_leaf, leaf_at, map_tree, path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
+    """Return the spaces at the leaves of a Dict or Tuple space, by path, or the space itself.
+
+    Args:
+        space: The space.
+        path: Path of ``space`` in the space that contains it.
+
+    Raises:
+        TypeError: The elements of a leaf are not arrays of one shape: Text, Sequence, Graph, OneOf.
+    """
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        items = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        return {
+            leaf_path: leaf
+            for key, part in items
+            for leaf_path, leaf in leaf_spaces(part, (*path, key)).items()
+        }
+    if space.shape is None or space.dtype is None:
+        where = f" at {path_name(path)}" if path else ""
+        raise TypeError(
+            f"expected a space whose elements are arrays of one shape, got {space}{where}; "
+            "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
+        )
+    return {path: space}
+
+
+def build_tree(space: spaces.Space[Any], leaves: Mapping[Path, Any], path: Path = ()) -> Tree:
+    """Return the tree of ``space``'s structure that has the given leaves."""
+    if isinstance(space, spaces.Dict):
+        return {key: build_tree(part, leaves, (*path, key)) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(build_tree(part, leaves, (*path, i)) for i, part in enumerate(space))
+    return leaves[path]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafSpec:
+    """One leaf of a space.
+
+    Attributes:
+        path: Path of the leaf in the space.
+        name: Name of the leaf in messages, such as ``observation/camera``.
+        shape: Shape of one array.
+        dtype: Dtype of the array.
+        key: The only key of the path if the path has length 1 and the key is a string, else None.
+    """
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    key: str | None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of one array in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def find(self, tree: Tree, where: str) -> Any:
+        """Return the value of this leaf in ``tree``.
+
+        Args:
+            tree: A value as the user or the environment gave it.
+            where: Place of the value in messages, such as ``"at step 3"``.
+
+        Raises:
+            ValueError: ``tree`` does not have this leaf.
+        """
+        if self.key is not None and type(tree) is dict and self.key in tree:
+            return tree[self.key]
+        return leaf_at(tree, self.path, self.name.split("/", maxsplit=1)[0], where)
+
+    def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:
+        """Return ``value`` as an array of this leaf's shape and dtype.
+
+        Args:
+            value: Anything that NumPy converts to an array.
+            where: Place of the value in messages.
+            rounding: Whether floats may be rounded to a shorter float dtype.
+
+        Raises:
+            ValueError: The shape differs, or the cast would change values.
+        """
+        return as_leaf(f"{self.name} {where}", value, self.shape, self.dtype, rounding=rounding)
+
+
+@dataclass(frozen=True)
+class SpaceSpec:
+    """The leaves of a space, in order, and how they make up an element.
+
+    Attributes:
+        name: Name of the elements in messages, such as ``"observation"``.
+        leaves: The leaves, in the order of the space.
+        structure: Tree of the space's structure that has at each leaf the leaf's position in ``leaves``.
+    """
+
+    name: str
+    leaves: tuple[LeafSpec, ...]
+    structure: Tree
+
+    @classmethod
+    def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
+        """Return the leaves of a space.
+
+        Raises:
+            TypeError: The elements of a leaf are not arrays of one shape.
+        """
+        leaves = {path: (leaf.shape or (), np.dtype(leaf.dtype)) for path, leaf in leaf_spaces(space).items()}
+        return cls(name, _leaf_specs(name, leaves), _structure(space, iter(range(len(leaves)))))
+
+    @classmethod
+    def of_rows(cls, name: str, tree: Tree) -> SpaceSpec:
+        """Return the leaves of one row of a tree of arrays, (N, ...) each."""
+        leaves: dict[Path, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+
+        def visit(part: Tree, path: Path) -> Tree:
+            if isinstance(part, dict):
+                return {key: visit(child, (*path, key)) for key, child in part.items()}
+            if isinstance(part, tuple):
+                return tuple(visit(child, (*path, i)) for i, child in enumerate(part))
+            array = np.asarray(part)
+            leaves[path] = (array.shape[1:], array.dtype)
+            return len(leaves) - 1
+
+        structure = visit(tree, ())
+        return cls(name, _leaf_specs(name, leaves), structure)
+
+    def __iter__(self) -> Iterator[LeafSpec]:
+        """Iterate over the leaves."""
+        return iter(self.leaves)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Paths of the leaves."""
+        return [leaf.path for leaf in self.leaves]
+
+    def same_arrays(self, other: SpaceSpec) -> bool:
+        """Whether elements of both have the same paths, shapes and dtypes."""
+        return {_array_of(leaf) for leaf in self.leaves} == {_array_of(leaf) for leaf in other.leaves}
+
+    def build(self, arrays: Sequence[Any]) -> Tree:
+        """Return the tree that has the given values at its leaves, in the order of ``leaves``."""
+        return map_tree(lambda position: arrays[position], self.structure)
+
+    def build_from(self, leaves: Mapping[Path, Any]) -> Tree:
+        """Return the tree that has the given values, by path, at its leaves."""
+        return self.build([leaves[leaf.path] for leaf in self.leaves])
+
+    def check_rows(self, tree: Tree, rows: int, where: str, *, rounding: bool = False) -> list[np.ndarray]:
+        """Return the leaves of a tree of (rows, ...) arrays, with the space's shapes and dtypes.
+
+        Args:
+            tree: Arrays in the structure of the space, with a leading axis.
+            rows: Length of that axis.
+            where: Place of the arrays in messages, such as ``"of the episode"``.
+            rounding: Whether floats may be rounded to a shorter float dtype.
+
+        Returns:
+            One array per leaf; an array that has the right shape and dtype is returned as it is.
+
+        Raises:
+            ValueError: A leaf is missing, or has another shape, or a cast would change values.
+        """
+        checked = []
+        for leaf in self.leaves:
+            value = leaf.find(tree, where)
+            shape = (rows, *leaf.shape)
+            if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
+                value = as_leaf(f"{leaf.name} {where}", value, shape, leaf.dtype, rounding=rounding)
+            checked.append(value)
+        return checked
+
+
+def _leaf_specs(
+    name: str, leaves: Mapping[Path, tuple[tuple[int, ...], np.dtype[Any]]]
+) -> tuple[LeafSpec, ...]:
+    return tuple(
+        LeafSpec(
+            path=path,
+            name=path_name((name, *path)),
+            shape=tuple(shape),
+            dtype=dtype,
+            key=path[0] if len(path) == 1 and isinstance(path[0], str) else None,
+        )
+        for path, (shape, dtype) in leaves.items()
+    )
+
+
+def _array_of(leaf: LeafSpec) -> tuple[Any, ...]:
+    return leaf.path, leaf.shape, leaf.dtype
+
+
+def _structure(space: spaces.Space[Any], positions: Iterable[int]) -> Tree:
+    """Return the tree of a space's structure that has the next of ``positions`` at each leaf."""
+    if isinstance(space, spaces.Dict):
+        return {key: _structure(part, positions) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_structure(part, positions) for part in space)
+    return next(iter(positions))
