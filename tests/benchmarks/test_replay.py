@@ -14,7 +14,7 @@ from benchmarks.replay_claims import CPPRB, FLOOR, OURS, SB3
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_work import Sampling
-from tests.benchmarks.commands import run_quick
+from tests.support.benchmark_commands import run_quick
 
 
 def test_a_quick_run_measures_all_that_is_installed_and_names_what_is_not(tmp_path):

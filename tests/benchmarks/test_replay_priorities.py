@@ -9,7 +9,7 @@ from benchmarks.replay_buffers.prioritized import OursPrioritized, check_priorit
 from benchmarks.replay_priorities import BATCH_SIZE, claims
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_work import Sampling
-from tests.benchmarks.commands import run_quick
+from tests.support.benchmark_commands import run_quick
 
 
 def test_a_quick_run_measures_all_that_is_installed(tmp_path):

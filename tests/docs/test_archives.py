@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from her_wrappers.cli import app
-from tests.docs.pages import names_after
+from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "archives.md").read_text()
 

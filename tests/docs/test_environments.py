@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from her_envs.registration import ENTRY_POINTS
 from her_wrappers.cli import app
-from tests.docs.pages import names_after
+from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
 

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from examples import play, train
 from her_wrappers import cli
-from tests.docs.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
+from tests.support.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
 
 TUTORIAL = [
     ROOT / f"docs/tutorial/{name}.md" for name in ("index", "check", "record", "relabel", "train", "watch")

@@ -10,7 +10,7 @@ import pytest
 
 from her_wrappers import Batch, HindsightReplayBuffer, Priority, relabel_episode
 from her_wrappers.goal_interface import GOAL_KEYS
-from tests.docs.pages import names_after
+from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text()
 SECTIONS = dict(section.split("\n", 1) for section in PAGE.split("\n## ")[1:])

@@ -12,7 +12,7 @@ from typer.main import get_command
 import her_envs
 import her_wrappers
 from her_wrappers import adapters, checker, cli
-from tests.docs.pages import ROOT
+from tests.support.pages import ROOT
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 

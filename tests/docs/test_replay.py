@@ -8,7 +8,7 @@ from typing import get_args
 
 from her_wrappers.replay.goals.selection import STRATEGIES
 from her_wrappers.replay.relabeling.termination import TerminationMode
-from tests.docs.pages import names_after
+from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
 

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
 from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer
-from tests.docs.pages import names_after
-from tests.sb3_versions import needs_n_steps
+from tests.support.pages import names_after
+from tests.support.sb3_versions import needs_n_steps
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "stable_baselines3.md").read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 from examples.training.config import Config
 from examples.training.logs import COLUMNS
 from examples.training.parts import ALGORITHMS
-from tests.docs.pages import names_after
+from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
 

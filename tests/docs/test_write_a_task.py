@@ -12,7 +12,7 @@ import pytest
 import torch
 from gymnasium.utils.env_checker import check_env
 
-from tests.docs.pages import names_after
+from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "write_a_task.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

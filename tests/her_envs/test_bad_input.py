@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
 from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
-from tests.her_envs.bundled import BIT_FLIPPING
+from tests.support.bundled import BIT_FLIPPING
 
 BAD_OPTIONS = [
     (lambda: BitFlipping(n_bits=0), "n_bits must be a whole number >= 1, got 0"),

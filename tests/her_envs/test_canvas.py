@@ -13,7 +13,7 @@ import pytest
 from gymnasium.error import DependencyNotInstalled
 
 from her_envs import PointReach, TaskEnv, canvas
-from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids, make
+from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 
 @pytest.mark.parametrize("size", [256, 1024])

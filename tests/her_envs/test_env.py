@@ -16,7 +16,7 @@ from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_envs.registration import ENTRY_POINTS
-from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids, make
+from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 
 @pytest.mark.parametrize("render_mode", [None, "rgb_array", "human"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.her_envs.bundled import VARIANTS, ids, make
+from tests.support.bundled import VARIANTS, ids, make
 
 REWARD_TYPES = ("sparse", "dense")
 

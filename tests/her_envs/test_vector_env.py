@@ -20,7 +20,7 @@ from scipy import stats
 from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
 from her_envs.starts import draw_starts
-from tests.her_envs.bundled import BIT_FLIPPING, VARIANTS, ids
+from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids
 
 MODES = list(AutoresetMode)
 TASKS = [

@@ -10,8 +10,8 @@ from stable_baselines3 import DQN, HerReplayBuffer
 from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from tests.counting import ACTIONS, SPACE, compute_reward, counting_episode
-from tests.sb3_versions import needs_n_steps
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
+from tests.support.sb3_versions import needs_n_steps
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

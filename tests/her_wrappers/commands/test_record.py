@@ -15,8 +15,8 @@ from her_wrappers.cli import app
 from her_wrappers.recording import archive_writer
 from her_wrappers.recording.goal_coverage import goal_coverage
 from her_wrappers.recording.summary import Range, Summary, summarize
-from tests.counting import counting_episode
 from tests.her_wrappers.recording.test_archive import assert_same_episodes
+from tests.support.counting import counting_episode
 
 REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
 

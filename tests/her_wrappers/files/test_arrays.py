@@ -18,8 +18,8 @@ from hypothesis.extra import numpy as npst
 from her_wrappers.files.layout import FOOTER, FOOTER_SIZE
 from her_wrappers.files.reading import ArrayFile, CorruptFileError
 from her_wrappers.files.writing import RowBlocks, write_arrays
-from tests.damage import damaged
-from tests.killed import kills
+from tests.support.damage import damaged
+from tests.support.killed import kills
 
 
 def names(folder):

@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from her_wrappers import Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import from_minari, to_minari
-from tests.her_envs.bundled import VARIANTS, ids, make
 from tests.her_wrappers.recording import test_archive
 from tests.her_wrappers.recording.test_archive import assert_same_episodes
+from tests.support.bundled import VARIANTS, ids, make
 
 minari = pytest.importorskip("minari")
 

@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 import her_envs
 from her_wrappers import Mixture
-from tests.counting import ACTIONS, SPACE, compute_reward, counting_episode
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
@@ -32,7 +32,7 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy  # noqa: E402
 
 from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer  # noqa: E402
-from tests.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
+from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
 
 gym.register_envs(her_envs)
 

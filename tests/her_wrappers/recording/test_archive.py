@@ -26,7 +26,7 @@ from her_wrappers import (
     SinkError,
 )
 from her_wrappers.recording import archive_writer
-from tests.her_envs.bundled import VARIANTS, ids, make
+from tests.support.bundled import VARIANTS, ids, make
 
 NESTED = spaces.Dict({
     "image": spaces.Box(0, 255, (2, 2, 3), np.uint8),

@@ -12,9 +12,9 @@ import pytest
 
 from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.files.writing import write_arrays
-from tests.damage import damaged
 from tests.her_wrappers.recording.test_archive import Nested, assert_same_episodes, random_episode
-from tests.killed import kills
+from tests.support.damage import damaged
+from tests.support.killed import kills
 
 
 @pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.slow)])

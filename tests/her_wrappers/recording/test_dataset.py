@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from her_wrappers.recording.dataset import Dataset, episodes_of
-from tests.counting import counting_buffer, counting_episode
+from tests.support.counting import counting_buffer, counting_episode
 
 
 class Recorded:

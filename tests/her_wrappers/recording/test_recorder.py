@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from her_envs import Counting, PointReach, TaskEnv
 from her_wrappers import Episode, EpisodeRecorder, SinkError
-from tests.her_envs.bundled import VARIANTS, ids, make
+from tests.support.bundled import VARIANTS, ids, make
 
 
 class Numbered(gym.Env):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.counting import SPACE, counting_buffer, counting_episode
-from tests.her_wrappers.replay.buffers import arrays_of, transitions
+from tests.support.buffers import arrays_of, transitions
+from tests.support.counting import SPACE, counting_buffer, counting_episode
 
 
 def test_adding_transitions_is_adding_their_episodes():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import EpisodeArchive, Episodes
-from tests.counting import counting_buffer, counting_episode
-from tests.her_wrappers.replay.buffers import arrays_of, filled
+from tests.support.buffers import arrays_of, filled
+from tests.support.counting import counting_buffer, counting_episode
 
 
 def lists_of_episodes():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import HindsightReplayBuffer, Mixture
-from tests.counting import ACTIONS, SPACE, counting_buffer, counting_episode
-from tests.her_wrappers.replay.buffers import filled
+from tests.support.buffers import filled
+from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
 
 BAD_ARGUMENTS = [
     ({"buffer_size": 0}, "buffer_size must be a whole number >= 1, got 0"),

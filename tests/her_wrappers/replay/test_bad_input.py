@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from her_wrappers import Episode, Episodes
-from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
-from tests.her_wrappers.replay import buffers
-from tests.her_wrappers.replay.relabeling.test_infos import costs
-from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes
+from tests.support import buffers
+from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.support.counting_rewards import costs
+from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
 def filled(**options):
@@ -217,7 +217,9 @@ WRONG = {
 }
 
 
-@pytest.mark.arrays_only("tensors are refused in other words, and values are not looked at: test_devices.py")
+@pytest.mark.arrays_only(
+    "tensors are refused in other words, and values are not looked at: test_refused_devices.py"
+)
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])
 def test_rewards_that_are_wrong_are_refused_when_adding_and_sampling(name, wrong):

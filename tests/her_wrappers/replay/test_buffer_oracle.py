@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from her_wrappers import Mixture
-from tests.counting import DESIRED, counting_buffer, counting_episode
+from tests.support.counting import DESIRED, counting_buffer, counting_episode
 
 STRATEGIES = ("future", "final", "episode", "random")
 """Those that choose uniformly; geometric goals are tested on integers, and in mixtures."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from her_wrappers import Episode, HindsightReplayBuffer, Mixture, Priority
 from her_wrappers.trees import leaf_arrays
-from tests.her_wrappers.replay.reference import PriorityReference, Reference
+from tests.support.replay_reference import PriorityReference, Reference
 
 PICTURE = spaces.Box(0, 255, (2, 2), np.uint8)
 SPACES = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from her_wrappers import Episode, Geometric, Mixture, relabel_episode
-from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 
 pytestmark = pytest.mark.arrays_only("no buffer is in it")
 

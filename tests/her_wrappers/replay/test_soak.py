@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from her_wrappers import Episodes, HindsightReplayBuffer
-from tests.counting import ACTIONS, SPACE, compute_reward, compute_terminated
-from tests.her_wrappers.replay.buffers import transitions
-from tests.her_wrappers.replay.saving.test_snapshot import assert_same_episodes
+from tests.support.buffers import transitions
+from tests.support.counting import ACTIONS, SPACE, compute_reward, compute_terminated
+from tests.support.equality import assert_same_episodes
 
 STATM = Path("/proc/self/statm")
 

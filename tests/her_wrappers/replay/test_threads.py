@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import HindsightReplayBuffer, Mixture
-from tests.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
-from tests.her_wrappers.replay.saving.test_snapshot import assert_same_episodes
+from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.support.equality import assert_same_episodes
 
 BUFFER_SIZE = 300
 

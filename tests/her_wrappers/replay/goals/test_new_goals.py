@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import Mixture
-from tests.counting import counting_buffer, counting_episode
-from tests.her_wrappers.replay.buffers import filled
+from tests.support.buffers import filled
+from tests.support.counting import counting_buffer, counting_episode
 
 
 def test_original_transitions_keep_their_goals_where_the_goal_changes_inside_an_episode():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import Mixture
-from tests.counting import counting_buffer, counting_episode
-from tests.her_wrappers.replay.buffers import filled
+from tests.support.buffers import filled
+from tests.support.counting import counting_buffer, counting_episode
 
 
 def standing_still(length):

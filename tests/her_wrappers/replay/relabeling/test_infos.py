@@ -9,31 +9,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
-from tests.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
-
-
-def costs(number, length):
-    """Infos of counting episodes: the cost of step t is number + t / 100, and a force with two parts."""
-    cost = number + np.arange(length) / 100
-    return {"cost": cost, "force": np.stack([cost, -cost], axis=1).astype(np.float32)}
-
-
-def episode_with_costs(number, length):
-    infos = costs(number, length)
-    return counting_episode(number, length, infos=infos, rewards=-1 - infos["cost"])
-
-
-def reward_of_rows(achieved, desired, infos):
-    assert isinstance(infos, list)
-    assert all(
-        info["force"].tolist() == [np.float32(info["cost"]), -np.float32(info["cost"])] for info in infos
-    )
-    return compute_reward(achieved, desired, None) - np.array([info["cost"] for info in infos])
-
-
-def reward_of_columns(achieved, desired, infos):
-    assert infos["force"].shape == (len(achieved), 2)
-    return compute_reward(achieved, desired, None) - infos["cost"]
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
+from tests.support.counting_rewards import costs, episode_with_costs, reward_of_columns, reward_of_rows
 
 
 @pytest.mark.parametrize(

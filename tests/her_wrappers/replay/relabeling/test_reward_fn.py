@@ -11,23 +11,8 @@ from gymnasium import spaces
 
 from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.trees import leaf_arrays
-from tests.counting import ACTIONS, SPACE, counting_buffer, counting_episode
-
-
-def effort_reward(batch):
-    """0 where the goal is reached, else -1; less a cost of the action and of the state it was taken in."""
-    reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(-1)
-    return -1.0 + reached - batch.actions[:, 0] / 8 - batch.observations["observation"][:, 1] / 64
-
-
-def effort_buffer(reward_fn=effort_reward, **options):
-    return counting_buffer(compute_reward=None, reward_fn=reward_fn, **options)
-
-
-def effort_episode(number, length, **changes):
-    """A counting episode that was paid what `effort_reward` says."""
-    action = number + np.arange(length) / 1000
-    return counting_episode(number, length, rewards=-1 - action / 8 - np.arange(length) / 64, **changes)
+from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
+from tests.support.counting_rewards import effort_buffer, effort_episode, effort_reward
 
 
 def test_a_relabeled_row_is_paid_for_its_own_state_and_action_under_its_new_goal():

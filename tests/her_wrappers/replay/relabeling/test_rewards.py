@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.counting import compute_reward, counting_buffer, counting_episode
-from tests.her_wrappers.replay.buffers import filled
+from tests.support.buffers import filled
+from tests.support.counting import compute_reward, counting_buffer, counting_episode
 
 
 def test_an_episode_paid_otherwise_than_compute_reward_says_is_reported_once():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
-from tests.counting import counting_buffer, counting_episode
+from tests.support.counting import counting_buffer, counting_episode
 
 
 def crashed_and_solved(**options):

@@ -7,7 +7,6 @@ import itertools
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,23 +14,25 @@ from stable_baselines3.common import buffers
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
-from her_wrappers.replay.sampling.windows import discounted_sum, until_first
 from her_wrappers.trees import leaf_arrays
-from tests.counting import (
+from tests.support.buffers import reloaded
+from tests.support.counting import (
     ACTIONS,
     compute_reward,
     compute_terminated,
     counting_buffer,
     counting_episode,
 )
-from tests.her_wrappers.replay.relabeling.test_infos import (
+from tests.support.counting_rewards import (
+    effort_buffer,
+    effort_episode,
+    effort_reward,
     episode_with_costs,
     reward_of_columns,
     reward_of_rows,
 )
-from tests.her_wrappers.replay.relabeling.test_reward_fn import effort_buffer, effort_episode, effort_reward
-from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_tree, reloaded
-from tests.sb3_versions import needs_n_steps
+from tests.support.equality import assert_same_batches, assert_same_tree
+from tests.support.sb3_versions import needs_n_steps
 
 GAMMA = 0.9
 
@@ -356,7 +357,9 @@ def test_batches_have_discounts_without_windows_too():
     assert batch.discounts.dtype == np.float32
     np.testing.assert_array_equal(batch.discounts, np.where(batch.terminations, 0, np.float32(GAMMA)))
     assert 0 < np.count_nonzero(batch.discounts) < 100
-    assert counting_buffer()._options.gamma == 0.99
+    buffer = counting_buffer()
+    buffer.add_episode(counting_episode(0, 9))
+    assert set(buffer.sample(100).discounts) == {np.float32(0), np.float32(0.99)}
 
 
 @needs_n_steps
@@ -387,19 +390,3 @@ def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
     np.testing.assert_allclose(batch.rewards, expected.rewards[:, 0], rtol=1e-5, atol=1e-6)
     discounts = (expected.discounts * (1 - expected.dones))[:, 0]
     np.testing.assert_allclose(batch.discounts, discounts, rtol=1e-6)
-
-
-def test_the_arithmetic_of_windows_is_the_same_on_tensors():
-    rng = np.random.default_rng(0)
-    ends, within = rng.random((2, 5, 300)) < [[[0.2]], [[0.8]]]
-    rewards, powers = rng.normal(size=(5, 300)).astype(np.float32), 0.9 ** np.arange(5)[:, None]
-    counted = until_first(ends, within)
-    tensors = [torch.from_numpy(array) for array in (ends, within, rewards, powers)]
-    on_tensors = until_first(*tensors[:2])
-    np.testing.assert_array_equal(counted, on_tensors)
-    np.testing.assert_allclose(
-        discounted_sum(rewards, counted, powers),
-        discounted_sum(tensors[2], on_tensors, tensors[3]),
-        rtol=1e-12,
-        atol=1e-12,
-    )

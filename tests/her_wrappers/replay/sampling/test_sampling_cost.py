@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.counting import counting_buffer, counting_episode
+from tests.support.counting import counting_buffer, counting_episode
 
 
 def seconds_of_a_batch(buffer):

@@ -1,31 +1,16 @@
-"""What is added comes back, whatever the goals do, whatever the rewards are, wherever the memory ends."""
+"""What is added comes back, wherever the memory ends and whatever the rewards are."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import numpy as np
 import pytest
 from gymnasium import spaces
-from hypothesis import given
-from hypothesis import strategies as st
 
-from her_wrappers import Episode, Episodes, HindsightReplayBuffer
-from her_wrappers.recording.open_episode import OpenEpisode
-from her_wrappers.replay.arrays import as_bytes
-from her_wrappers.replay.storage.infos import InfoLayout
-from her_wrappers.replay.storage.step_layout import StepLayout
-from tests.counting import ACTIONS, SPACE, counting_episode
+from tests.support.buffers import plain_buffer
+from tests.support.counting import SPACE, counting_episode
 
 LARGEST = float(np.finfo(np.float32).max)
 ROUNDS_TO_LARGEST = np.nextafter(2.0**128 - 2.0**103, 0)
-
-PARTS = spaces.Dict(where=spaces.Box(-9, 9, (3,), np.float32), which=spaces.Discrete(9))
-OF_PARTS = spaces.Dict(observation=spaces.Discrete(9), achieved_goal=PARTS, desired_goal=PARTS)
-
-
-def plain_buffer(size, space=SPACE, **options):
-    return HindsightReplayBuffer(space, ACTIONS, buffer_size=size, n_sampled_goal=0, **options)
 
 
 def assert_same(episode, expected):
@@ -62,88 +47,7 @@ def test_episodes_come_back_wherever_the_memory_ends_among_them(lengths, togethe
         buffer.verify()
 
 
-def test_steps_find_their_segments_after_more_segments_than_32_bits_count():
-    buffer = plain_buffer(100)
-    buffer._parts.backend.storage._table.segments.restart(2**31 - 70)
-    for number in range(200):
-        buffer.add_episode(counting_episode(number, 1 + number % 3))
-        buffer.verify()
-    assert [episode.observations["observation"][0, 0] for episode in buffer.episodes()][-1] == 199
-
-
-# --- whatever the goals do ------------------------------------------------------------------------
-
-
-def segments_of(desired, lengths):
-    """For each step, the first step of its episode since which the goals before and after are the same."""
-    segments, state, number = [], 0, 0
-    for length in lengths:
-        pairs = [(desired[state + t], desired[state + t + 1]) for t in range(length)]
-        for t, pair in enumerate(pairs):
-            begins = t == 0 or pair != pairs[t - 1]
-            segments.append(number if begins else segments[-1])
-            number += 1
-        state += length + 1
-    return segments
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.data())
-def test_a_segment_is_a_stretch_of_an_episode_with_the_same_goals_before_and_after(lengths, data):
-    states, steps = sum(lengths) + len(lengths), sum(lengths)
-    goals = data.draw(
-        st.lists(st.tuples(st.booleans(), st.booleans()), min_size=states, max_size=states), "goals"
-    )
-    where = np.zeros((states, 3), np.float32)
-    where[:, 2] = [-0.0 if first else 0.0 for first, _ in goals]  # zeros of two kinds are two goals
-    desired = {"where": where, "which": np.array([second for _, second in goals], np.int64)}
-    achieved = {"where": np.ones((states, 3), np.float32), "which": np.arange(states) % 9}
-    episodes = Episodes(
-        observations={
-            "observation": np.zeros(states, np.int64),
-            "achieved_goal": achieved,
-            "desired_goal": desired,
-        },
-        actions=np.zeros((steps, 1)),
-        rewards=np.zeros(steps),
-        lengths=np.array(lengths),
-        terminated=np.zeros(len(lengths), bool),
-        truncated=np.ones(len(lengths), bool),
-    )
-    encoded = StepLayout(OF_PARTS, ACTIONS, InfoLayout((), "list")).encode(episodes)
-
-    expected = segments_of(goals, lengths)
-    segments = encoded.segments[encoded.segment_of_step]
-    np.testing.assert_array_equal(np.unique(expected, return_inverse=True)[1], encoded.segment_of_step)
-    assert len(encoded.segments) == len(encoded.desired) == len(set(expected))
-    np.testing.assert_array_equal(segments["episode"], np.repeat(np.arange(len(lengths)), lengths))
-    np.testing.assert_array_equal(segments["length"], np.repeat(lengths, lengths))
-    np.testing.assert_array_equal(segments["first_index"] + encoded.t, np.arange(steps))
-    buffer = plain_buffer(steps, OF_PARTS)
-    buffer.add_episodes(episodes)
-    stored = Episodes.of(buffer.episodes()).observations
-    for key, parts in (("achieved_goal", achieved), ("desired_goal", desired)):
-        for part, leaf in parts.items():
-            assert stored[key][part].tobytes() == leaf.tobytes()
-
-
-@given(
-    st.integers(1, 6),
-    st.integers(0, 3),
-    st.sampled_from([np.uint8, np.float32, np.float64]),
-    st.data(),
-)
-def test_rows_are_the_same_when_all_their_bytes_are(rows, width, dtype, data):
-    shape, size = (rows, width), rows * width * np.dtype(dtype).itemsize
-    bits = [np.array(data.draw(st.lists(st.sampled_from([0, 1, 128]), min_size=size, max_size=size)))] * 2
-    bits[1] = bits[1].copy()
-    if size:
-        bits[1][data.draw(st.integers(0, size - 1))] = data.draw(st.sampled_from([0, 255]))
-    first, second = (part.astype(np.uint8).view(dtype).reshape(shape) for part in bits)
-    expected = [a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True)]
-    assert (as_bytes(first) == as_bytes(second)).tolist() == expected
-    assert (as_bytes(first) != as_bytes(second)).tolist() == [not same for same in expected]
-    gaps = np.repeat(second, 2, axis=0)[::2]
-    assert (as_bytes(first) == as_bytes(gaps)).tolist() == expected
+# --- which leaves are the same ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seen", [np.array([1.0, 0.0]), np.array([0, 1.875], np.float32).view(np.int32)])
@@ -210,22 +114,3 @@ def test_add_takes_the_rewards_that_add_episode_takes(sign):
     buffer.add(seen, np.zeros(1), sign * ROUNDS_TO_LARGEST, seen, False, True)
     [episode] = buffer.episodes()
     assert episode.rewards.tolist() == [sign * LARGEST]
-
-
-# --- without looking twice ------------------------------------------------------------------------
-
-
-def test_what_is_not_looked_at_again_would_pass():
-    recorded = OpenEpisode(SPACE, ACTIONS, ["cost"])
-    one, two = counting_episode(1, 1), counting_episode(2, 4)
-    for episode in (one, two):
-        recorded.resume(dataclasses.replace(episode, infos={"cost": np.arange(len(episode))}))
-        finished = recorded.finish(terminated=np.bool_(True), truncated=False)
-        assert isinstance(finished, Episode)
-        checked = dataclasses.replace(finished)
-        assert checked.__dict__ == finished.__dict__
-        assert (type(finished.terminated), type(finished.truncated)) == (bool, bool)
-    together = Episodes.of([one, two])
-    checked = dataclasses.replace(together)
-    np.testing.assert_array_equal(together.ends, checked.ends)
-    assert together.ends.dtype == checked.ends.dtype == together.lengths.dtype == np.int64

@@ -7,8 +7,8 @@ import pytest
 from gymnasium import spaces
 
 from her_wrappers import Episode, HindsightReplayBuffer
-from tests.counting import ACTIONS
-from tests.her_wrappers.replay.odd_spaces import image_buffer, image_episode
+from tests.support.counting import ACTIONS
+from tests.support.odd_spaces import image_buffer, image_episode
 
 
 def test_a_picture_that_is_observation_and_achieved_goal_is_stored_once():

@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from her_wrappers import Episode, HindsightReplayBuffer
-from tests.counting import ACTIONS, SPACE, compute_reward, counting_episode
-from tests.her_wrappers.replay.odd_spaces import ODD_SPACES, random_tree
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
+from tests.support.odd_spaces import ODD_SPACES, random_tree
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 15, 16, 17, 33])

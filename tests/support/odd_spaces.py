@@ -21,15 +21,16 @@ def image_episode(number, length, *, apart=False):
     return Episode(observations, np.zeros(length, np.int64), np.full(length, -1.0), False, True)
 
 
+def image_reward(achieved, desired, info):
+    return -1.0 + (achieved == desired).all((1, 2, 3))
+
+
 def image_buffer(**options):
     picture = spaces.Box(0, 255, (1, 36, 36), np.uint8)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), picture))
 
-    def reward(achieved, desired, info):
-        return -1.0 + (achieved == desired).all((1, 2, 3))
-
     return HindsightReplayBuffer(
-        space, spaces.Discrete(3), compute_reward=reward, termination="keep", **options
+        space, spaces.Discrete(3), compute_reward=image_reward, termination="keep", **options
     )
 
 

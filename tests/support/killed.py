@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def kills(code: str, times: int, *, within: float = 0.2, seed: int = 0) -> Iterator[None]:

@@ -1,18 +1,17 @@
-"""Memory that cannot be had, at any moment of the buffer's life: an error, and the buffer is as it was."""
+"""Internals, `storage/ring.py`: rings that cannot grow leave the buffer as it was."""
 
 from __future__ import annotations
 
 import copy
 
-import numpy as np
 import pytest
 
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.storage.ring import Ring
-from tests.counting import counting_buffer, counting_episode
-from tests.her_wrappers.replay.odd_spaces import image_buffer, image_episode
-from tests.her_wrappers.replay.relabeling.test_infos import episode_with_costs, reward_of_columns
-from tests.her_wrappers.replay.saving.test_snapshot import assert_same_batches, assert_same_episodes
+from tests.support.counting import counting_buffer, counting_episode
+from tests.support.counting_rewards import episode_with_costs, reward_of_columns
+from tests.support.equality import assert_same_batches, assert_same_episodes
+from tests.support.odd_spaces import image_buffer, image_episode
 
 
 def refuse(*arguments, **options):
@@ -94,15 +93,6 @@ def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path
     assert_same_batches(
         *(HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0) for _ in range(2))
     )
-
-
-def test_a_batch_that_no_memory_holds_leaves_the_buffer_usable():
-    buffer = counting_buffer()
-    buffer.add_episode(counting_episode(0, 5))
-    with pytest.raises((MemoryError, ValueError), match=r".{10}"):
-        buffer.sample(10**13)
-    assert len(buffer.sample(10)) == 10
-    np.testing.assert_array_equal(np.unique(buffer.sample(1000).index), np.arange(5))
 
 
 @pytest.mark.parametrize("column", ["record", "segment", "desired"])

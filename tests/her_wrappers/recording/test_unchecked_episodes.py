@@ -1,0 +1,27 @@
+"""Internals, `recording/open_episode.py`: episodes that are not validated again would pass."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from her_wrappers import Episode, Episodes
+from her_wrappers.recording.open_episode import OpenEpisode
+from tests.support.counting import ACTIONS, SPACE, counting_episode
+
+
+def test_what_is_not_looked_at_again_would_pass():
+    recorded = OpenEpisode(SPACE, ACTIONS, ["cost"])
+    one, two = counting_episode(1, 1), counting_episode(2, 4)
+    for episode in (one, two):
+        recorded.resume(dataclasses.replace(episode, infos={"cost": np.arange(len(episode))}))
+        finished = recorded.finish(terminated=np.bool_(True), truncated=False)
+        assert isinstance(finished, Episode)
+        checked = dataclasses.replace(finished)
+        assert checked.__dict__ == finished.__dict__
+        assert (type(finished.terminated), type(finished.truncated)) == (bool, bool)
+    together = Episodes.of([one, two])
+    checked = dataclasses.replace(together)
+    np.testing.assert_array_equal(together.ends, checked.ends)
+    assert together.ends.dtype == checked.ends.dtype == together.lengths.dtype == np.int64

@@ -1,0 +1,48 @@
+"""Internals, `devices/choice.py`: buffers on the device called meta, which holds no numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from her_wrappers.replay.devices import choice
+from tests.support.counting import (
+    counting_buffer,
+    counting_episode,
+)
+from tests.support.tensors import as_float32, cpu_buffer
+
+pytestmark = pytest.mark.arrays_only("devices are given in each test")
+
+
+def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
+    meta = torch.device("meta")  # has no memory, but is not the CPU
+    monkeypatch.setattr(choice, "find_device", lambda name: meta)
+    message = (
+        "^transitions are kept and relabeled on the host, and each batch is copied to meta, since "
+        "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; with functions "
+        "that take tensors as well as arrays all stays there$"
+    )
+    with pytest.warns(UserWarning, match=message) as told:
+        buffer = cpu_buffer(device="meta", compute_reward=as_float32)
+    assert len(told) == 1
+    assert told[0].filename == str(Path(counting_buffer.__code__.co_filename))
+    assert buffer.sample(8).rewards.device == meta
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+@pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
+def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
+    """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
+    monkeypatch.setattr(choice, "find_device", torch.device)
+    monkeypatch.setattr(choice, "obstacle", lambda *arguments: None)
+    buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)
+    for number in range(50):
+        buffer.add_episode(counting_episode(number, 1 + number, terminated=number % 2 == 0))
+    for batch_size in (8, 8, 200):
+        devices = []
+        buffer.sample(batch_size).map(lambda leaf, devices=devices: devices.append(leaf.device.type))
+        assert devices == ["meta"] * 14
+    buffer.verify()

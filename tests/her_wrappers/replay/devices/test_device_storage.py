@@ -1,0 +1,27 @@
+"""Internals, `devices/device_storage.py`: long episodes reach a device in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from her_wrappers.replay.devices import device_storage
+from tests.support.counting import (
+    counting_episode,
+)
+from tests.support.tensors import cpu_buffer
+
+pytestmark = pytest.mark.arrays_only("devices are given in each test")
+
+
+def test_long_episodes_reach_a_device_in_parts(monkeypatch):
+    """Of five records each, over the end of the ring and past it."""
+    expected = cpu_buffer(buffer_size=60, device=None)
+    monkeypatch.setattr(device_storage, "STAGED_BYTES", 250)
+    buffer = cpu_buffer(buffer_size=60)
+    for number, length in enumerate([25, 40, 60, 7]):
+        for each in (buffer, expected):
+            each.add_episode(counting_episode(number, length))
+        for one, other in zip(buffer.episodes(), expected.episodes(), strict=True):
+            np.testing.assert_array_equal(one.observations["observation"], other.observations["observation"])
+            np.testing.assert_array_equal(one.actions, other.actions)

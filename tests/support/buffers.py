@@ -1,0 +1,93 @@
+"""Buffers of counting episodes, what they hand out, and what they are given step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from her_wrappers import HindsightReplayBuffer, Priority
+from tests.support.counting import (
+    ACTIONS,
+    SPACE,
+    compute_reward,
+    compute_terminated,
+    counting_buffer,
+    counting_episode,
+)
+
+
+def filled(**options):
+    """A buffer with three episodes of 4, 1 and 7 steps."""
+    buffer = counting_buffer(**options)
+    for number, length in enumerate([4, 1, 7]):
+        buffer.add_episode(counting_episode(number, length))
+    return buffer
+
+
+def arrays_of(batch):
+    """All arrays of a batch."""
+    return [
+        *batch.observations.values(),
+        *batch.next_observations.values(),
+        batch.actions,
+        batch.rewards,
+        batch.terminations,
+        batch.truncations,
+        batch.weights,
+        batch.relabeled,
+        batch.index,
+    ]
+
+
+def transitions(episode):
+    """An episode as arguments of `add`."""
+    for t in range(len(episode)):
+        here, there = ({key: rows[i] for key, rows in episode.observations.items()} for i in (t, t + 1))
+        last = t == len(episode) - 1
+        yield (
+            here,
+            episode.actions[t],
+            episode.rewards[t],
+            there,
+            episode.terminated and last,
+            episode.truncated and last,
+            {},
+        )
+
+
+FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
+
+
+def reloaded(buffer, path, **options):
+    """What comes back of a buffer; counting functions unless others are given."""
+    buffer.save(path)
+    return HindsightReplayBuffer.load(path, **(options or FUNCTIONS))
+
+
+def wrapped(**options):
+    """A buffer that is full and has been for a while, with crashes, goals reached, and goals that change."""
+    buffer = counting_buffer(**{"buffer_size": 60} | options)
+    for number, length in enumerate([9, 1, 30, 4, 17, 25, 1, 1, 13, 6]):
+        episode = counting_episode(number, length, terminated=number % 3 == 0)
+        if number % 2:
+            episode.observations["desired_goal"][length // 2 :, 1] = -2
+        buffer.add_episode(episode)
+    return buffer
+
+
+def own_strategy(t, length, rng):
+    return rng.integers(t, length) + 1
+
+
+def plain_buffer(size, space=SPACE, **options):
+    return HindsightReplayBuffer(space, ACTIONS, buffer_size=size, n_sampled_goal=0, **options)
+
+
+def example():
+    """A small buffer with a part of every kind, to be saved."""
+    buffer = wrapped(buffer_size=40, prioritized=Priority())
+    buffer.update_priorities(np.arange(90, 100), np.arange(10.0))
+    for transition in list(transitions(counting_episode(20, 3)))[:2]:
+        buffer.add(*transition)
+    for _ in range(4):
+        buffer.sample(5)
+    return buffer

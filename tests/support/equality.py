@@ -1,0 +1,40 @@
+"""Batches, episodes and trees of arrays that are the same, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def assert_same_tree(tree, other):
+    """The same arrays in the same places, to the last bit."""
+    if isinstance(tree, dict):
+        assert tree.keys() == other.keys()
+        for key, part in tree.items():
+            assert_same_tree(part, other[key])
+    elif isinstance(tree, tuple):
+        for part, twin in zip(tree, other, strict=True):
+            assert_same_tree(part, twin)
+    else:
+        assert (tree.dtype, tree.shape) == (other.dtype, other.shape)
+        if tree.tobytes() != other.tobytes():
+            np.testing.assert_array_equal(tree, other)
+            raise AssertionError("the numbers are equal and the bits are not")
+
+
+def assert_same_batches(buffer, twin, sizes=(16,) * 40):
+    """Both give the same rows, in every part of the batch."""
+    for size in sizes:
+        batch, other = buffer.sample(size), twin.sample(size)
+        for name in (
+            "observations", "actions", "rewards", "next_observations", "terminations", "truncations",
+            "discounts", "weights", "relabeled", "index", "episode", "goal_index", "strategy",
+        ):  # fmt: skip
+            assert_same_tree(getattr(batch, name), getattr(other, name))
+
+
+def assert_same_episodes(some, others):
+    """The same episodes in the same order, to the last bit."""
+    for one, other in zip(some, others, strict=True):
+        assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
+        for name in ("observations", "actions", "rewards", "infos"):
+            assert_same_tree(getattr(one, name), getattr(other, name))
