@@ -1,0 +1,60 @@
+"""The benchmark of call paths counts calls, functions, files and switches exactly."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks import call_path
+from benchmarks.call_path import CallPath
+from examples.results import at_most
+
+
+def leaf():
+    return len("not a Python function")
+
+
+def branch():
+    return leaf() + leaf() + sum(number for number in [1])
+
+
+def test_calls_of_python_functions_in_the_package_are_counted(monkeypatch):
+    """The generator inside `sum` is entered twice: for its only number, and to find its end."""
+    monkeypatch.setattr(call_path, "PACKAGE", __file__)
+    names = [name for _, name in call_path.call_path(branch).calls]
+    assert names == ["branch", "leaf", "leaf", "branch.<locals>.<genexpr>", "branch.<locals>.<genexpr>"]
+    monkeypatch.setattr(call_path, "PACKAGE", "another folder")
+    assert call_path.call_path(branch).calls == ()
+
+
+def test_files_functions_and_switches_are_told_apart():
+    path = CallPath((("a", "f"), ("a", "g"), ("b", "f"), ("a", "f"), ("a", "f")))
+    assert (len(path.calls), path.functions, path.files, path.switches) == (5, 3, 2, 2)
+    assert CallPath(()).switches == 0
+
+
+def test_an_error_ends_the_counting(monkeypatch):
+    before = sys.getprofile()
+    with pytest.raises(ZeroDivisionError):
+        call_path.call_path(lambda: 1 // 0)
+    assert sys.getprofile() is before
+
+
+def test_every_run_counts_the_same_and_writes_a_page(tmp_path):
+    pages = []
+    for name in ("one.md", "two.md"):
+        call_path.main(["--out", str(tmp_path / name)])
+        pages.append((tmp_path / name).read_text(encoding="utf-8"))
+    tables = [[line for line in page.splitlines() if line.startswith("|")] for page in pages]
+    assert tables[0] == tables[1]
+    for operation, *_ in call_path.VERSION_0_1:
+        assert sum(line.startswith(f"| {operation} |") for line in tables[0]) == 2
+
+
+@pytest.mark.parametrize(("length", "verdict"), [(45, "met"), (46, "MISSED")])
+def test_a_promise_is_met_up_to_its_limit(length, verdict):
+    path = CallPath((("a", "f"),) * length)
+    claim, *_ = call_path.claims(dict.fromkeys("abcd", path))
+    assert claim == at_most("calls in `sample(64)`", 45, length)
+    assert claim.verdict == verdict
