@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType
 
-    from her_envs.task import Point
+Point: TypeAlias = Any
+"""Two numbers, x and y."""
 
 BACKGROUND = (250, 250, 248)
 INK = (40, 40, 40)

@@ -11,10 +11,10 @@ from gymnasium import spaces
 
 from her_envs.floor_plan import FloorPlan, LayoutName
 from her_envs.point_goal import PointGoalTask, goal_spaces
-from her_envs.task import Array, Point, State, require_length
+from her_envs.task import Array, State, require_length
 
 if TYPE_CHECKING:
-    from her_envs.canvas import Canvas
+    from her_envs.canvas import Canvas, Point
 
 
 class PointMaze(PointGoalTask):

@@ -8,10 +8,10 @@ import numpy as np
 from gymnasium import spaces
 
 from her_envs.point_goal import PointGoalTask, goal_spaces
-from her_envs.task import Array, Point, State, require_length
+from her_envs.task import Array, State, require_length
 
 if TYPE_CHECKING:
-    from her_envs.canvas import Canvas
+    from her_envs.canvas import Canvas, Point
 
 AGENT_RADIUS = 0.03
 PUCK_RADIUS = 0.05

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-    from her_envs.canvas import Canvas
+    from her_envs.canvas import Canvas, Point
 
 Array: TypeAlias = Any
 """A NumPy array or scalar, or a torch tensor."""
@@ -35,9 +35,6 @@ ONE = np.float32(1)
 
 _ZERO = np.float32(0)
 _MINUS_ONE = np.float32(-1)
-
-Point: TypeAlias = Any
-"""Two numbers, x and y."""
 
 
 class GoalTask(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,13 @@ def test_no_package_imports_what_stands_around_it(path):
 def test_only_the_canvas_knows_pygame(path):
     if path.name != "canvas.py":
         assert "pygame" not in imported_modules(path)
+
+
+def test_the_files_of_her_envs_import_each_other_without_a_cycle():
+    """Imports for type checking count too."""
+    files = {f"her_envs.{path.stem}": path for path in (ROOT / "her_envs").glob("*.py")}
+    imports = {module: imported_modules(path) & files.keys() for module, path in files.items()}
+    list(TopologicalSorter(imports).static_order())  # raises CycleError
 
 
 @pytest.mark.parametrize("package", ["her_envs", "her_wrappers", "her_wrappers.integrations.minari"])
