@@ -36,8 +36,7 @@ from benchmarks.replay_work import Costs, Sampling
 from benchmarks.timing import Pace, Work, measure
 from examples.results import Grid
 from her_wrappers import HindsightReplayBuffer
-from her_wrappers.replay.storage.infos import InfoLayout
-from her_wrappers.replay.storage.step_layout import StepLayout
+from her_wrappers.replay.layout import StepLayout
 
 BENCHMARK = Benchmark("replay_gpu", "The replay buffer on a device", __doc__)
 ON_DEVICE, COPIED, COPY = "on the device", "copied there", "copying on the device"
@@ -122,8 +121,8 @@ def _work(act: Callable[[], object], device: str) -> Work:
 
 def bytes_a_row() -> int:
     """Return the bytes of a row of a batch: two records, and two goals."""
-    layout = StepLayout(OBSERVATION_SPACE, ACTION_SPACE, InfoLayout((), "list"))
-    return 2 * layout.record.itemsize + 2 * layout.goal.itemsize
+    layout = StepLayout.of(OBSERVATION_SPACE, ACTION_SPACE)
+    return 2 * layout.record_dtype.itemsize + 2 * layout.goal_dtype.itemsize
 
 
 def grid(plan: Plan, costs: Costs) -> Grid:

@@ -12,10 +12,10 @@ from her_wrappers.recording.sinks import SinkError
 from her_wrappers.recording.vector_recorder import VectorEpisodeRecorder
 from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.goals.selection import Geometric
-from her_wrappers.replay.goals.shares import Mixture
-from her_wrappers.replay.priorities.priority import Priority
-from her_wrappers.replay.relabel_episode import relabel_episode
+from her_wrappers.replay.goal_sampler import Mixture
+from her_wrappers.replay.goal_selection import Geometric
+from her_wrappers.replay.prioritized import Priority
+from her_wrappers.replay.relabeling import relabel_episode
 
 __all__ = [
     "Batch",

@@ -63,3 +63,21 @@ def require_function(name: str, value: object, takes: str = "(achieved_goal, des
     """
     if not callable(value):
         raise TypeError(f"{name} must be a function of {takes}, got {value!r}")
+
+
+def require_torch(feature: str, *, otherwise: str) -> None:
+    """Raise ImportError unless torch is installed.
+
+    Args:
+        feature: What needs torch, for the message.
+        otherwise: What to do without torch, for the message.
+
+    Raises:
+        ImportError: torch is not installed.
+    """
+    try:
+        import torch  # noqa: F401, PLC0415 - an optional dependency
+    except ImportError as error:
+        raise ImportError(
+            f'{feature} needs torch; run: pip install "her-toolkit[torch]", or {otherwise}'
+        ) from error

@@ -8,7 +8,7 @@ A `SpaceSpec` reads the paths, shapes and dtypes once, so that no later step rec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +90,8 @@ class LeafSpec:
         """
         if self.key is not None and type(tree) is dict and self.key in tree:
             return tree[self.key]
+        if not self.path:
+            return tree
         return leaf_at(tree, self.path, self.name.split("/", maxsplit=1)[0], where)
 
     def check(self, value: Any, where: str, *, rounding: bool = False) -> np.ndarray:
@@ -114,11 +116,18 @@ class SpaceSpec:
         name: Name of the elements in messages, such as ``"observation"``.
         leaves: The leaves, in the order of the space.
         structure: Tree of the space's structure that has at each leaf the leaf's position in ``leaves``.
+        flat_keys: Keys of the leaves if the elements are dicts of arrays, else None.
     """
 
     name: str
     leaves: tuple[LeafSpec, ...]
     structure: Tree
+    flat_keys: tuple[Any, ...] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_flat = isinstance(self.structure, dict) and len(self.structure) == len(self.leaves)
+        is_flat = is_flat and all(len(leaf.path) == 1 for leaf in self.leaves)
+        object.__setattr__(self, "flat_keys", tuple(self.structure) if is_flat else None)
 
     @classmethod
     def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
@@ -160,21 +169,27 @@ class SpaceSpec:
         """Whether elements of both have the same paths, shapes and dtypes."""
         return {_array_of(leaf) for leaf in self.leaves} == {_array_of(leaf) for leaf in other.leaves}
 
-    def build(self, arrays: Sequence[Any]) -> Tree:
+    def build(self, arrays: Sequence[Any] | Mapping[int, Any]) -> Tree:
         """Return the tree that has the given values at its leaves, in the order of ``leaves``."""
+        if self.structure == 0:  # the space itself is the leaf
+            return arrays[0]
+        if self.flat_keys is not None:
+            return {key: arrays[i] for i, key in enumerate(self.flat_keys)}
         return map_tree(lambda position: arrays[position], self.structure)
 
     def build_from(self, leaves: Mapping[Path, Any]) -> Tree:
         """Return the tree that has the given values, by path, at its leaves."""
         return self.build([leaves[leaf.path] for leaf in self.leaves])
 
-    def check_rows(self, tree: Tree, rows: int, where: str, *, rounding: bool = False) -> list[np.ndarray]:
+    def check_rows(
+        self, tree: Tree, rows: int, container: str, *, rounding: bool = False
+    ) -> list[np.ndarray]:
         """Return the leaves of a tree of (rows, ...) arrays, with the space's shapes and dtypes.
 
         Args:
             tree: Arrays in the structure of the space, with a leading axis.
             rows: Length of that axis.
-            where: Place of the arrays in messages, such as ``"of the episode"``.
+            container: What the arrays belong to, in messages, such as ``"the episode"``.
             rounding: Whether floats may be rounded to a shorter float dtype.
 
         Returns:
@@ -184,11 +199,14 @@ class SpaceSpec:
             ValueError: A leaf is missing, or has another shape, or a cast would change values.
         """
         checked = []
+        is_flat = self.flat_keys is not None and type(tree) is dict
         for leaf in self.leaves:
-            value = leaf.find(tree, where)
+            value = tree.get(leaf.key) if is_flat else None
+            if value is None:
+                value = leaf.find(tree, f"in {container}")
             shape = (rows, *leaf.shape)
             if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
-                value = as_leaf(f"{leaf.name} {where}", value, shape, leaf.dtype, rounding=rounding)
+                value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
         return checked
 

@@ -70,25 +70,28 @@ BELOW = {
     },
 }
 
-# The parts of the replay buffer from the ground up: each may import those that stand before it.
+# The modules of the replay buffer: each may import the ones before it.
 REPLAY = (
-    "arrays",
-    "transfer",
+    "byte_rows",
+    "torch_records",
     "batch",
-    "statistics",
+    "rewards",
+    "terminations",
+    "goal_selection",
+    "episode_index",
+    "layout",
+    "n_step",
     "storage",
-    "refusal",
-    "goals",
-    "priorities",
+    "goal_sampler",
+    "sum_tree",
     "relabeling",
-    "relabel_episode",
-    "options",
+    "torch_backend",
+    "prioritized",
     "sampling",
-    "intake",
-    "backend",
-    "devices",
-    "assembly",
-    "saving",
+    "stored_episodes",
+    "options",
+    "episode_buffer",
+    "checkpoint",
     "buffer",
 )
 

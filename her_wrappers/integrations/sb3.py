@@ -13,7 +13,7 @@ import numpy as np
 from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.timeline import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.goals.shares import Shares
+from her_wrappers.replay.goal_sampler import GoalMixture
 from her_wrappers.user_warning import warn_user
 
 try:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goals.shares import GoalSelection
-    from her_wrappers.replay.relabeling.termination import TerminationMode
+    from her_wrappers.replay.goal_sampler import GoalSelection
+    from her_wrappers.replay.terminations import TerminationMode
 
 SB3_ARRAYS = (
     "observations", "next_observations", "actions", "rewards", "timeouts", "infos",
@@ -127,7 +127,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         choice = as_choice(goal_selection_strategy)
         known: Any = KEY_TO_GOAL_STRATEGY
         self.goal_selection_strategy = known.get(choice, choice) if isinstance(choice, str) else choice
-        self.her_ratio = sum(part.share for part in Shares(choice, n_sampled_goal, None).parts)
+        self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal, None).components)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = OpenEpisodes(self._shapes.leaves, n_envs)

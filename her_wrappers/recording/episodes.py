@@ -102,6 +102,8 @@ class Episodes(Sequence[Episode]):
         for number, episode in enumerate(listed):
             if not isinstance(episode, Episode):
                 raise TypeError(f"expected an Episode, got {type(episode).__name__} at position {number}")
+        if len(listed) == 1:
+            return cls._of_one(listed[0])
         parts = {
             name: concatenate_trees(name, [getattr(episode, name) for episode in listed])
             for name in ("observations", "actions", "rewards", "infos")
@@ -115,6 +117,22 @@ class Episodes(Sequence[Episode]):
             terminated=np.array([episode.terminated for episode in listed], np.bool_),
             truncated=np.array([episode.truncated for episode in listed], np.bool_),
             reset_infos=[episode.reset_info for episode in listed],
+        )
+
+    @classmethod
+    def _of_one(cls, episode: Episode) -> Episodes:
+        count = len(episode.rewards)
+        return unchecked(
+            cls,
+            observations=episode.observations,
+            actions=episode.actions,
+            rewards=episode.rewards,
+            lengths=np.array([count]),
+            ends=np.array([0, count]),
+            terminated=np.array([episode.terminated], np.bool_),
+            truncated=np.array([episode.truncated], np.bool_),
+            infos=episode.infos,
+            reset_infos=[episode.reset_info],
         )
 
     def split(self, max_steps: int) -> Iterator[Episodes]:
@@ -144,6 +162,13 @@ class Episodes(Sequence[Episode]):
         ends = np.zeros(len(self.lengths) + 1, np.int64)
         self.lengths.cumsum(out=ends[1:])
         return ends
+
+    @cached_property
+    def state_of_step(self) -> np.ndarray:
+        """(T,) int64: row of ``observations`` with the state in which each step begins."""
+        lengths = self.lengths
+        states: np.ndarray = np.arange(len(self.rewards)) + np.arange(len(lengths)).repeat(lengths)
+        return states
 
     def __len__(self) -> int:
         """Return the number of episodes, n."""

@@ -1,101 +1,100 @@
-"""HindsightReplayBuffer: whole episodes in, relabeled transitions out."""
+"""HindsightReplayBuffer: relabeled transitions of complete episodes."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
+from her_wrappers.arguments import require_torch
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
-from her_wrappers.replay.assembly import Functions, assemble
-from her_wrappers.replay.intake import as_sequence, parts_of, require_episode
+from her_wrappers.replay.batch import Batch, Provenance, describe
+from her_wrappers.replay.checkpoint import SavedBuffer, save_buffer
+from her_wrappers.replay.episode_buffer import EpisodeBuffer
+from her_wrappers.replay.goal_sampler import GoalSampler
+from her_wrappers.replay.layout import StepLayout
 from her_wrappers.replay.options import Options, relabels
-from her_wrappers.replay.saving.saved_options import merged_options, with_functions
-from her_wrappers.replay.saving.snapshot import Snapshot, write_snapshot
-from her_wrappers.replay.saving.state import State, restore
-from her_wrappers.replay.statistics import Statistics, describe
+from her_wrappers.replay.prioritized import require_beta
+from her_wrappers.replay.relabeling import zero_terminal_discounts
+from her_wrappers.replay.sampling import BatchSampler, n_step_batch
+from her_wrappers.replay.storage import EpisodeStorage
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     import torch
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv, GoalFunction
-    from her_wrappers.recording.dataset import Dataset
-    from her_wrappers.recording.episode import Episode
-    from her_wrappers.replay.batch import Batch
-    from her_wrappers.replay.goals.shares import GoalSelection
-    from her_wrappers.replay.priorities.priority import Priority
-    from her_wrappers.replay.relabeling.rewards import BatchFunction
-    from her_wrappers.replay.relabeling.termination import TerminationMode
-    from her_wrappers.replay.storage.infos import InfoFormat
-    from her_wrappers.trees import Tree
+    from her_wrappers.replay.batch import Statistics
+    from her_wrappers.replay.byte_rows import StoredSteps
+    from her_wrappers.replay.goal_sampler import GoalSelection
+    from her_wrappers.replay.options import InfoFormat
+    from her_wrappers.replay.prioritized import Priority
+    from her_wrappers.replay.relabeling import Relabeler
+    from her_wrappers.replay.rewards import BatchFunction
+    from her_wrappers.replay.terminations import TerminationMode
 
 
-class HindsightReplayBuffer:
+class HindsightReplayBuffer(EpisodeBuffer):
     """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
 
-    Sampling is uniform over the transitions of complete episodes, unless they are given priorities, and its
-    cost does not depend on how many there are. Of every batch, a share of k / (k + 1) in expectation, for
-    k = ``n_sampled_goal`` and any batch size, has its desired goal replaced by one that was achieved, its
-    reward recomputed for it, and its termination by ``termination``. Which rows are relabeled depends on
-    nothing else.
+    Sampling is uniform over the transitions of complete episodes, or by priorities, and its cost does not
+    depend on ``buffer_size``. In every batch, a share of k / (k + 1) in expectation, for k =
+    ``n_sampled_goal`` and any batch size, has its desired goal replaced by an achieved one, its reward
+    recomputed, and its termination set by ``termination``. Nothing else decides which rows are relabeled.
 
-    Any episode of up to ``buffer_size`` steps fits; whole episodes are evicted, oldest first. An episode of T
-    steps takes T + 1 records, since its last state is kept too: there is room for ``buffer_size`` * 33 / 32
-    records at first, and for more once episodes are so short on average that they need it. An observation
-    that is the achieved goal, as images are, is stored once for both.
+    Any episode of up to ``buffer_size`` steps can be added; whole episodes are evicted, oldest first. Memory
+    is allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short: T steps
+    have T + 1 states. An observation that equals the achieved goal, as images do, is stored once for both.
 
     Several threads may add episodes and sample; only one of them may add transitions by `add`.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Actions of one environment.
-        buffer_size: Transitions that the buffer holds.
-        compute_reward: Rewards of a batch of goals; not needed where nothing is relabeled.
-        reward_fn: Instead of ``compute_reward``, rewards of a `Batch` of transitions, which have their new
-            goals already, for rewards that need the state or the action. Its arrays are read-only; infos
-            are not in it; rewards and terminations are as recorded, and discounts are ``gamma``. With
-            ``n_steps`` it has all steps one by one.
+        buffer_size: Maximum number of transitions.
+        compute_reward: Rewards of a batch of goals; not needed if nothing is relabeled.
+        reward_fn: Instead of ``compute_reward``: rewards of a `Batch` of transitions with their new goals,
+            for rewards that need the state or the action. Its arrays are read-only; infos are not in it;
+            rewards and terminations are as recorded, and discounts are ``gamma``. With ``n_steps``, it has
+            all single steps.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
-        n_sampled_goal: Relabeled transitions for every original one; 4 unless the share is given otherwise. 0
-            makes it a plain replay buffer.
+        n_sampled_goal: Relabeled transitions per original one; 4 if the share is not given otherwise. 0 makes
+            a plain replay buffer.
         her_ratio: Share of relabeled transitions, instead of ``n_sampled_goal``.
-        goal_selection_strategy: Where new goals come from: ``"future"``: a state of the episode after the
-            step. ``"final"``: its last. ``"episode"``: any that it reached. ``"geometric"``, or `Geometric`
-            with another gamma: one after the step, nearer ones more often. ``"random"``: any that any stored
-            episode reached. Or a function ``(t, length, rng) -> s`` from steps to states, all (B,) integers.
-            Or a `Mixture` of these.
-        termination: Terminations of relabeled transitions. ``"recompute"``: what ``compute_terminated`` says,
-            and where an episode ended for another reason (a crash), that. ``"success"``: where the relabeled
-            reward is that of a reached goal, and other reasons; for rewards of two values. ``"keep"``: as
-            recorded. ``"never"``. Or a function used like ``compute_terminated``. The default is
-            ``"recompute"`` where there is a ``compute_terminated``, else ``"keep"``.
-        n_steps: Most steps whose rewards are added up, all under one goal, `Batch` tells how. They end with
-            the episode, with the first that terminates (of relabeled rows: under the new goal), and of
-            original rows before a step over which the goal changes. The functions are asked about all steps
-            in one call: as many of each relabeled row as the longest window may have; where an episode ends
-            earlier, its last one again.
+        goal_selection_strategy: Source of new goals. ``"future"``: a state of the episode after the step.
+            ``"final"``: its last state. ``"episode"``: any state that it reached. ``"geometric"``, or
+            `Geometric` with another gamma: a state after the step, near ones more often. ``"random"``: any
+            state that any stored episode reached. Or a function ``(t, length, rng) -> s`` from steps to
+            states, all (B,) integers. Or a `Mixture` of these.
+        termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; an
+            episode that terminated independently of its goal (a crash) still does. ``"success"``: where the
+            new reward is that of an achieved goal, and such other ends; for rewards of two values.
+            ``"keep"``: as recorded. ``"never"``. Or a function used like ``compute_terminated``. The default
+            is ``"recompute"`` if there is a ``compute_terminated``, else ``"keep"``.
+        n_steps: Maximum number of steps whose rewards are summed, all under one goal, see `Batch`. A window
+            ends with the episode, with the first step that terminates (of relabeled rows: under the new
+            goal), and of original rows before the goal changes. The functions get all steps of all windows in
+            one call; a shorter window repeats its last step.
         gamma: Discount factor of these sums, and of ``discounts``.
-        skip_trivial: Whether to draw a new goal once more where it was achieved before the step already, and
-            asks for nothing; `statistics` tells how often that is so.
-        info_keys: Entries of the infos that ``compute_reward`` or ``compute_terminated`` need. They are as
-            recorded, under the old goal. Without any, the functions get an empty dict for each row.
-        info_format: ``"list"``: they get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
-        prioritized: A `Priority`, for transitions to be drawn by priorities that `update_priorities` gives
-            them, rather than uniformly. It takes 8.6 bytes a transition more.
-        seed: Seeds the private generator.
-        device: Where batches are wanted: None for NumPy arrays, or a torch device such as ``"cuda"`` for
-            tensors there. The same seed gives the same rows and goals everywhere. If the functions take
-            tensors as well as arrays, which is tried out on two rows, transitions are kept, gathered and
-            relabeled there; else on the host, and each batch is copied to the device.
+        skip_trivial: Whether a goal that was achieved before the step already is sampled once more;
+            `statistics` returns how often that is so.
+        info_keys: Infos that ``compute_reward`` or ``compute_terminated`` need, as recorded under the old
+            goal. Without any, the functions get an empty dict per row.
+        info_format: ``"list"``: functions get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
+        prioritized: A `Priority`, to sample transitions by priorities that `update_priorities` sets. Takes
+            8.6 bytes more per transition.
+        seed: Seed of the private generator.
+        device: None for batches of NumPy arrays, or a torch device such as ``"cuda"`` for tensors on it. The
+            same seed gives the same rows and goals everywhere. If the functions accept tensors (they are
+            tried with two rows), transitions are stored and relabeled on the device; otherwise on the host,
+            and each batch is copied to the device.
 
     Raises:
-        ImportError: There is no torch for the ``device``.
-        MemoryError: There is not so much memory.
-        TypeError: A space has elements that are not arrays of one shape, or of a dtype that torch has not.
-        ValueError: An argument has a value that it cannot have, or a function is missing.
+        ImportError: ``device`` needs torch.
+        MemoryError: Not enough memory for ``buffer_size`` transitions.
+        TypeError: A space has elements that are not arrays of one shape, or have a dtype that torch has not.
+        ValueError: An argument has a wrong value, or a function is missing.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -133,9 +132,7 @@ class HindsightReplayBuffer:
         seed: int | None = None,
         device: str | torch.device | None = None,
     ) -> None:
-        goal_space = self.observation_space = require_goal_space(observation_space)
-        self.action_space = action_space
-        self._options = Options(
+        options = Options(
             buffer_size=buffer_size,
             n_sampled_goal=n_sampled_goal,
             her_ratio=her_ratio,
@@ -148,9 +145,35 @@ class HindsightReplayBuffer:
             info_format=info_format,
             prioritized=prioritized,
         )
-        functions = Functions(compute_reward, reward_fn, compute_terminated)
-        self._parts = assemble(goal_space, action_space, self._options, functions, seed=seed, device=device)
-        self._lock = threading.RLock()
+        goal_space = require_goal_space(observation_space)
+        relabeler = options.make_relabeler(goal_space, compute_reward, reward_fn, compute_terminated)
+        self._set_up(goal_space, action_space, options, relabeler, seed=seed, device=device)
+
+    def _set_up(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        options: Options,
+        relabeler: Relabeler | None,
+        *,
+        seed: int | None,
+        device: str | torch.device | None,
+    ) -> None:
+        """Make an empty buffer; only one that is loaded without functions relabels and has no relabeler."""
+        layout = StepLayout.of(observation_space, action_space, options.info_keys)
+        self._device: torch.device | None = None
+        if device is None:
+            storage = EpisodeStorage(layout, options.buffer_size)
+        else:
+            require_torch(f"device={str(device)!r}", otherwise="leave device out")
+            from her_wrappers.replay.torch_backend import make_storage  # noqa: PLC0415 - imports torch
+
+            storage, self._device = make_storage(device, layout, options.buffer_size, relabeler)
+        super().__init__(storage, options, relabeler)
+        self._mixture = options.goal_mixture()
+        goals = GoalSampler(self._mixture, resample_achieved_goals=options.skip_trivial)
+        windowed = options.n_steps > 1
+        self._sampler = BatchSampler(storage, self._mixture, goals, self._priorities, seed, windowed=windowed)
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -158,291 +181,170 @@ class HindsightReplayBuffer:
 
         Args:
             env: A goal environment, with any wrappers around it, or a vector environment of such.
-            **options: The other arguments of the class; functions given here win over the environment's.
+            **options: The other arguments of the class; functions have precedence over the environment's.
 
         Raises:
-            TypeError: ``env`` is no environment.
-            ValueError: It is no goal environment, or an option has a value that it cannot have.
+            TypeError: ``env`` is not an environment.
+            ValueError: ``env`` has no goal interface, or an option has a wrong value.
         """
-        if not relabels(**options):
-            return cls(*goal_spaces(env), **options)
-        if options.get("reward_fn") is not None:
-            if options.get("compute_terminated") is None:
-                options["compute_terminated"] = find_function(env, "compute_terminated")
-            return cls(*goal_spaces(env), **options)
-        functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
-        interface = GoalInterface.of(env, **functions)
-        return cls(
-            interface.observation_space,
-            interface.action_space,
-            compute_reward=interface.compute_reward,
-            compute_terminated=interface.compute_terminated,
-            **options,
-        )
-
-    def __len__(self) -> int:
-        """Return the number of stored transitions."""
-        return self._parts.backend.storage.num_steps
-
-    @property
-    def buffer_size(self) -> int:
-        """Transitions that the buffer holds."""
-        return self._options.buffer_size
-
-    @property
-    def num_episodes(self) -> int:
-        """Number of stored episodes."""
-        return self._parts.backend.storage.num_episodes
-
-    @property
-    def can_sample(self) -> bool:
-        """Whether there is a complete episode to sample from."""
-        return len(self) > 0
+        if relabels(**options) and options.get("reward_fn") is None:
+            functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
+            interface = GoalInterface.of(env, **functions)
+            options["compute_reward"] = interface.compute_reward
+            options["compute_terminated"] = interface.compute_terminated
+        elif relabels(**options) and options.get("compute_terminated") is None:
+            options["compute_terminated"] = find_function(env, "compute_terminated")
+        return cls(*goal_spaces(env), **options)
 
     @property
     def device(self) -> torch.device | None:
-        """Where batches of tensors are handed out; None for NumPy arrays."""
-        return self._parts.backend.device
+        """Device of the batches; None for NumPy arrays."""
+        return self._device
 
     @property
     def on_device(self) -> bool:
-        """Whether transitions are kept, gathered and relabeled on the device, as tensors."""
-        return self._parts.backend.on_device
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes allocated for transitions and their priorities."""
-        return self._parts.backend.storage.nbytes + self._parts.priorities.nbytes
-
-    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step gives it
-        self,
-        obs: Mapping[str, Tree],
-        action: Tree,
-        reward: float,
-        next_obs: Mapping[str, Tree],
-        terminated: bool,
-        truncated: bool,
-        info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Add one transition; it can be sampled once its episode has ended.
-
-        Args:
-            obs: What the agent saw; after the first step of an episode, the ``next_obs`` before.
-            action: What it did.
-            reward: What it earned.
-            next_obs: What it saw then, also where the episode ended.
-            terminated: Whether the task ended.
-            truncated: Whether the episode was cut short.
-            info: Where ``info_keys`` are found.
-
-        Raises:
-            TypeError: A flag is no bool; nothing is added.
-            ValueError: A value does not fit its space, the reward is not finite, ``obs`` does not follow on
-                the ``next_obs`` before, or the episode is longer than the buffer; nothing is added. Or the
-                episode that ends is refused by `add_episode`; it is dropped.
-        """
-        with self._lock:
-            self._parts.intake.add(obs, action, reward, next_obs, terminated, truncated, info)
-
-    def truncate_open_episode(self) -> None:
-        """End the open episode of `add` as truncated, if there is one: after an interruption, say.
-
-        Raises:
-            ValueError: `add_episode` refuses it; it is dropped.
-        """
-        with self._lock:
-            self._parts.intake.truncate()
-
-    def add_episode(self, episode: Episode) -> None:
-        """Add a complete episode, evicting the oldest ones as far as needed.
-
-        Args:
-            episode: An episode of the buffer's spaces; it is copied.
-
-        Raises:
-            TypeError: It is no `Episode`.
-            MemoryError: There is not so much memory.
-            ValueError: The episode is longer than the buffer, does not fit the spaces, or has a reward that
-                is not finite; or ``compute_reward`` or ``compute_terminated`` answer wrongly. Nothing is
-                added or evicted.
-        """
-        self.add_episodes([require_episode("add_episode takes an Episode", episode)])
-
-    def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add complete episodes, all or none; many at once cost much less than one by one.
-
-        Args:
-            episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
-
-        Raises:
-            TypeError: There is something else among them.
-            ValueError: As `add_episode`, for one of them, which is named.
-        """
-        many = as_sequence(episodes)
-        with self._lock:
-            self._parts.intake.store(many)
-
-    def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
-        """Add the episodes of a source; those before one that is refused stay added.
-
-        Args:
-            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, a
-                ``minari.MinariDataset``, or any number of `Episode`; of the last two, one at a time.
-
-        Raises:
-            TypeError: There is something else among them.
-            ValueError: As `add_episode`.
-        """
-        for part in parts_of(episodes):
-            self.add_episodes(part)
+        """Whether transitions are stored and relabeled on the device, as tensors."""
+        return self._storage.on_device
 
     def sample(self, batch_size: int, beta: float | None = None) -> Batch:
-        """Draw transitions with replacement, uniformly or by their priorities, relabeled ones first.
+        """Sample transitions with replacement, uniformly or by priorities; relabeled ones come first.
 
         Args:
             batch_size: Number of transitions, B.
-            beta: For the weights of this batch, instead of that of ``prioritized``.
+            beta: Exponent of the weights of this batch, instead of that of ``prioritized``.
 
         Raises:
-            ValueError: ``batch_size`` is below 1, ``beta`` lies outside [0, 1] or has no priorities to go
-                with, no episode is complete yet, or ``compute_reward`` or ``compute_terminated`` returns a
-                wrong shape.
+            ValueError: ``batch_size`` is below 1, ``beta`` is out of [0, 1] or given without priorities, no
+                episode is complete, or ``compute_reward`` or ``compute_terminated`` returns a wrong result.
         """
         with self._lock:
-            batch = self._parts.batches.next(self._parts.draws, batch_size, beta)
-        return self._parts.backend.hand_out(batch)
+            batch = self._sample(self._sampler, batch_size, beta)
+        return batch if self._device is None or self._storage.on_device else batch.to_torch(self._device)
+
+    def _sample(self, sampler: BatchSampler, batch_size: int, beta: float | None = None) -> Batch:
+        """Return a batch where the storage is."""
+        storage, priorities = self._storage, self._priorities
+        if beta is not None:
+            require_beta(beta, priorities)
+        sampled, num_relabeled = sampler.next(batch_size)
+        if priorities is None:
+            weights = storage.filled(batch_size, 1)
+        else:
+            weights = storage.to_device(priorities.weights(sampled.host_serials, beta))
+        desired = storage.desired_goals(
+            sampled.goal_states[:num_relabeled], sampled.segment_slots[num_relabeled:]
+        )
+        if sampled.steps_left is None:
+            steps = storage.gather(sampled.serials, sampled.states, desired)
+            batch = self._relabel(steps, weights, sampled.is_relabeled, sampled.serials, num_relabeled)
+            zero_terminal_discounts(batch.discounts, batch.terminations)
+        else:
+            n_steps, gamma = self._options.n_steps, self._options.gamma
+            columns = sampled, desired, weights
+            batch = n_step_batch(storage, *columns, self._relabel, num_relabeled, n_steps, gamma)
+        batch.provenance = Provenance(
+            sampled.episode, sampled.goal_index, sampled.component, self._mixture.names
+        )
+        return batch
+
+    def _relabel(
+        self, steps: StoredSteps, weights: Any, is_relabeled: Any, serials: Any, num_relabeled: int
+    ) -> Batch:
+        """Return single steps as a batch, the first of them with rewards and terminations under new goals."""
+        discounts = self._storage.filled(len(serials), self._options.gamma)
+        fields = self._storage.memory.layout.transitions(steps)
+        batch = Batch(*fields, discounts, weights, is_relabeled, serials)
+        if num_relabeled:
+            if self._relabeler is None:
+                raise ValueError(
+                    "relabeled transitions need their rewards computed, and the buffer was loaded without "
+                    "functions; load it with env=, compute_reward= or reward_fn="
+                )
+            self._relabeler.relabel(batch, steps, num_relabeled)
+        return batch
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
-        """Give transitions new priorities: the larger, the more often they are drawn from now on.
+        """Set the priorities of transitions: the larger, the more often they are sampled from now on.
 
-        The largest priority so far, and at least 1, is that of new transitions.
+        New transitions get the largest priority so far, and at least 1.
 
         Args:
-            index: (B,) numbers of transitions, as in ``batch.index``, an array or a tensor. Those that have
-                been evicted since are left out.
-            priorities: (B,) numbers of at least 0, such as ``np.abs(td_errors)``, an array or a tensor; where
-                a transition has several, the largest counts.
+            index: (B,) serial numbers of transitions, as in ``batch.index``, an array or a tensor.
+                Transitions that have been evicted are left out.
+            priorities: (B,) numbers of at least 0, such as ``np.abs(td_errors)``, an array or a tensor; if a
+                transition has several, the largest counts.
 
         Returns:
-            How many were left out.
+            Number of transitions that are left out.
 
         Raises:
-            ValueError: They have other shapes, a number was never given to a transition, a priority is
+            ValueError: The shapes differ, a serial number was never given to a transition, a priority is
                 negative or not finite, or the buffer has no priorities; nothing changes.
         """
+        if self._priorities is None:
+            raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
         with self._lock:
-            left_out: int = self._parts.priorities.update(index, priorities)
-            self._parts.draws.forget()
+            left_out = self._priorities.update(index, priorities)
+            self._sampler.invalidate()
             return left_out
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Describe what is stored, and a batch of what is sampled.
 
-        The batch is drawn by a copy of the generator: what `sample` draws next stays the same.
+        The batch is sampled with a copy of the generator: what `sample` returns next stays the same.
 
         Args:
-            batch_size: Rows to look at.
+            batch_size: Number of rows to describe.
 
         Raises:
             ValueError: As `sample`.
         """
         with self._lock:
-            batch = self._parts.batches.next(self._parts.draws.fork(), batch_size).to_numpy()
+            batch = self._sample(self._sampler.fork(), batch_size).to_numpy()
             return describe(
                 batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
             )
 
-    def verify(self) -> None:
-        """Check that the buffer's tables agree with each other; costs time in proportion to its size.
-
-        Raises:
-            RuntimeError: They do not, as after memory was overwritten from outside.
-        """
-        with self._lock:
-            self._parts.backend.storage.verify()
-            self._parts.priorities.verify()
-
-    def episodes(self) -> Iterator[Episode]:
-        """Iterate over the stored episodes, oldest first, in memory of their own.
-
-        They are those of when the iteration begins, less those that are evicted meanwhile. Rewards are as
-        precise as float32; infos are those of ``info_keys``.
-        """
-        with self._lock:
-            contents = self._parts.contents()
-        for number in range(len(contents)):
-            with self._lock:
-                part = contents.read(number)
-            yield from part.copies() if part is not None else ()
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all to a file that `load` reads: a crash at any moment leaves the file that was there before.
+        """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        The open episode of `add` is in it, too; functions are not. What other threads add or sample waits.
+        The open episode of `add` is included, functions are not. Other threads wait before they add or
+        sample.
 
         Args:
             path: The file to write or replace.
 
         Raises:
-            InUseError: Another writer is at work on ``path``.
+            InUseError: Another process writes to ``path``.
             OSError: The file cannot be written.
-            TypeError: A space is of a kind that JSON cannot describe.
+            TypeError: JSON cannot describe a space.
         """
         with self._lock:
-            state = State.of(self._parts, self._options)
-            write_snapshot(path, state, self._parts.contents())
+            save_buffer(path, self, self._sampler)
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:
-        """Read a buffer from a file that `save` wrote; it goes on as if it had never been away.
+        """Read a buffer from a file that `save` wrote; sampling continues with the same random sequence.
 
-        It has the same transitions under the same indices, and samples the same batches next. Nothing in the
-        file is trusted or executed. Functions are not in it: without ``env`` or a reward function all works
-        but sampling what is relabeled.
+        Transitions keep their serial numbers. Nothing in the file is trusted or executed. Functions are not
+        in it: without ``env`` or a reward function everything works but sampling relabeled transitions.
 
         Args:
             path: The file.
-            env: The environment, from which the functions are taken.
-            **options: Arguments of the class that win over the saved ones: functions; another
-                ``buffer_size``, where the oldest episodes go if it is smaller; a ``seed``, which begins anew.
+            env: The environment whose functions are used.
+            **options: Arguments of the class that have precedence over the saved ones: functions; another
+                ``buffer_size``, for which the oldest episodes are dropped if it is smaller; a new ``seed``.
 
         Raises:
-            CorruptFileError: The file is damaged, something else, or of a later version.
-            MemoryError: There is not so much memory.
-            OSError: There is no such file, or it cannot be read.
-            TypeError: ``env`` is no environment, or there is no such option.
-            ValueError: ``env`` has other spaces, or an option has a value that it cannot have, or the saved
-                buffer had a function as an option, which has to be given again.
+            CorruptFileError: The file is damaged, not a buffer, or of a later version.
+            MemoryError: Not enough memory.
+            OSError: The file does not exist, or cannot be read.
+            TypeError: ``env`` is not an environment, or an option is unknown.
+            ValueError: ``env`` has other spaces, an option has a wrong value, or an option of the saved
+                buffer was a function, which has to be given again.
         """
-        with Snapshot(path) as snapshot:
-            if env is not None:
-                snapshot.require_spaces_of(env)
-            merged = merged_options(snapshot.state.options, options)
-            ready = with_functions(merged, has_env=env is not None, rule=snapshot.rule)
-            if env is not None:
-                buffer = cls.for_env(env, **ready)
-            else:
-                buffer = cls(snapshot.state.observation_space, snapshot.state.action_space, **ready)
-            buffer._options = Options.of(merged)
-            restore(snapshot, buffer._parts, buffer._options, given=options)
+        with SavedBuffer(path) as saved:
+            buffer: HindsightReplayBuffer = saved.load(cls, env, options)
         return buffer
-
-    def clear(self) -> None:
-        """Drop everything stored and learned, the open episode of `add` included; indices go on.
-
-        Raises:
-            MemoryError: There is not so much memory as beginning anew takes; all stays as it was.
-        """
-        with self._lock:
-            self._parts.clear()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the lock behind: copies get one of their own. Meanwhile no other thread may add or sample."""
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a state, with a new lock."""
-        self.__dict__.update(state)
-        self._lock = threading.RLock()

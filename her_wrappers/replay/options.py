@@ -1,30 +1,61 @@
-"""Options: how a buffer was asked to be, less spaces, functions of goals, and the seed."""
+"""Options of a buffer: its arguments without spaces, functions of goals, seed and device; also as JSON.
+
+No file holds a function. A user's function among the options is saved as its name, and given again to `load`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from her_wrappers.arguments import require_count, require_flag, require_gamma, require_keys
-from her_wrappers.replay.goals.shares import Shares
-from her_wrappers.replay.priorities.priority import Priority, require_priority
+from her_wrappers.replay.goal_sampler import ORIGINAL, GoalMixture, Mixture
+from her_wrappers.replay.goal_selection import STRATEGIES, Geometric
+from her_wrappers.replay.prioritized import Priority, require_priority
+from her_wrappers.replay.relabeling import Relabeler
+from her_wrappers.replay.rewards import RewardFunction
+from her_wrappers.replay.terminations import termination_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gymnasium import spaces
+
+    from her_wrappers.files.layout import Json
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goals.shares import GoalSelection
-    from her_wrappers.replay.relabeling.termination import TerminationMode
-    from her_wrappers.replay.storage.infos import InfoFormat
+    from her_wrappers.replay.goal_sampler import GoalSelection
+    from her_wrappers.replay.rewards import BatchFunction
+    from her_wrappers.replay.terminations import TerminationMode
+
+InfoFormat = Literal["list", "columns"]
+
+FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
+"""Arguments of a buffer that are functions of goals."""
+
+SHARES = ("n_sampled_goal", "her_ratio")
+"""Options that give the relabeled share."""
+
+SAMPLING = (*SHARES, "goal_selection_strategy", "skip_trivial", "prioritized")
+"""Options that decide which batches are sampled."""
+
+
+@dataclass(frozen=True)
+class FunctionName:
+    """The name of a user's function that was an option of a saved buffer."""
+
+    name: str
 
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments of `HindsightReplayBuffer`, which tells of them; those that a file holds.
+    """Arguments of `HindsightReplayBuffer`, described there.
 
     Raises:
-        TypeError: ``skip_trivial`` is no bool, ``info_keys`` no strings, or ``prioritized`` no `Priority`.
-        ValueError: A number lies outside its range.
+        TypeError: ``skip_trivial`` is not a bool, ``info_keys`` has other than strings, or ``prioritized`` is
+            not a `Priority`.
+        ValueError: A number is out of its range, or ``info_format`` is unknown.
     """
 
     buffer_size: int
@@ -49,21 +80,87 @@ class Options:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.info_format not in get_args(InfoFormat):
+            raise ValueError(f"unknown info_format {self.info_format!r}; choose from 'list', 'columns'")
         require_priority(self.prioritized)
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Options:
-        """Pick the options out of all arguments of a buffer."""
+        """Return the options among all arguments of a buffer."""
         return cls(**{field.name: arguments[field.name] for field in fields(cls)})
 
-    def shares(self) -> Shares:
-        """Return which part of every batch gets its goals from where.
+    @classmethod
+    def from_json(cls, saved: Json) -> Options:
+        """Return saved options, with a `FunctionName` for each of the user's functions.
 
         Raises:
-            TypeError: The choice is no strategy at all.
-            ValueError: There is no such strategy, or the share is given twice or outside its range.
+            TypeError: An option is missing, or has a wrong type.
+            ValueError: An option has a wrong value.
         """
-        return Shares(self.goal_selection_strategy, self.n_sampled_goal, self.her_ratio)
+        return cls(**{key: _from_json(value) for key, value in saved.items()})
+
+    def to_json(self) -> Json:
+        """Return the options as JSON, with the names of the user's functions."""
+        return {key: _to_json(value) for key, value in vars(self).items()}
+
+    def goal_mixture(self) -> GoalMixture:
+        """Return which shares of a batch get their goals by which strategies.
+
+        Raises:
+            TypeError: ``goal_selection_strategy`` is not a name, a function or a `Mixture`.
+            ValueError: Unknown strategy, or the share is given twice or out of its range.
+        """
+        return GoalMixture(self.goal_selection_strategy, self.n_sampled_goal, self.her_ratio)
+
+    def make_relabeler(
+        self,
+        observation_space: spaces.Dict,
+        compute_reward: GoalFunction | None,
+        reward_fn: BatchFunction | None,
+        compute_terminated: GoalFunction | None,
+    ) -> Relabeler | None:
+        """Return the relabeler of a buffer with these functions; None if nothing is relabeled.
+
+        Raises:
+            TypeError: A function is not callable.
+            ValueError: A function is missing or given twice, or the termination rule is unknown.
+        """
+        reward, relabels = RewardFunction.of(compute_reward, reward_fn), self.goal_mixture().relabels
+        if reward is None and relabels:
+            raise ValueError(
+                "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
+                "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
+            )
+        rule = termination_rule(self.termination, compute_terminated, observation_space["achieved_goal"])
+        if reward is None or not relabels:
+            return None
+        return Relabeler(reward, rule, tuple(self.info_keys), self.info_format, self.gamma)
+
+    def same_sampling(self, other: Options) -> bool:
+        """Whether buffers with both options sample the same batches, as far as names of functions show."""
+        return all(_to_json(getattr(self, key)) == _to_json(getattr(other, key)) for key in SAMPLING)
+
+    def merged_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return these saved options and given arguments, which have precedence.
+
+        Raises:
+            TypeError: ``info_keys`` has other than strings.
+            ValueError: Other infos are requested than were saved, or the saved strategy was a user's
+                function.
+        """
+        info_keys = require_keys("info_keys", given.get("info_keys", self.info_keys))
+        if info_keys != self.info_keys:
+            raise ValueError(
+                f"info_keys must be those of the saved buffer, {list(self.info_keys)}, whose infos are in "
+                f"the file, got {list(info_keys)}; leave them out"
+            )
+        saved, strategy = self, given.get("goal_selection_strategy")
+        gives_share = isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
+        if gives_share or any(given.get(name) is not None for name in SHARES):
+            saved = replace(self, n_sampled_goal=None, her_ratio=None)
+        merged: dict[str, Any] = {**vars(saved), **given}
+        require_no_names("goal_selection_strategy", merged["goal_selection_strategy"])
+        return merged
 
 
 def relabels(
@@ -72,10 +169,65 @@ def relabels(
     her_ratio: float | None = None,
     **_: Any,
 ) -> bool:
-    """Whether a buffer with these arguments, of which others are left out, relabels anything.
+    """Whether a buffer with these arguments relabels anything.
 
     Raises:
-        TypeError: As `Options.shares`.
-        ValueError: As `Options.shares`.
+        TypeError: As `Options.goal_mixture`.
+        ValueError: As `Options.goal_mixture`.
     """
-    return Shares(goal_selection_strategy, n_sampled_goal, her_ratio).relabels
+    return GoalMixture(goal_selection_strategy, n_sampled_goal, her_ratio).relabels
+
+
+def require_no_names(argument: str, value: Any) -> None:
+    """Check that an option has no function of which only the name was saved.
+
+    Raises:
+        ValueError: ``value`` is or contains a `FunctionName`.
+    """
+    parts = [value, *(value.shares if isinstance(value, Mixture) else ())]
+    names = [part.name for part in parts if isinstance(part, FunctionName)]
+    if names:
+        raise ValueError(
+            f"{argument} of the saved buffer has a function of the user's own, {names[0]!r}, "
+            f"which no file holds; pass {argument}= to load"
+        )
+
+
+def _to_json(value: Any) -> Json:
+    if isinstance(value, Mixture):
+        return {"mixture": [[_to_json(key), share] for key, share in value.shares.items()]}
+    if isinstance(value, Geometric):
+        return {"geometric": value.gamma}
+    if isinstance(value, Priority):
+        return {"priority": [value.alpha, value.beta, value.eps]}
+    if callable(value) or isinstance(value, FunctionName):
+        return _function_to_json(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _function_to_json(function: Any) -> Json:
+    if isinstance(function, FunctionName):
+        return {"function": function.name}
+    for name, strategy in STRATEGIES.items():
+        if function is strategy:
+            return {"strategy": name}
+    return {"function": getattr(function, "__name__", type(function).__name__)}
+
+
+def _from_json(value: Json) -> Any:
+    if not isinstance(value, dict):
+        return value
+    [(kind, content)] = value.items()
+    if kind == "mixture":
+        return Mixture({_from_json(key): share for key, share in content})
+    if kind == "geometric":
+        return Geometric(content)
+    if kind == "priority":
+        return Priority(*content)
+    if kind == "strategy":
+        return STRATEGIES[content]
+    if kind == "function":
+        return FunctionName(str(content))
+    raise ValueError(f"expected mixture, geometric, priority, strategy or function, got {kind!r}")

@@ -60,7 +60,7 @@ def scalar_terminated(achieved_goal, desired_goal, info):
         ({"compute_terminated": scalar_terminated}, ".*answers for single goals only"),
         (
             {"compute_reward": lambda achieved, desired, info: np.zeros(len(achieved))},
-            ".*step 0 .* was paid -1",
+            ".*step 0 .* has the reward -1",
         ),
     ],
 )

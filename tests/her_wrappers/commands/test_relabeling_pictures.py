@@ -18,7 +18,7 @@ from her_wrappers.commands.panels import panels_of
 from her_wrappers.commands.relabeling_page import INSET, LINE, MARGIN, PANEL, STRIP, WIDTH, Page
 from her_wrappers.commands.wandering import random_actions, wandering
 from her_wrappers.goal_interface import GoalInterface
-from her_wrappers.replay.goals.selection import STRATEGIES
+from her_wrappers.replay.goal_selection import STRATEGIES
 from tests.support.other_envs import Other, Silent
 
 

@@ -230,7 +230,9 @@ def test_subprocesses_and_discrete_observations_work(kind):
 
 
 @BOTH
-@pytest.mark.filterwarnings("ignore:step . of an episode was paid")  # stacked goals are no goals of this env
+@pytest.mark.filterwarnings(
+    "ignore:step . of an episode has the reward"
+)  # stacked goals are no goals of this env
 def test_stacked_frames_and_action_noise_work(kind):
     env = VecFrameStack(make_vec_env(lambda: BitFlippingEnv(3, continuous=True, image_obs_space=True), 2), 2)
     noise = NormalActionNoise(np.zeros(3), 0.1 * np.ones(3))

@@ -67,7 +67,8 @@ BAD = {
         "observations/observation of the episode must hold numbers of dtype float64, got complex128",
     ),
     "observations of one array": (
-        with_part(observations=np.zeros((4, 2))), "observations/observation is missing in the episode",
+        with_part(observations=np.zeros((4, 2))),
+        "observations/achieved_goal is missing in the episode",
     ),
     "a goal of another shape": (
         with_observations(desired_goal=np.zeros((4, 3))),
@@ -255,7 +256,8 @@ def test_terminations_that_raise_say_whose_they_are():
     with pytest.raises(ZeroDivisionError) as caught:
         buffer.sample(16)
     assert caught.value.__notes__ == [
-        "compute_terminated raised this when asked about a batch of steps; what is stored is as it was before"
+        "compute_terminated raised this when called for a batch of steps; "
+        "the stored transitions are unchanged"
     ]
     assert len(buffer) == 12
 

@@ -260,5 +260,5 @@ def test_what_a_function_raises_says_whose_it_is(name):
             counting_episode(0, 3), "future", 4, reward, np.random.default_rng(0), termination=termination
         )
     assert caught.value.__notes__ == [
-        f"{name} raised this when asked about a batch of steps; what is stored is as it was before"
+        f"{name} raised this when called for a batch of steps; the stored transitions are unchanged"
     ]

@@ -1,4 +1,4 @@
-"""Internals, `devices/choice.py`: buffers on the device called meta, which holds no numbers."""
+"""Internals, `torch_backend.py`: buffers on the device called meta, which holds no numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from her_wrappers.replay.devices import choice
+from her_wrappers.replay import torch_backend
 from tests.support.counting import (
     counting_buffer,
     counting_episode,
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
     meta = torch.device("meta")  # has no memory, but is not the CPU
-    monkeypatch.setattr(choice, "find_device", lambda name: meta)
+    monkeypatch.setattr(torch_backend, "find_device", lambda name: meta)
     message = (
         "^transitions are kept and relabeled on the host, and each batch is copied to meta, since "
         "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; with functions "
@@ -36,8 +36,8 @@ def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
     """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
-    monkeypatch.setattr(choice, "find_device", torch.device)
-    monkeypatch.setattr(choice, "obstacle", lambda *arguments: None)
+    monkeypatch.setattr(torch_backend, "find_device", torch.device)
+    monkeypatch.setattr(torch_backend, "incompatibility", lambda *arguments: None)
     buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)
     for number in range(50):
         buffer.add_episode(counting_episode(number, 1 + number, terminated=number % 2 == 0))

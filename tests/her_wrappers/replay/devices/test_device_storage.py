@@ -1,11 +1,11 @@
-"""Internals, `devices/device_storage.py`: long episodes reach a device in parts."""
+"""Internals, `torch_backend.py`: long episodes reach a device in parts."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from her_wrappers.replay.devices import device_storage
+from her_wrappers.replay import storage
 from tests.support.counting import (
     counting_episode,
 )
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 def test_long_episodes_reach_a_device_in_parts(monkeypatch):
     """Of five records each, over the end of the ring and past it."""
     expected = cpu_buffer(buffer_size=60, device=None)
-    monkeypatch.setattr(device_storage, "STAGED_BYTES", 250)
+    monkeypatch.setattr(storage, "BLOCK_BYTES", 250)
     buffer = cpu_buffer(buffer_size=60)
     for number, length in enumerate([25, 40, 60, 7]):
         for each in (buffer, expected):

@@ -98,7 +98,7 @@ def test_a_dtype_that_torch_does_not_have_is_refused(function):
     box = spaces.Box(0, 1, (2,), np.longdouble)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))
     with pytest.raises(
-        TypeError, match=r"^observations/observation has dtype \w+, which torch .* does not have"
+        TypeError, match=r"^observations/achieved_goal has dtype \w+, which torch .* does not have"
     ):
         HindsightReplayBuffer(space, ACTIONS, compute_reward=function, device="cpu")
     HindsightReplayBuffer(space, ACTIONS, compute_reward=function)
@@ -111,7 +111,7 @@ def test_numbers_in_another_order_of_bytes_are_refused(name):
     box = spaces.Box(0, 9, (2,), dtype)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))
     with pytest.raises(
-        TypeError, match=rf"^observations/observation has dtype {name}, which torch .* not have"
+        TypeError, match=rf"^observations/achieved_goal has dtype {name}, which torch .* not have"
     ):
         HindsightReplayBuffer(space, ACTIONS, compute_reward=sparse, device="cpu")
 

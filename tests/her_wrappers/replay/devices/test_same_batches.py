@@ -113,7 +113,9 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
     buffers = [HindsightReplayBuffer(space, action_space, device=each, **options) for each in (None, device)]
     rng = np.random.default_rng(options["seed"])
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="step .* of an episode was paid")  # where rewards are dense
+        warnings.filterwarnings(
+            "ignore", message="step .* of an episode has the reward"
+        )  # where rewards are dense
         for length in data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=8)):
             episode = random_episode(
                 space, action_space, length, rng, alone=kind == "alone" and rng.random() < 0.8

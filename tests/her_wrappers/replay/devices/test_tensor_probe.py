@@ -1,4 +1,4 @@
-"""Internals, `devices/tensor_probe.py`: which functions take tensors, and why others do not."""
+"""Internals, `torch_backend.py`: which functions take tensors, and why others do not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 
 from her_wrappers import HindsightReplayBuffer
-from her_wrappers.replay.devices.tensor_probe import made_up_steps, obstacle, obstacle_of_infos
+from her_wrappers.replay.torch_backend import incompatibility
 from tests.support.counting import (
     ACTIONS,
     SPACE,
@@ -77,8 +77,7 @@ UNFIT = {
 
 def reason(buffer):
     """Why a buffer's functions are not asked with tensors."""
-    parts = buffer._parts
-    return obstacle(parts.relabeling, made_up_steps(parts.layout), torch.device("cpu"))
+    return incompatibility(buffer._relabeler, buffer._storage.memory.layout, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("function", UNFIT, ids=lambda function: function.__name__)
@@ -136,6 +135,6 @@ def test_infos_with_which_tensors_cannot_be_asked_are_for_the_host():
     assert not buffer.on_device
     assert not counting_buffer(info_keys=["cost", "b", "c", "d"], device="cpu", **options).on_device
     as_dicts = counting_buffer(info_keys=["cost"], info_format="list", device="cpu")
-    assert obstacle_of_infos(as_dicts._parts.layout.infos) == "info_format='list' makes a dict for each row"
+    assert reason(as_dicts) == "info_format='list' makes a dict for each row"
     plain = {"info_keys": ["cost"], "n_sampled_goal": 0}  # nobody asks for them
     assert counting_buffer(device="cpu", **plain).on_device

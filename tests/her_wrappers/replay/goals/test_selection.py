@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from her_wrappers.replay.goals.selection import STRATEGIES, Checked, Geometric
+from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, ValidatedStrategy
 
 pytestmark = pytest.mark.arrays_only("no buffer is in it")
 
@@ -103,4 +103,4 @@ def test_a_geometric_strategy_needs_a_gamma_between_0_and_1(gamma):
 )
 def test_a_users_strategy_may_not_leave_the_episode(strategy, message):
     with pytest.raises(ValueError, match=message):
-        Checked(strategy)(np.array([0, 2]), np.array([3, 3]), np.random.default_rng())
+        ValidatedStrategy(strategy)(np.array([0, 2]), np.array([3, 3]), np.random.default_rng())

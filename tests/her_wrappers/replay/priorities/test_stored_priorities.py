@@ -1,4 +1,4 @@
-"""Internals, `priorities/stored.py`: the stored priorities are those of a dict."""
+"""Internals, `prioritized.py`: the stored priorities are those of a dict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from her_wrappers import HindsightReplayBuffer, Priority
-from her_wrappers.replay.priorities.sum_tree import SumTree
+from her_wrappers.replay.sum_tree import SumTree
 from tests.support.buffers import FUNCTIONS
 from tests.support.counting import counting_episode
 from tests.support.equality import assert_same_batches
@@ -25,7 +25,7 @@ from tests.support.replay_reference import PriorityReference
 def assert_agree(buffer, oracle):
     """The buffer holds what the oracle holds, and a batch has its weights."""
     buffer.verify()
-    saved = buffer._parts.priorities.saved()
+    saved = buffer._priorities.saved()
     odds = oracle.odds()
     assert len(buffer) == len(odds)
     assert saved.largest == oracle.largest
@@ -102,7 +102,7 @@ def test_a_buffer_of_many_laps_and_a_deep_tree_draws_by_its_priorities():
             largest = max(largest, priorities[index >= oldest].max(initial=0))
         buffer.verify()
         odds = (expected[oldest:] + 1e-3) ** 0.5
-        np.testing.assert_allclose(buffer._parts.priorities.saved().scaled, odds, rtol=1e-14)
+        np.testing.assert_allclose(buffer._priorities.saved().scaled, odds, rtol=1e-14)
     tenths = np.argsort(np.argsort(odds)) * 10 // len(odds)
     found = Counter(tenths[buffer.sample(60_000).index - oldest].tolist())
     assert_drawn_in_proportion(found, {tenth: odds[tenths == tenth].sum() for tenth in range(10)})
@@ -129,7 +129,7 @@ def test_memory_that_is_missing_while_priorities_follow_is_an_error_once():
 def test_an_evicted_transition_does_not_raise_the_priority_of_new_ones():
     buffer = prioritized_buffer([60, 60])
     assert buffer.update_priorities([0, 70], [1e9, 2.0]) == 1
-    assert buffer._parts.priorities.saved().largest == 2
+    assert buffer._priorities.saved().largest == 2
 
 
 def test_clear_forgets_all_priorities():
@@ -141,13 +141,13 @@ def test_clear_forgets_all_priorities():
     buffer.add_episode(counting_episode(0, 10))
     assert buffer.update_priorities([3, 4], [5.0, 5.0]) == 2
     assert_drawn_in_proportion(drawn(buffer), dict.fromkeys(range(40, 50), 1.0))
-    assert buffer._parts.priorities.saved().largest == 1
+    assert buffer._priorities.saved().largest == 1
 
 
 def test_verify_finds_priorities_that_are_not_those_of_the_steps():
     buffer = prioritized_buffer([20, 20])
     buffer.verify()
-    buffer._parts.priorities._tree.set_range(50, 51, 1.0)
+    buffer._priorities._tree.set_range(50, 51, 1.0)
     with pytest.raises(RuntimeError, match="its priorities are not those of its steps"):
         buffer.verify()
 
@@ -165,7 +165,7 @@ def test_verify_finds_priorities_that_are_not_those_of_the_steps():
 def test_arrays_tensors_and_lists_are_taken(index, priorities):
     buffer = prioritized_buffer([4], priority=Priority(alpha=1, eps=1e-30))
     assert buffer.update_priorities(index, priorities) == 0
-    assert buffer._parts.priorities.saved().scaled.tolist() == [0.5, 1, 4, 1]
+    assert buffer._priorities.saved().scaled.tolist() == [0.5, 1, 4, 1]
 
 
 WHOLE = "index must be whole numbers of shape (B,), as batch.index, got "
@@ -207,7 +207,7 @@ def test_a_bad_update_is_refused_at_once_and_changes_nothing(index, priorities, 
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         buffer.update_priorities(index, priorities)
     buffer.verify()
-    assert buffer._parts.priorities.saved().largest == 9
+    assert buffer._priorities.saved().largest == 9
     assert_same_batches(buffer, twin, [8] * 10)
 
 
@@ -219,7 +219,7 @@ def test_a_priority_of_short_floats_reckons_with_doubles(tmp_path, kind):
     buffer = prioritized_buffer([4], priority=priority)
     buffer.update_priorities([0], [1e30 / 3])
     buffer.add_episode(counting_episode(1, 1))
-    assert buffer._parts.priorities.saved().scaled.tolist() == [1e30 / 3, 2, 2, 2, 1e30 / 3]
+    assert buffer._priorities.saved().scaled.tolist() == [1e30 / 3, 2, 2, 2, 1e30 / 3]
     buffer.save(tmp_path / "buffer")
     assert_same_batches(buffer, HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS))
 
@@ -231,7 +231,7 @@ def test_another_beta_keeps_priorities_and_another_alpha_begins_anew(tmp_path):
     for priority, largest in [(Priority(beta=1), 7), (Priority(alpha=0.5), 1), (Priority(eps=0.1), 1)]:
         twin = HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, prioritized=priority)
         twin.verify()
-        saved = twin._parts.priorities.saved()
+        saved = twin._priorities.saved()
         assert saved.largest == largest
         assert (len(set(saved.scaled)) == 1) == (largest == 1)
         twin.sample(10)
@@ -250,9 +250,7 @@ def test_what_stays_in_a_smaller_buffer_keeps_its_priorities(tmp_path):
     for buffer_size, first in ((89, 30), (60, 30), (59, 60), (1000, 0)):
         twin = HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, buffer_size=buffer_size)
         twin.verify()
-        np.testing.assert_allclose(
-            twin._parts.priorities.saved().scaled, np.arange(first, 90), rtol=0, atol=1e-29
-        )
+        np.testing.assert_allclose(twin._priorities.saved().scaled, np.arange(first, 90), rtol=0, atol=1e-29)
         assert twin.update_priorities([0, 89], [1, 1]) == (first > 0)
         assert_drawn_in_proportion(
             drawn(twin), dict(enumerate([*range(first, 89), 1], start=first)) | ({0: 1} if first == 0 else {})

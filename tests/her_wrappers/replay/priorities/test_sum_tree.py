@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from her_wrappers.replay.priorities.sum_tree import WIDTH, SumTree, _descend
+from her_wrappers.replay.sum_tree import WIDTH, SumTree, _descend
 
 CAPACITIES = [1, 2, WIDTH, WIDTH + 1, 1000, 4096, 4097, 16 * 4096, 16 * 4096 + 1, 70_001]
 """Of one, two and three levels, full and not."""

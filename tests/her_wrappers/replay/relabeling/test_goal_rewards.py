@@ -1,11 +1,13 @@
-"""Internals, `relabeling/rewards.py`: the values of rewards that successes are found by."""
+"""Internals, `relabeling.py`: the values of rewards that successes are found by."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from her_wrappers.replay.relabeling.rewards import GoalRewards
+from her_wrappers.replay.rewards import RewardFunction
 from tests.support.buffers import reloaded, wrapped
 from tests.support.counting import (
     compute_reward,
@@ -14,12 +16,18 @@ from tests.support.counting import (
 )
 
 
+def pay_ten_more(buffer):
+    """Replace the reward function by one with other values."""
+    reward = RewardFunction("compute_reward", lambda a, d, i: 10 + compute_reward(a, d, i))
+    buffer._relabeler = replace(buffer._relabeler, reward=reward)
+
+
 @pytest.mark.arrays_only("of tensors nobody looks at the values of rewards")
 def test_the_rewards_that_success_goes_by_come_back(tmp_path):
     """The values are known from before: rewards of another scale are refused."""
     buffer = wrapped(termination="success")
     twin = reloaded(buffer, tmp_path / "buffer")
-    twin._parts.relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
+    pay_ten_more(twin)
     with pytest.raises(ValueError, match=r"needs rewards of two values.*got -1, 0, 9"):
         twin.sample(100)
 
@@ -28,6 +36,6 @@ def test_clear_forgets_what_was_learned():
     buffer = counting_buffer(termination="success")
     buffer.add_episode(counting_episode(0, 3))
     buffer.clear()
-    buffer._parts.relabeling._rewards = GoalRewards(lambda a, d, i: 10 + compute_reward(a, d, i))
+    pay_ten_more(buffer)
     buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, 9.0)))
     assert set(buffer.sample(100).rewards) == {9, 10}

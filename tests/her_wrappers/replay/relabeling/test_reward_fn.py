@@ -84,7 +84,9 @@ def test_a_wrong_answer_is_refused_before_anything_is_stored(answer, message):
 
 def test_recorded_rewards_are_compared_with_it():
     buffer = effort_buffer()
-    with pytest.warns(UserWarning, match=r"step 1 of an episode was paid -1, but reward_fn gives -1\.015"):
+    with pytest.warns(
+        UserWarning, match=r"step 1 of an episode has the reward -1, but reward_fn returns -1\.015"
+    ):
         buffer.add_episode(counting_episode(0, 3))
 
 
@@ -171,7 +173,7 @@ def test_for_env_takes_the_reward_fn_instead_of_the_environments_function(option
     recorder.reset(seed=0)
     for _ in range(49):
         recorder.step(np.array([0.25, -0.5]))
-    with pytest.warns(UserWarning, match="step 0 of an episode was paid -1"):
+    with pytest.warns(UserWarning, match="step 0 of an episode has the reward -1"):
         recorder.step(np.array([0.25, -0.5]))
     batch = buffer.sample(50)
     assert set(batch.rewards[batch.relabeled]) == {-0.75}

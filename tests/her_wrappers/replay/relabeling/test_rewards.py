@@ -14,7 +14,9 @@ from tests.support.counting import compute_reward, counting_buffer, counting_epi
 def test_an_episode_paid_otherwise_than_compute_reward_says_is_reported_once():
     buffer = counting_buffer()
     episode = counting_episode(0, 3, rewards=np.array([-1.0, -1.5, -1.0]))
-    with pytest.warns(UserWarning, match=r"step 1 of an episode was paid -1.5, but compute_reward gives -1"):
+    with pytest.warns(
+        UserWarning, match=r"step 1 of an episode has the reward -1.5, but compute_reward returns -1"
+    ):
         buffer.add_episode(episode)
     buffer.add_episode(episode)
     assert buffer.num_episodes == 2
@@ -63,7 +65,7 @@ def test_a_warning_that_is_made_an_error_comes_once():
     buffer, episode = counting_buffer(), counting_episode(0, 3, rewards=np.full(3, -2.0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="was paid -2"):
+        with pytest.raises(UserWarning, match="has the reward -2"):
             buffer.add_episode(episode)
         buffer.add_episode(episode)
     assert buffer.num_episodes == 1

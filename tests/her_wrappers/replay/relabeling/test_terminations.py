@@ -66,7 +66,7 @@ def test_success_finds_the_reward_of_a_reached_goal_on_any_scale():
 
 def test_success_goes_by_compute_reward_where_the_environment_pays_otherwise():
     buffer = counting_buffer(termination="success")
-    with pytest.warns(UserWarning, match="was paid -2"):
+    with pytest.warns(UserWarning, match="has the reward -2"):
         buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, -2.0)))
     buffer.add_episode(counting_episode(1, 3))
     assert buffer.num_episodes == 2

@@ -1,24 +1,28 @@
-"""Internals, `sampling/windows.py`: the arithmetic of n-step windows on tensors."""
+"""NStepWindows: returns of windows are the same on tensors."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 
-from her_wrappers.replay.sampling.windows import discounted_sum, until_first
+from her_wrappers.replay.n_step import NStepWindows
+from her_wrappers.replay.torch_backend import TorchWindows
 
 
-def test_the_arithmetic_of_windows_is_the_same_on_tensors():
+def test_returns_of_windows_are_the_same_on_tensors():
     rng = np.random.default_rng(0)
-    ends, within = rng.random((2, 5, 300)) < [[[0.2]], [[0.8]]]
-    rewards, powers = rng.normal(size=(5, 300)).astype(np.float32), 0.9 ** np.arange(5)[:, None]
-    counted = until_first(ends, within)
-    tensors = [torch.from_numpy(array) for array in (ends, within, rewards, powers)]
-    on_tensors = until_first(*tensors[:2])
-    np.testing.assert_array_equal(counted, on_tensors)
-    np.testing.assert_allclose(
-        discounted_sum(rewards, counted, powers),
-        discounted_sum(tensors[2], on_tensors, tensors[3]),
-        rtol=1e-12,
-        atol=1e-12,
-    )
+    steps_left = rng.integers(1, 9, 300)
+    of_arrays, of_tensors = NStepWindows(steps_left, 5), TorchWindows(steps_left, 5, torch.device("cpu"))
+    rows = of_arrays.width * 300
+    steps = {
+        "rewards": rng.normal(size=rows).astype(np.float32),
+        "terminations": rng.random(rows) < 0.2,
+        "truncations": rng.random(rows) < 0.2,
+    }
+    expected = of_arrays.returns(SimpleNamespace(**steps), 0.9)
+    tensors = {name: torch.from_numpy(values) for name, values in steps.items()}
+    for array, tensor in zip(expected, of_tensors.returns(SimpleNamespace(**tensors), 0.9), strict=True):
+        np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-6, atol=1e-6)
+        assert str(tensor.dtype) == f"torch.{array.dtype}"

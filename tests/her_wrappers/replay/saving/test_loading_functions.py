@@ -41,7 +41,7 @@ def test_a_warning_that_came_does_not_come_again(tmp_path):
     unlike = counting_episode(0, 3, rewards=np.full(3, -2.0))
     with pytest.warns(UserWarning, match='pass termination="success"'):
         buffer.add_episode(solved)
-    with pytest.warns(UserWarning, match="was paid -2"):
+    with pytest.warns(UserWarning, match="has the reward -2"):
         buffer.add_episode(unlike)
     twin = reloaded(buffer, tmp_path / "buffer", compute_reward=compute_reward)
     twin.add_episodes([solved, unlike])
@@ -51,7 +51,7 @@ def test_the_comparison_of_first_episodes_goes_on_where_it_was(tmp_path):
     buffer = counting_buffer()
     buffer.add_episodes([counting_episode(number, 3) for number in range(9)])
     unlike = counting_episode(0, 3, rewards=np.full(3, -2.0))
-    with pytest.warns(UserWarning, match="was paid -2"):
+    with pytest.warns(UserWarning, match="has the reward -2"):
         reloaded(buffer, tmp_path / "buffer").add_episode(unlike)
     buffer.add_episode(counting_episode(9, 3))
     reloaded(buffer, tmp_path / "buffer").add_episode(unlike)
@@ -118,7 +118,7 @@ def test_what_is_added_without_functions_is_learned_from_when_they_are_back(tmp_
 
 def test_a_warning_that_has_come_does_not_come_again_after_a_time_without_functions(tmp_path):
     buffer, paid = counting_buffer(), np.full(5, 7.0)
-    with pytest.warns(UserWarning, match="step 0 of an episode was paid 7"):
+    with pytest.warns(UserWarning, match="step 0 of an episode has the reward 7"):
         buffer.add_episode(counting_episode(0, 5, rewards=paid))
     buffer.save(tmp_path / "buffer")
     twin = HindsightReplayBuffer.load(tmp_path / "buffer")

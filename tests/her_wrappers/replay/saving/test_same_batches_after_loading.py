@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from her_wrappers import EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture, Priority
-from her_wrappers.replay.goals.selection import final
+from her_wrappers.replay.goal_selection import final
 from tests.support.buffers import FUNCTIONS, own_strategy, reloaded, transitions, wrapped
 from tests.support.counting import (
     counting_buffer,

@@ -17,10 +17,10 @@ from tests.support.equality import assert_same_batches
 
 
 def test_a_later_version_is_refused_with_a_sentence(tmp_path):
-    write_arrays(tmp_path / "buffer", {}, {}, kind="replay buffer", version=2)
+    write_arrays(tmp_path / "buffer", {}, {}, kind="replay buffer", version=3)
     with pytest.raises(
         CorruptFileError,
-        match="has version 2 of 'replay buffer', and this her-toolkit reads up to version 1; update",
+        match="has version 3 of 'replay buffer', and this her-toolkit reads up to version 2; update",
     ):
         HindsightReplayBuffer.load(tmp_path / "buffer")
 
@@ -30,37 +30,45 @@ def told(header, arrays):
     return {key: value for key, value in (header | arrays).items() if value is not None}
 
 
+def prefetch(**altered):
+    """The prefetched batches of the example, with another value."""
+    generator = np.random.default_rng(0).bit_generator.state
+    return {"generator": generator, "batch_size": 5, "batches": 4, "used": 1} | altered
+
+
 LIES = {
     "no options": ({"options": {}}, {}),
     "options a list": ({"options": []}, {}),
-    "no parts": ({"parts": None}, {}),
-    "a part too many": ({"parts": 2}, {}),
-    "parts of words": ({"parts": "1"}, {}),
+    "no blocks": ({"blocks": None}, {}),
+    "a block too many": ({"blocks": 2}, {}),
+    "blocks of words": ({"blocks": "1"}, {}),
     "a space of another kind": ({"action_space": {"type": "Text"}}, {}),
     "an index of words": ({"first_index": "0"}, {}),
     "a negative index": ({"first_index": -1}, {}),
     "another generator": ({"generator": {"bit_generator": "MT19921"}}, {}),
     "no generator": ({"generator": 5}, {}),
-    "learned a number": ({"learned": 5}, {}),
-    "learned too little": ({"learned": {"rule": "recompute"}}, {}),
-    "learned words": ({"learned": {"rule": "recompute", "values": None, "episodes_to_check": "many"}}, {}),
-    "learned less than nothing": (
-        {"learned": {"rule": "recompute", "values": None, "episodes_to_check": -1}},
+    "a relabeler of a number": ({"relabeler": 5}, {}),
+    "too little of a relabeler": ({"relabeler": {"rule": "recompute"}}, {}),
+    "a relabeler of words": (
+        {"relabeler": {"rule": "recompute", "values": None, "episodes_to_check": "many"}},
         {},
     ),
-    "a shared leaf that is none": ({"shared": [["camera"]]}, {}),
-    "a shared goal": ({"shared": [["desired_goal"]]}, {}),
-    "shared words": ({"shared": 5}, {}),
-    "drawn ahead of nowhere": ({}, {"ahead/numbers": np.full(15, 10**6)}),
-    "goals from nowhere": ({}, {"ahead/goal_index": np.full(15, 10**6)}),
-    "parts that there are not": ({}, {"ahead/part": np.full(15, 7)}),
-    "parts in another order": ({}, {"ahead/part": np.tile([1, 0, 0, 0, 0], 3)}),
-    "too few drawn ahead": ({}, {"ahead/numbers": np.full(3, 90)}),
-    "used ones too": ({}, {"ahead/numbers": np.full(20, 90)}),
-    "drawn ahead in halves": ({}, {"ahead/numbers": np.full(15, 90.5)}),
-    "huge batches": ({"ahead": [2**40, 2**40, 0]}, {}),
-    "more used than drawn": ({"ahead": [5, 4, 7]}, {}),
-    "negative batches": ({"ahead": [-5, -4, -7]}, {}),
+    "a relabeler with less than nothing to check": (
+        {"relabeler": {"rule": "recompute", "values": None, "episodes_to_check": -1}},
+        {},
+    ),
+    "a deduplicated leaf that there is not": ({"deduplicated": [["camera"]]}, {}),
+    "a deduplicated goal": ({"deduplicated": [["desired_goal"]]}, {}),
+    "a number of deduplicated leaves": ({"deduplicated": 5}, {}),
+    "a prefetch of a number": ({"prefetch": 5}, {}),
+    "a prefetch without a generator": ({"prefetch": prefetch(generator=None)}, {}),
+    "a prefetch by another generator": ({"prefetch": prefetch(generator={"bit_generator": "MT19921"})}, {}),
+    "a prefetch of too little": ({"prefetch": {"batches": 4}}, {}),
+    "a prefetch of huge batches": ({"prefetch": prefetch(batch_size=2**40)}, {}),
+    "a prefetch of too many batches": ({"prefetch": prefetch(batches=2**40)}, {}),
+    "more used than prefetched": ({"prefetch": prefetch(used=5)}, {}),
+    "negative batches": ({"prefetch": prefetch(batch_size=-5)}, {}),
+    "batches of words": ({"prefetch": prefetch(batches="4")}, {}),
     "priorities missing": ({}, {"priorities": None}),
     "too few priorities": ({}, {"priorities": np.ones(20)}),
     "too many priorities": ({}, {"priorities": np.ones(22)}),
@@ -102,7 +110,7 @@ LIES = {
 
 def read_buffer(path):
     """The header and the arrays of a saved buffer."""
-    with ArrayFile(path, kind="replay buffer", version=1) as file:
+    with ArrayFile(path, kind="replay buffer", version=2) as file:
         return file.header, file.read_all()
 
 
@@ -112,12 +120,12 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
     example().save(path)
     header, arrays = read_buffer(path)
     assert arrays["0/rewards"].shape == (21,)
-    assert arrays["ahead/numbers"].shape == (15,)
+    assert header["prefetch"].keys() == prefetch().keys()
     other_header, other_arrays = LIES[lie]
     assert other_arrays.keys() <= arrays.keys()
     assert other_header.keys() <= header.keys()
     write_arrays(
-        path, told(arrays, other_arrays), told(header, other_header), kind="replay buffer", version=1
+        path, told(arrays, other_arrays), told(header, other_header), kind="replay buffer", version=2
     )
     begin = time.thread_time()
     with pytest.raises(CorruptFileError, match=r"buffer has no array|is damaged: it holds no replay buffer"):
@@ -136,20 +144,19 @@ def test_what_a_file_lies_about_is_named(tmp_path, lie, message):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
-    write_arrays(path, told(arrays, LIES[lie][1]), header, kind="replay buffer", version=1)
+    write_arrays(path, told(arrays, LIES[lie][1]), header, kind="replay buffer", version=2)
     with pytest.raises(CorruptFileError, match=message):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
 
 @pytest.mark.parametrize("index", [2**62 + 1, 2**63 - 9, 2**63 - 1, 2**63, 2**70])
 def test_an_index_that_leaves_too_few_for_transitions_to_come_is_refused(tmp_path, index):
-    """A step that is drawn ahead would tell that it is a lie; here are none."""
     path, buffer = tmp_path / "buffer", counting_buffer()
     buffer.add_episode(counting_episode(0, 5))
     buffer.save(path)
     header, arrays = read_buffer(path)
     for first_index, reads in ((2**62, contextlib.nullcontext()), (index, pytest.raises(CorruptFileError))):
-        write_arrays(path, arrays, header | {"first_index": first_index}, kind="replay buffer", version=1)
+        write_arrays(path, arrays, header | {"first_index": first_index}, kind="replay buffer", version=2)
         with reads:
             HindsightReplayBuffer.load(path, **FUNCTIONS).add_episode(counting_episode(1, 5))
 
@@ -163,7 +170,7 @@ def test_a_file_whose_priority_is_none_is_refused(tmp_path, saved):
     header, arrays = read_buffer(path)
     assert header["options"]["prioritized"] == {"priority": [0.6, 0.4, 1e-6]}
     header["options"]["prioritized"] = saved
-    write_arrays(path, arrays, header, kind="replay buffer", version=1)
+    write_arrays(path, arrays, header, kind="replay buffer", version=2)
     with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
@@ -173,5 +180,5 @@ def test_a_file_written_by_hand_is_read(tmp_path):
     path, buffer = tmp_path / "buffer", example()
     buffer.save(path)
     header, arrays = read_buffer(path)
-    write_arrays(path, arrays, header, kind="replay buffer", version=1)
+    write_arrays(path, arrays, header, kind="replay buffer", version=2)
     assert_same_batches(buffer, HindsightReplayBuffer.load(path, **FUNCTIONS))

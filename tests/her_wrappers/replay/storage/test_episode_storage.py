@@ -1,10 +1,10 @@
-"""Internals, `storage/episode_storage.py`: memory that cannot be had or was overwritten."""
+"""Internals, `storage.py`: memory that cannot be had or was overwritten."""
 
 from __future__ import annotations
 
 import pytest
 
-from her_wrappers.replay.storage import episode_storage
+from her_wrappers.replay import storage
 from tests.support.buffers import filled
 from tests.support.counting import counting_buffer
 
@@ -14,21 +14,21 @@ def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
     def no_memory(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr(episode_storage, "Ring", no_memory)
+    monkeypatch.setattr(storage, "ByteRing", no_memory)
     with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
         counting_buffer()
 
 
 def test_verify_finds_memory_that_was_overwritten():
-    for field, by in (("length", 1), ("length", -1), ("first_index", 2), ("episode", 1), ("end", 1)):
+    for field, by in (("length", 1), ("length", -1), ("first_step", 2), ("episode", 1), ("end", 1)):
         buffer = filled()
         buffer.verify()
-        buffer._parts.backend.storage._table.segments.column("segment")[field][1] += by
+        buffer._storage.memory.index.segments.records(slice(None))[field][1] += by
         with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
             buffer.verify()
     for step, segment in ((3, 2), (0, 1), (11, 63)):
         buffer = filled()
-        buffer._parts.backend.storage._table.steps.column("segment")[step] = segment
+        buffer._storage.memory.index.segment_slots.records(slice(None))[step] = segment
         with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
             buffer.verify()
     counting_buffer().verify()

@@ -1,4 +1,4 @@
-"""Ring against a list: whatever is added, dropped and grown, the queue is the same."""
+"""ByteRing and TensorRing: rows keep their serial numbers, whatever is added, evicted and resized."""
 
 from __future__ import annotations
 
@@ -11,164 +11,103 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from her_wrappers.replay.devices.device_ring import DeviceRing
-from her_wrappers.replay.storage.ring import Ring
+from her_wrappers.replay.byte_rows import ByteRing
+from her_wrappers.replay.torch_records import TensorRing
+from tests.support.buffers import plain_buffer
+from tests.support.counting import counting_episode
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it")
+pytestmark = pytest.mark.arrays_only("no buffer is in it, or one of each kind")
 
-ROW = np.dtype([("value", np.int64), ("pair", np.dtype([("low", np.int8), ("high", np.float64, 2)]))])
+ROW = np.dtype([("value", np.int64), ("low", np.int8), ("high", np.float64, 2)], align=True)
 
 
-def rows_of(numbers):
-    """A row for each number, in which every value tells it."""
-    rows = np.zeros(len(numbers), ROW)
-    rows["value"] = 10 * numbers
-    rows["pair"]["low"] = numbers % 100
-    rows["pair"]["high"] = numbers[:, None]
+def rows_of(serials):
+    """A row for each serial number, in which every value shows it."""
+    rows = np.zeros(len(serials), ROW)
+    rows["value"] = 10 * np.asarray(serials)
+    rows["low"] = np.asarray(serials) % 100
+    rows["high"] = np.asarray(serials)[:, None]
     return rows
+
+
+def new_rings(capacity):
+    return ByteRing(capacity, ROW), TensorRing(capacity, ROW, torch.device("cpu"))
 
 
 @given(
     st.integers(1, 9),
     st.integers(0, 2**40),
-    st.lists(st.tuples(st.sampled_from(["append", "drop", "grow"]), st.integers(0, 9))),
+    st.lists(st.tuples(st.sampled_from(["add", "evict", "grow"]), st.integers(0, 9))),
 )
-def test_a_ring_is_a_queue_whose_rows_keep_their_numbers(capacity, first, steps):
-    ring, expected = Ring(capacity, first, number=np.int64, row=ROW), []
-    for what, wanted in steps:
-        if what == "append":
-            numbers = np.arange(ring.end, ring.end + min(wanted, ring.capacity - len(ring)))
-            ring.append(number=numbers, row=rows_of(numbers))
-            expected += numbers.tolist()
-        elif what == "drop":
-            ring.drop_before(ring.first + min(wanted, len(ring)))
-            expected = [number for number in expected if number >= ring.first]
+def test_rows_keep_their_serial_numbers(capacity, first, actions):
+    rings, end = new_rings(capacity), first
+    for action, wanted in actions:
+        if action == "add":
+            serials = np.arange(end, end + min(wanted, rings[0].capacity - (end - first)))
+            for ring in rings:
+                ring.write(end, rows_of(serials))
+            end += len(serials)
+        elif action == "evict":
+            first += min(wanted, end - first)
         else:
-            ring.grow(ring.capacity + wanted)
-
-        assert len(ring) == len(expected)
-        numbers = np.arange(ring.first, ring.end)
-        assert numbers.tolist() == expected
-        assert ring.take_range("number", ring.first, ring.end).tolist() == expected
-        np.testing.assert_array_equal(ring.take("row", ring.positions(numbers)), rows_of(numbers))
-        np.testing.assert_array_equal(ring.take("row", ring.places(numbers)), rows_of(numbers))
-        np.testing.assert_array_equal(ring.numbers(ring.places(numbers)), numbers)
-        np.testing.assert_array_equal(ring.numbers(ring.places(numbers).astype(np.int8)), numbers)
-        if len(numbers):
-            in_a_row = ring.positions(numbers[:1]) + np.arange(len(numbers))
-            starts = ring.take_starts("row", 8, in_a_row[::-1])
-            np.testing.assert_array_equal(starts.view(np.int64), 10 * numbers[::-1])
+            rings = [ring.resized(first, end, ring.capacity + wanted) for ring in rings]
+        expected = rows_of(np.arange(first, end))
+        for ring in rings:
+            np.testing.assert_array_equal(ring.take_range(first, end), expected)
+        origin = end - end % rings[0].capacity
+        np.testing.assert_array_equal(rings[0].take(np.arange(first, end) - origin), expected)
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 5])
-def test_rows_that_go_around_the_end_come_back_from_every_place(capacity):
+def test_rows_that_wrap_around_come_back_from_every_slot(capacity):
     for start in range(capacity):
         for count in range(1, capacity + 1):
-            ring = Ring(capacity, start, number=np.int64, row=ROW)
-            numbers = np.arange(start, start + count)
-            ring.append(number=numbers, row=rows_of(numbers))
-            np.testing.assert_array_equal(ring.take_range("row", start, start + count), rows_of(numbers))
-            np.testing.assert_array_equal(ring.column("number")[numbers % capacity], numbers)
+            for ring in new_rings(capacity):
+                serials = np.arange(start, start + count)
+                ring.write(start, rows_of(serials))
+                np.testing.assert_array_equal(ring.take_range(start, start + count), rows_of(serials))
 
 
-def test_widening_a_column_keeps_its_rows_in_place():
-    ring = Ring(4, row=ROW)
-    for count in (3, 3):
-        ring.append(row=rows_of(np.arange(ring.end, ring.end + count)))
-        ring.drop_before(ring.end - 2)
-    ring.widen_column("row", [("new", np.int8), *((name, ROW[name]) for name in ROW.names)])
-    assert ring.take_range("row", 4, 6)["value"].tolist() == [40, 50]
+def test_converting_records_keeps_the_values_of_their_fields():
+    wider = np.dtype([("new", np.int64), *((name, ROW[name]) for name in ROW.names)], align=True)
+    for ring in new_rings(4):
+        ring.write(3, rows_of(np.arange(3, 7)))
+        converted = ring.converted(3, 7, wider, {"new": "value"})
+        rows = converted.take_range(3, 7)
+        assert rows["value"].tolist() == rows["new"].tolist() == [30, 40, 50, 60]
+        assert rows["high"][:, 1].tolist() == [3, 4, 5, 6]
+        np.testing.assert_array_equal(ring.take_range(3, 7), rows_of(np.arange(3, 7)))
 
 
-@pytest.mark.parametrize("enough_for", [0, 1])
-def test_a_ring_that_runs_out_of_memory_while_it_grows_is_as_it_was(enough_for):
-    """Also when there was enough for the first of its two columns."""
-    ring = Ring(4, number=np.int64, row=ROW)
-    for number in range(6):  # around the end
-        ring.drop_before(max(0, number - 2))
-        ring.append(number=np.array([number]), row=rows_of(np.array([number])))
-    before, memory = ring.nbytes, [np.empty(7, np.dtype((np.void, 8)))] * enough_for
-
-    def last_memory(*_):
-        if not memory:
-            raise MemoryError
-        return memory.pop()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np, "empty", last_memory)
-        with pytest.raises(MemoryError):
-            ring.grow(7)
-    assert (ring.nbytes, ring.capacity) == (before, 4)
-    assert ring.take_range("number", 3, 6).tolist() == [3, 4, 5]
-    np.testing.assert_array_equal(ring.take_range("row", 3, 6), rows_of(np.arange(3, 6)))
+def test_taken_records_are_copies():
+    ring = ByteRing(2, ROW)
+    ring.write(0, rows_of(np.arange(2)))
+    ring.take(np.arange(2))["value"][:] = 7
+    assert ring.take(np.arange(2))["value"].tolist() == [0, 10]
 
 
-@pytest.mark.parametrize(
-    "take",
-    [
-        lambda ring: ring.take("row", np.arange(2))["value"],
-        lambda ring: ring.take_starts("row", 8, np.arange(2)).view(np.int64),
-    ],
-)
-def test_a_take_is_a_copy(take):
-    ring = Ring(2, row=ROW)
-    ring.append(row=rows_of(np.arange(2)))
-    take(ring)[:] = 7
-    assert take(ring).tolist() == [0, 10]
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
+def test_a_copy_of_a_buffer_has_its_rows_in_memory_of_its_own(device, copied):
+    buffer = plain_buffer(60, device=device)
+    for number in range(9):
+        buffer.add_episode(counting_episode(number, 7))
+        twin = copied(buffer)
+        twin.verify()
+        for each, other in ((twin, 100), (buffer, 200)):
+            each.add_episode(counting_episode(other + number, 3))
+        numbers = [int(episode.actions[0, 0]) for episode in twin.episodes()]
+        assert numbers[-2:] == [number, 100 + number]
+        assert twin.nbytes == buffer.nbytes
 
 
-def pickled(value):
-    return pickle.loads(pickle.dumps(value))
-
-
-def ring_there(capacity, first=0):
-    """A ring whose records are tensors, and whose numbers are an array."""
-    return DeviceRing(torch.device("cpu"), capacity, first, segment=np.int64, record=ROW)
-
-
-def ring_here(capacity, first=0):
-    return Ring(capacity, first, segment=np.int64, record=ROW)
-
-
-def values_of(ring):
-    numbers = np.arange(ring.first, ring.end)
-    records = ring.column("record")
-    records = records if isinstance(records, np.ndarray) else records.to_numpy()
-    return ring.take_range("segment", ring.first, ring.end), records[numbers % ring.capacity]
-
-
-@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, pickled])
-@pytest.mark.parametrize("new_ring", [ring_here, ring_there])
-@given(st.integers(1, 7), st.lists(st.integers(0, 20), min_size=3, max_size=3))
-def test_a_copy_of_a_ring_has_its_rows_in_memory_of_its_own(new_ring, made, capacity, counts):
-    first, total, stay = counts
-    ring = new_ring(capacity, first)
-    for number in range(first, first + total):
-        ring.drop_before(max(ring.first, number + 1 - capacity))
-        ring.append(segment=np.array([number]), record=rows_of(np.array([number])))
-    ring.drop_before(max(ring.first, ring.end - stay))
-    twin = made(ring)
-    assert (twin.first, twin.end, twin.capacity, twin.nbytes) == (
-        ring.first,
-        ring.end,
-        ring.capacity,
-        ring.nbytes,
-    )
-    room = np.arange(ring.end, ring.first + capacity)
-    twin.append(segment=room, record=rows_of(room))
-    ring.append(segment=-room, record=rows_of(-room))
-    numbers = np.arange(twin.first, twin.end)
-    for values, expected in zip(values_of(twin), (numbers, rows_of(numbers)), strict=True):
-        np.testing.assert_array_equal(values, expected)
-
-
-@pytest.mark.parametrize("new_ring", [ring_here, ring_there])
-def test_a_pickle_of_a_ring_holds_no_room_for_rows_to_come(new_ring):
-    """Neither what was never written nor what was there before."""
-    ring, numbers = new_ring(100_000), np.arange(100_000)
-    ring.append(segment=numbers, record=rows_of(numbers))
-    full = len(pickle.dumps(ring))
-    ring.drop_before(99_990)
-    ring.append(segment=numbers[:10], record=rows_of(numbers[:10]))  # so that they go around the end
-    assert len(pickle.dumps(ring)) < 4000 < ring.nbytes <= full
-    assert values_of(pickled(ring))[0].tolist() == [*range(99_990, 100_000), *range(10)]
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_a_pickle_has_stored_rows_only(device):
+    """No memory that was never written, nor rows that were evicted."""
+    empty = plain_buffer(100_000, device=device)
+    assert len(pickle.dumps(empty)) < 10_000 < empty.nbytes
+    for number in range(2000):
+        empty.add_episode(counting_episode(number, 50))
+    full = len(pickle.dumps(empty))
+    empty.clear()
+    assert len(pickle.dumps(empty)) < 10_000 < full

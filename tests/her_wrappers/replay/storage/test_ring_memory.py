@@ -1,4 +1,4 @@
-"""Internals, `storage/ring.py`: rings that cannot grow leave the buffer as it was."""
+"""Internals, `byte_rows.py`: rings that cannot grow leave the buffer as it was."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import copy
 import pytest
 
 from her_wrappers import HindsightReplayBuffer
-from her_wrappers.replay.storage.ring import Ring
+from her_wrappers.replay.byte_rows import ByteRing
+from her_wrappers.replay.torch_records import TensorRing
 from tests.support.counting import counting_buffer, counting_episode
 from tests.support.counting_rewards import episode_with_costs, reward_of_columns
 from tests.support.equality import assert_same_batches, assert_same_episodes
@@ -18,11 +19,20 @@ def refuse(*arguments, **options):
     raise MemoryError
 
 
-def assert_unchanged_without_memory(buffer, add, owner, name, replacement=refuse):
-    """Adding fails for want of memory; what was stored is there, and with memory all goes on."""
+def assert_unchanged_without_memory(buffer, add, method, replacement=refuse):
+    """Adding fails for want of memory; what was stored is there, and with memory all goes on.
+
+    Args:
+        buffer: The buffer.
+        add: Adds to it.
+        method: Method of rings or of the storage that fails.
+        replacement: Makes of the method, by its class, one that fails.
+    """
     twin, before = copy.deepcopy(buffer), list(buffer.episodes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, replacement)
+        for owner in (ByteRing, TensorRing, type(buffer._storage)):
+            if hasattr(owner, method):
+                patch.setattr(owner, method, replacement(owner) if replacement is not refuse else refuse)
         with pytest.raises(MemoryError):
             add(buffer)
     buffer.verify()
@@ -43,30 +53,34 @@ def test_the_buffer_is_as_it_was_when_its_rings_cannot_grow(full):
     for number in range(20):
         buffer.add_episode(counting_episode(number, 50))
     buffer.sample(30)
-    grow = Ring.grow
 
-    def grow_other_rings(ring, capacity):
-        if ring.capacity == full:
-            raise MemoryError
-        grow(ring, capacity)
+    def resizing_other_rings(owner):
+        resized = owner.resized
+
+        def resize(ring, first, end, capacity):
+            if ring.capacity == full:
+                raise MemoryError
+            return resized(ring, first, end, capacity)
+
+        return resize
 
     one_step = [counting_episode(number, 1) for number in range(20, 160)]
     assert_unchanged_without_memory(
-        buffer, lambda each: each.add_episodes(one_step), Ring, "grow", grow_other_rings
+        buffer, lambda each: each.add_episodes(one_step), "resized", resizing_other_rings
     )
 
 
 def test_the_buffer_is_as_it_was_when_pictures_cannot_be_shared():
     buffer = image_buffer(buffer_size=40, seed=0)
     episode = image_episode(0, 12)
-    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), Ring, "__init__")
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), "_new_ring")
 
 
 def test_the_buffer_is_as_it_was_when_pictures_cannot_part_ways():
     buffer = image_buffer(buffer_size=40, seed=0)
     buffer.add_episode(image_episode(0, 12))
     apart = image_episode(1, 12, apart=True)
-    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(apart), Ring, "widen_column")
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(apart), "converted")
     assert_same_episodes(buffer.episodes(), [image_episode(0, 12), apart])
 
 
@@ -75,7 +89,7 @@ def test_the_buffer_is_as_it_was_when_infos_cannot_be_kept():
         compute_reward=reward_of_columns, info_keys=["cost", "force"], info_format="columns"
     )
     episode = episode_with_costs(0, 5)
-    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), Ring, "add_column")
+    assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), "_new_ring")
 
 
 def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path):
@@ -87,7 +101,8 @@ def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path
     ):
         HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0, buffer_size=10**15)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Ring, "grow", refuse)
+        for ring in (ByteRing, TensorRing):
+            patch.setattr(ring, "resized", refuse)
         with pytest.raises(MemoryError):
             HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0)
     assert_same_batches(
@@ -95,20 +110,21 @@ def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path
     )
 
 
-@pytest.mark.parametrize("column", ["record", "segment", "desired"])
-def test_the_buffer_is_as_it_was_when_it_cannot_be_cleared(column):
+@pytest.mark.parametrize("failing", range(2))
+def test_the_buffer_is_as_it_was_when_it_cannot_be_cleared(failing):
     buffer = counting_buffer(buffer_size=1000)
     for number in range(3):
         buffer.add_episode(counting_episode(number, 7))
-    twin, add_column = copy.deepcopy(buffer), Ring.add_column
+    twin, new_ring, calls = copy.deepcopy(buffer), type(buffer._storage)._new_ring, []
 
-    def refuse_column(ring, name, dtype):
-        if name == column:
+    def fail_once(storage, capacity, dtype):
+        calls.append(capacity)
+        if len(calls) == failing + 1:
             raise MemoryError
-        add_column(ring, name, dtype)
+        return new_ring(storage, capacity, dtype)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Ring, "add_column", refuse_column)
+        patch.setattr(type(buffer._storage), "_new_ring", fail_once)
         with pytest.raises(MemoryError):
             buffer.clear()
     buffer.verify()

@@ -1,1 +1,0 @@
-"""Devices: storage and windows as tensors on a torch device; all here imports torch."""

@@ -1,0 +1,342 @@
+"""EpisodeBuffer: complete episodes in memory, first in, first out; base of `HindsightReplayBuffer`."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.recording.dataset import Dataset, episodes_of
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.values import as_reward
+from her_wrappers.replay.prioritized import Priorities
+from her_wrappers.replay.rewards import FLOAT32_OVERFLOW
+from her_wrappers.replay.stored_episodes import EpisodeReader
+from her_wrappers.trees import copy_tree
+from her_wrappers.user_warning import warn_user
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from gymnasium import spaces
+
+    from her_wrappers.files.layout import Json
+    from her_wrappers.replay.options import Options
+    from her_wrappers.replay.relabeling import Relabeler
+    from her_wrappers.replay.storage import EpisodeStorage
+    from her_wrappers.trees import Tree
+
+TOO_LONG = "raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
+
+
+class EpisodeBuffer:
+    """Complete episodes in memory. Base class of `HindsightReplayBuffer`.
+
+    Args:
+        storage: Memory of the episodes.
+        options: Options of the buffer.
+        relabeler: Inspects new episodes, or None.
+
+    Attributes:
+        buffer_size: Maximum number of transitions.
+    """
+
+    def __init__(self, storage: EpisodeStorage, options: Options, relabeler: Relabeler | None) -> None:
+        self.buffer_size = options.buffer_size
+        self._options = options
+        self._storage = storage
+        self._relabeler = relabeler
+        self._priorities = (
+            None
+            if options.prioritized is None
+            else Priorities(storage, options.buffer_size, options.prioritized)
+        )
+        self._open_episode = OpenEpisode(self.observation_space, self.action_space, options.info_keys)
+        # State of a saved relabeler whose functions were not given to `load`.
+        self._unused_state: Json = None
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        """Return the number of stored transitions."""
+        return self._storage.num_steps
+
+    @property
+    def observation_space(self) -> spaces.Dict:
+        """Dict space of the observations of one environment."""
+        return self._storage.memory.layout.observation_space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """Space of the actions of one environment."""
+        return self._storage.memory.layout.action_space
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of stored episodes."""
+        return self._storage.num_episodes
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether there is a complete episode to sample from."""
+        return len(self) > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory allocated for transitions and their priorities, in bytes."""
+        return self._storage.nbytes + (0 if self._priorities is None else self._priorities.nbytes)
+
+    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
+        self,
+        obs: Mapping[str, Tree],
+        action: Tree,
+        reward: float,
+        next_obs: Mapping[str, Tree],
+        terminated: bool,
+        truncated: bool,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add one transition; it can be sampled once its episode has ended.
+
+        Args:
+            obs: Observation; after the first step of an episode, equal to the previous ``next_obs``.
+            action: Action.
+            reward: Reward.
+            next_obs: Next observation, also where the episode ended.
+            terminated: Whether the task ended.
+            truncated: Whether the episode was truncated.
+            info: Info, which has the ``info_keys``.
+
+        Raises:
+            TypeError: A flag is not a bool; nothing is added.
+            ValueError: A value does not fit its space, the reward is not finite, ``obs`` differs from the
+                previous ``next_obs``, or the episode is longer than the buffer; nothing is added. Or
+                `add_episode` rejects the episode that ends; it is dropped.
+        """
+        with self._lock:
+            episode = self._open_episode
+            length = max(0, episode.length)
+            number = as_reward(reward, length)
+            if not abs(number) < FLOAT32_OVERFLOW:
+                raise ValueError(f"reward must be finite as float32, got {number} at step {length}")
+            _require_flag("terminated", terminated)
+            _require_flag("truncated", truncated)
+            self._begin_or_continue(obs, length)
+            episode.act(action)
+            episode.observe(number, next_obs, info or {})
+            if terminated or truncated:
+                self.add_episode(episode.finish(terminated=bool(terminated), truncated=bool(truncated)))
+
+    def _begin_or_continue(self, obs: Mapping[str, Tree], length: int) -> None:
+        """Begin an episode with ``obs``, or check that it continues the open one."""
+        if length == 0:
+            self._open_episode.begin(obs, {})
+            return
+        try:
+            self._open_episode.require_continuation(obs)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; pass terminated or truncated where an episode ends or its goal is changed from "
+                "outside, or call truncate_open_episode() after an interruption"
+            ) from error
+        if length >= self.buffer_size:
+            raise ValueError(
+                f"an episode must fit the buffer of {self.buffer_size} transitions, and the open one has as "
+                "many; raise buffer_size, or pass truncated before, or call truncate_open_episode()"
+            )
+
+    def truncate_open_episode(self) -> None:
+        """End the open episode of `add` as truncated, if there is one: after an interruption, for example.
+
+        Raises:
+            ValueError: `add_episode` rejects it; it is dropped.
+        """
+        with self._lock:
+            if self._open_episode.length > 0:
+                self.add_episode(self._open_episode.finish(terminated=False, truncated=True))
+            self._open_episode.forget()
+
+    def add_episode(self, episode: Episode) -> None:
+        """Add a complete episode, evicting the oldest ones as far as needed.
+
+        Args:
+            episode: An episode of the buffer's spaces; it is copied.
+
+        Raises:
+            TypeError: ``episode`` is not an `Episode`.
+            MemoryError: Not enough memory.
+            ValueError: The episode is longer than the buffer, does not fit the spaces, or has a reward that
+                is not finite; or ``compute_reward`` or ``compute_terminated`` returns a wrong result. Nothing
+                is added or evicted.
+        """
+        if not isinstance(episode, Episode):
+            raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
+        self.add_episodes([episode])
+
+    def add_episodes(self, episodes: Iterable[Episode]) -> None:
+        """Add complete episodes, all or none; many at once cost much less than one by one.
+
+        Args:
+            episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
+
+        Raises:
+            TypeError: An element is not an `Episode`.
+            MemoryError: Not enough memory; nothing is added or evicted.
+            ValueError: As `add_episode`, for one of the episodes, which is named.
+        """
+        many = episodes if isinstance(episodes, list | Episodes) else list(_iterate("add_episodes", episodes))
+        if not many:
+            return
+        with self._lock:
+            try:
+                validated = self._validated(many)
+            except ValueError:
+                self._require_each_valid(many)
+                raise
+            self._storage.add(validated, self._inspect(validated))
+
+    def _validated(self, episodes: Sequence[Episode]) -> Episodes:
+        """Return episodes as the storage takes them."""
+        joined = Episodes.of(episodes)
+        if len(joined.rewards) > self.buffer_size:
+            self._require_fit(joined, TOO_LONG)
+        return self._storage.memory.layout.validate(joined)
+
+    def _require_fit(self, episodes: Episodes, fix: str) -> None:
+        longest = int(episodes.lengths.max())
+        if longest > self.buffer_size:
+            raise ValueError(
+                f"an episode must fit the buffer of {self.buffer_size} transitions, got {longest} steps; "
+                f"{fix}"
+            )
+
+    def _inspect(self, validated: Episodes) -> np.ndarray:
+        """Return which episodes terminated independently of their goal."""
+        if self._relabeler is not None:
+            # Before the episodes are stored, so that no sample sees them without what is found here; and
+            # before a warning, which a filter may turn into an error, so that it comes once.
+            self._relabeler, goal_independent, warnings = self._relabeler.fit(validated)
+            for warning in warnings:
+                warn_user(warning)
+            return goal_independent
+        if self._unused_state is not None:  # functions that are given later have to inspect these episodes
+            self._unused_state = {**self._unused_state, "rule": None}
+        return np.zeros(len(validated), np.bool_)
+
+    def _require_each_valid(self, episodes: Sequence[Episode]) -> None:
+        """Raise ValueError for the first of many episodes that is not valid by itself, found by bisection."""
+        first, end = 0, len(episodes)
+        if end == 1:
+            return
+        while end - first > 1:
+            middle = (first + end) // 2
+            if self._error_of(episodes[first:middle]) is not None:
+                end = middle
+            else:
+                first = middle
+        error = self._error_of(episodes[first:end])
+        if error is not None:
+            raise ValueError(f"episodes[{first}]: {error}") from error
+
+    def _error_of(self, episodes: Sequence[Episode]) -> ValueError | None:
+        try:
+            self._validated(episodes)
+        except ValueError as error:
+            return error
+        return None
+
+    def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
+        """Add the episodes of a source; those before one that is rejected stay added.
+
+        Args:
+            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, a
+                ``minari.MinariDataset``, or any number of `Episode`; of the last two, one at a time.
+
+        Raises:
+            TypeError: An element is not an `Episode`.
+            ValueError: As `add_episode`.
+        """
+        if isinstance(episodes, EpisodeArchive):
+            for block in episodes.batches():
+                self.add_episodes(block)
+        elif isinstance(episodes, Episodes):
+            self.add_episodes(episodes)
+        else:
+            source = episodes_of(episodes) if isinstance(episodes, Dataset) else _iterate("extend", episodes)
+            for episode in source:
+                if not isinstance(episode, Episode):
+                    raise TypeError(f"extend takes episodes, got {type(episode).__name__}")
+                self.add_episode(episode)
+
+    def episodes(self) -> Iterator[Episode]:
+        """Iterate over the stored episodes, oldest first, in memory of their own.
+
+        The episodes are those that are stored when the iteration begins, without those that are evicted
+        meanwhile. Rewards have the precision of float32; infos are those of ``info_keys``.
+        """
+        with self._lock:
+            reader = EpisodeReader(self._storage)
+        for block in range(len(reader)):
+            with self._lock:
+                stored = reader.read(block)
+            for episode in () if stored is None else stored.episodes:
+                yield replace(
+                    episode,
+                    observations=copy_tree(episode.observations),
+                    actions=copy_tree(episode.actions),
+                    rewards=episode.rewards.astype(np.float64),
+                    infos=copy_tree(episode.infos),
+                )
+
+    def verify(self) -> None:
+        """Check that the tables of the buffer agree with each other, in time proportional to its size.
+
+        Raises:
+            RuntimeError: They disagree, as after memory was overwritten from outside.
+        """
+        with self._lock:
+            self._storage.verify()
+            if self._priorities is not None:
+                self._priorities.verify()
+
+    def clear(self) -> None:
+        """Remove all transitions and what was found in them, the open episode too; serial numbers continue.
+
+        Raises:
+            MemoryError: Not enough memory for new allocations; nothing changes.
+        """
+        with self._lock:
+            self._storage.clear()
+            self._open_episode.forget()
+            self._unused_state = None
+            if self._relabeler is not None:
+                self._relabeler = self._relabeler.reset()
+            if self._priorities is not None:
+                self._priorities.reset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the lock: a copy has its own. No other thread may add or sample meanwhile."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the attributes, with a new lock."""
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+
+def _iterate(method: str, episodes: Iterable[Episode]) -> Iterator[Episode]:
+    if isinstance(episodes, Episode):
+        raise TypeError(f"{method} takes many episodes, got one Episode; use add_episode")
+    try:
+        return iter(episodes)
+    except TypeError as error:
+        raise TypeError(f"{method} takes many episodes, got {type(episodes).__name__}") from error
+
+
+def _require_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be one bool, got {value!r}")

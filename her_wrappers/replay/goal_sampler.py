@@ -1,0 +1,276 @@
+"""Goal sampling: how many rows of a batch get their goal from which strategy, and which state supplies it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from her_wrappers.arguments import require_count
+from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, Strategy, ValidatedStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from her_wrappers.replay.episode_index import EpisodeIndex, StepRefs
+    from her_wrappers.replay.goal_selection import Ints
+    from her_wrappers.replay.storage import EpisodeStorage
+
+RANDOM = "random"
+"""The strategy that looks outside the episode: the goal that any stored transition achieved."""
+
+ORIGINAL = "original"
+"""Name of the rows that are not relabeled."""
+
+DEFAULT_SAMPLED_GOALS = 4
+"""Relabeled transitions per original one; the best value in section 4.5 of the HER paper."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several goal selection strategies, each for a share of the batch.
+
+    Attributes:
+        shares: Share of each strategy, by name or function; ``"random"`` is allowed. With the key
+            ``"original"``, for rows that are not relabeled, these are shares of all rows; without it, shares
+            of the relabeled rows.
+
+    Raises:
+        TypeError: ``shares`` is not a dict.
+        ValueError: A share is not in (0, 1], or the shares do not sum to 1.
+
+    Example:
+        >>> mixture = Mixture({"future": 0.6, "random": 0.2, "original": 0.2})
+    """
+
+    shares: Mapping[str | Strategy, float]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shares, Mapping):
+            raise TypeError(f"shares of a Mixture must be a dict of strategies, got {self.shares!r}")
+        for name, share in self.shares.items():
+            if not (isinstance(share, Real) and 0 < share <= 1):
+                raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
+        if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
+            raise ValueError(f"shares of a Mixture must sum to 1, got {sum(self.shares.values()):g}")
+        # As Python floats: a float32 share would make other batches than the same share from a saved file.
+        object.__setattr__(self, "shares", {name: float(share) for name, share in self.shares.items()})
+
+
+GoalSelection: TypeAlias = str | Strategy | Mixture
+"""Type of the argument ``goal_selection_strategy``."""
+
+
+@dataclass(frozen=True)
+class MixtureComponent:
+    """Rows of a batch that get their goals by the same strategy.
+
+    Attributes:
+        name: Name of the strategy.
+        select: The strategy within the episode, None for ``"random"``.
+        share: Share of all rows.
+    """
+
+    name: str
+    select: Strategy | None
+    share: float
+
+
+class GoalMixture:
+    """The components of every batch; the rest of the rows is original.
+
+    Args:
+        strategy: A strategy or a `Mixture`.
+        n_sampled_goal: Relabeled rows per original one, or None.
+        her_ratio: Share of relabeled rows, or None.
+
+    Raises:
+        TypeError: ``strategy`` is not a name, a function or a `Mixture`.
+        ValueError: Unknown strategy, or the share is given twice or is out of range.
+
+    Attributes:
+        components: The components that are relabeled.
+        names: Names of the components, and ``"original"``.
+    """
+
+    def __init__(self, strategy: GoalSelection, n_sampled_goal: int | None, her_ratio: float | None) -> None:
+        if not (isinstance(strategy, str | Mixture) or callable(strategy)):
+            raise TypeError(
+                f"goal_selection_strategy must be a name, a function or a Mixture, got {strategy!r}"
+            )
+        mixture = strategy if isinstance(strategy, Mixture) else Mixture({strategy: 1.0})
+        total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
+        shares = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
+        scale = total / sum(shares.values()) if shares else 0.0
+        components = [_component(key, share * scale) for key, share in shares.items()]
+        self.components = components if total else []
+        self.names = (*(component.name for component in self.components), ORIGINAL)
+        self._ends = np.cumsum([component.share for component in self.components])
+
+    @property
+    def relabels(self) -> bool:
+        """Whether any row is relabeled."""
+        return bool(self.components)
+
+    def sample_components(self, batches: int, batch_size: int, rng: np.random.Generator) -> np.ndarray:
+        """Sample how many rows of each batch belong to each component.
+
+        One random number per batch makes the size of each component exact in expectation, and wrong by less
+        than one row.
+
+        Returns:
+            (batches, batch_size) index of each row's component, ascending; original rows come last.
+        """
+        ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
+        rows = np.arange(batch_size)
+        component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
+        for end in ends.T:
+            component += rows >= end[:, None]
+        return component
+
+
+class GoalSampler:
+    """Samples the states whose achieved goals become the new desired goals.
+
+    Args:
+        mixture: Components of a batch.
+        resample_achieved_goals: Whether a goal that was achieved before the step already is sampled once
+            more.
+    """
+
+    def __init__(self, mixture: GoalMixture, *, resample_achieved_goals: bool) -> None:
+        self._components = mixture.components
+        self._resample = resample_achieved_goals
+
+    def sample(
+        self, storage: EpisodeStorage, refs: StepRefs, component: Ints, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sample a state for each step.
+
+        Args:
+            storage: The stored episodes.
+            refs: (n,) steps.
+            component: (n,) index of each step's component, a higher number for original rows.
+            rng: Source of all randomness.
+
+        Returns:
+            (n,) offsets of the states, and (n,) serial numbers of the steps that led to them. Rows that are
+            not relabeled have any value.
+        """
+        index = storage.memory.index
+        if len(self._components) == 1:
+            # Sampling for the original rows too is faster than selecting the others.
+            states, serials = _sample_by(self._components[0].select, index, refs, rng)
+        else:
+            states, serials = np.zeros_like(refs.serials), np.zeros_like(refs.serials)
+            self._sample_into(states, serials, index, refs, component, rng)
+        if self._resample:
+            achieved = self._already_achieved(storage, states, refs, component)
+            self._sample_into(states, serials, index, refs, achieved, rng)
+        return states, serials
+
+    def _already_achieved(
+        self, storage: EpisodeStorage, states: np.ndarray, refs: StepRefs, component: Ints
+    ) -> Ints:
+        """Return the component of steps whose new goal was achieved before them; of others, no component."""
+        rows = np.flatnonzero(component < len(self._components))
+        achieved = rows[storage.same_goals(refs.states[rows], states[rows])]
+        components = np.full_like(component, len(self._components))
+        components[achieved] = component[achieved]
+        return components
+
+    def _sample_into(  # noqa: PLR0917 - the two arrays that are filled, and what `sample` has
+        self,
+        states: np.ndarray,
+        serials: np.ndarray,
+        index: EpisodeIndex,
+        refs: StepRefs,
+        component: Ints,
+        rng: np.random.Generator,
+    ) -> None:
+        for each, rows in _rows_by_component(self._components, component):
+            states[rows], serials[rows] = _sample_by(each.select, index, refs.take(rows), rng)
+
+
+def select_states(
+    mixture: GoalMixture, component: Ints, t: Ints, length: Ints, rng: np.random.Generator
+) -> Ints:
+    """Return a state of the same episode for each step, by the strategies of a mixture.
+
+    Args:
+        mixture: Components within the episode.
+        component: (n,) index of each step's component.
+        t: (n,) step within its episode.
+        length: (n,) number of steps of that episode.
+        rng: Source of all randomness.
+
+    Returns:
+        (n,) state ``s`` with ``1 <= s <= length``.
+
+    Raises:
+        ValueError: A component needs other episodes.
+    """
+    states = np.empty_like(t)
+    for each, rows in _rows_by_component(mixture.components, component):
+        if each.select is None:
+            raise ValueError(
+                f"strategy must choose within the episode, got {each.name!r}, which needs others"
+            )
+        states[rows] = each.select(t[rows], length[rows], rng)
+    return states
+
+
+def _rows_by_component(
+    components: Sequence[MixtureComponent], component: Ints
+) -> Iterator[tuple[MixtureComponent, np.ndarray]]:
+    for number, each in enumerate(components):
+        rows = np.flatnonzero(component == number)
+        if len(rows):
+            yield each, rows
+
+
+def _sample_by(
+    select: Strategy | None, index: EpisodeIndex, refs: StepRefs, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sample states by a strategy within the episode, or from all steps if there is none."""
+    if select is None:
+        steps = index.locate(index.sample(len(refs.serials), rng))
+        return steps.states + 1, steps.serials
+    first_step = refs.segments["first_step"]
+    t = refs.serials - first_step
+    s = select(t, refs.segments["length"], rng)
+    return refs.states - t + s, first_step + s - 1
+
+
+def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:
+    given = {"n_sampled_goal": n_sampled_goal, "her_ratio": her_ratio}
+    names = [name for name, value in given.items() if value is not None]
+    names += ["Mixture with a share of 'original'"] * (ORIGINAL in mixture.shares)
+    if len(names) > 1:
+        raise ValueError(f"the relabeled share must be given once, got {' and '.join(names)}")
+    if ORIGINAL in mixture.shares:
+        return 1 - mixture.shares[ORIGINAL]
+    if her_ratio is not None:
+        if not (isinstance(her_ratio, Real) and 0 <= her_ratio <= 1):
+            raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
+        return float(her_ratio)
+    k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
+    k = require_count("n_sampled_goal", k, at_least=0)
+    return k / (k + 1)
+
+
+def _component(strategy: str | Strategy, share: float) -> MixtureComponent:
+    """Return the component of a strategy's name or of the user's function."""
+    if callable(strategy):
+        select = strategy if isinstance(strategy, Geometric) else ValidatedStrategy(strategy)
+        return MixtureComponent(getattr(strategy, "__name__", repr(strategy)), select, share)
+    if not isinstance(strategy, str) or (strategy != RANDOM and strategy not in STRATEGIES):
+        names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))
+        raise ValueError(
+            f"unknown goal_selection_strategy {strategy!r}; "
+            f"choose from {names}, a Mixture of them, or a function"
+        )
+    return MixtureComponent(strategy, STRATEGIES.get(strategy), share)

@@ -1,1 +1,0 @@
-"""Goals: which parts of a batch get new ones, and which states supply them."""

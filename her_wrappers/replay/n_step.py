@@ -1,0 +1,100 @@
+"""Returns of up to n steps, all of them under one goal.
+
+The window of a sampled row begins with its step. It ends at the latest with the episode or, if the row keeps
+its goal, before the goal changes; and it ends with the first step that terminates, which for a new goal has
+to be computed. So all steps that windows may have are gathered and relabeled, and then those that count are
+summed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from her_wrappers.replay.batch import Batch
+
+
+class NStepReturns(NamedTuple):
+    """Returns of B windows.
+
+    Attributes:
+        lengths: (B,) int64, number of steps in each window, m.
+        rewards: (B,) float32, discounted sums of the rewards.
+        terminations: (B,) bool, whether the last step terminated.
+        truncations: (B,) bool, whether the episode was truncated there.
+        discounts: (B,) float32, gamma^m, or 0 where the last step terminated.
+    """
+
+    lengths: Any
+    rewards: Any
+    terminations: Any
+    truncations: Any
+    discounts: Any
+
+
+class NStepWindows:
+    """The steps of B windows, each padded to the longest window by repeating its last step.
+
+    Args:
+        steps_left: (B,) number of stored steps that each window may have.
+        n_steps: Number of steps that a window has at most.
+
+    Attributes:
+        width: Number of steps per window with padding, W.
+    """
+
+    def __init__(self, steps_left: np.ndarray, n_steps: int) -> None:
+        self.width = min(n_steps, int(steps_left.max()))
+        order = np.arange(self.width)
+        self._ahead: Any = np.minimum(order, steps_left[:, None] - 1)
+        self._within: Any = order[:, None] < steps_left
+
+    def steps(self, first: Any) -> Any:
+        """Return (B * W,) serial numbers or offsets, from the (B,) ones of the first steps of the windows."""
+        return (first[:, None] + self._ahead).ravel()
+
+    def repeat_rows(self, rows: Any) -> Any:
+        """Repeat each of (..., B) rows for all steps of its window: (..., B * W)."""
+        return rows.repeat(self.width, axis=-1)
+
+    def returns(self, steps: Batch, gamma: float) -> NStepReturns:
+        """Return the returns of the windows, from a batch of their B * W steps."""
+        rewards, terminations, truncations = map(
+            self._by_step, (steps.rewards, steps.terminations, steps.truncations)
+        )
+        powers = gamma ** self._exponents()
+        counted = mask_through_first_done(terminations, self._within)
+        lengths = counted.sum(0)
+        terminated = (terminations & counted).any(0)
+        return NStepReturns(
+            lengths,
+            self._as_float32((rewards * counted * powers[:-1, None]).sum(0)),
+            terminated,
+            (truncations & counted).any(0),
+            self._as_float32(powers[lengths] * ~terminated),
+        )
+
+    def _by_step(self, values: Any) -> Any:
+        """Return (B * W,) values as (W, B)."""
+        return np.ascontiguousarray(values.reshape(-1, self.width).T)  # NumPy sums these in half the time
+
+    def _exponents(self) -> Any:
+        """Return the integers from 0 to W."""
+        return np.arange(self.width + 1)
+
+    def _as_float32(self, values: Any) -> Any:
+        return values.astype(np.float32)
+
+
+def mask_through_first_done(dones: Any, within: Any) -> Any:
+    """Return which steps of windows count: those within them, up to the first that terminates.
+
+    Takes NumPy arrays or torch tensors.
+
+    Args:
+        dones: (W, B) bool, which steps terminate.
+        within: (W, B) bool, which steps belong to the window.
+    """
+    return within & (dones.cumsum(0) <= dones)  # of the steps that terminate, only the first

@@ -1,1 +1,0 @@
-"""Priorities: transitions that are drawn more often than others."""

@@ -1,0 +1,258 @@
+"""BatchSampler: which steps make up the next batches, and which states supply their goals.
+
+NumPy takes hardly longer for thousands of rows than for hundreds. So the indices of several batches are
+sampled at once, twice as many as the last time, as long as nothing is added and no priority changes. Each
+batch is as random as if it was sampled alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from her_wrappers.arguments import require_count
+from her_wrappers.replay.batch import Batch
+from her_wrappers.replay.episode_index import SampledIndices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from her_wrappers.files.layout import Json
+    from her_wrappers.replay.byte_rows import Records
+    from her_wrappers.replay.episode_index import StepRefs
+    from her_wrappers.replay.goal_sampler import GoalMixture, GoalSampler
+    from her_wrappers.replay.prioritized import Priorities
+    from her_wrappers.replay.storage import EpisodeStorage, StoredMemory
+
+MAX_ROWS = 4096
+"""Rows that are sampled at once, unless a single batch has more."""
+
+MAX_BATCHES = 16
+"""Batches that are sampled at once; more would save little."""
+
+
+class PrefetchState(NamedTuple):
+    """How the batches were sampled that are not used up yet: enough to sample them again.
+
+    Attributes:
+        generator: State of the generator before they were sampled, as JSON.
+        batch_size: Number of rows of a batch.
+        batches: Number of batches that were sampled at once.
+        used: Number of batches of them that were returned.
+    """
+
+    generator: Json
+    batch_size: int
+    batches: int
+    used: int
+
+
+class BatchSampler:
+    """Samples the indices of batches.
+
+    Args:
+        storage: The stored episodes.
+        mixture: Components of a batch.
+        goals: Samples the states that supply goals.
+        priorities: Priorities of the steps, or None for uniform sampling.
+        seed: Seed of the generator.
+        windowed: Whether batches are of windows of n steps.
+
+    Attributes:
+        rng: Source of all randomness.
+
+    Raises:
+        ValueError: ``seed`` is not a non-negative integer or None.
+    """
+
+    def __init__(
+        self,
+        storage: EpisodeStorage,
+        mixture: GoalMixture,
+        goals: GoalSampler,
+        priorities: Priorities | None,
+        seed: int | None,
+        *,
+        windowed: bool,
+    ) -> None:
+        self._storage = storage
+        self._mixture = mixture
+        self._goals = goals
+        self._priorities = priorities
+        self._windowed = windowed
+        self.rng = _make_generator(seed)
+        self.invalidate()
+
+    def invalidate(self) -> None:
+        """Drop prefetched batches, because the probability of a step changes."""
+        self._prefetched: list[tuple[SampledIndices, int]] = []
+        self._prefetch = PrefetchState(None, 0, 0, 0)
+        self._memory: StoredMemory | None = None
+
+    def next(self, batch_size: int) -> tuple[SampledIndices, int]:
+        """Return the indices of the next batch, and the number of rows that are relabeled.
+
+        Raises:
+            ValueError: ``batch_size`` is below 1, or no episode is stored.
+        """
+        if self._memory is not self._storage.memory or batch_size != self._prefetch.batch_size:
+            self.invalidate()
+        if not self._prefetched:
+            if type(batch_size) is not int or batch_size < 1:
+                batch_size = require_count("batch_size", batch_size, at_least=1)
+            batches = max(1, min(2 * self._prefetch.batches, MAX_BATCHES, MAX_ROWS // batch_size))
+            self._prefetch_batches(batches, batch_size)
+        return self._prefetched.pop()
+
+    def prefetch_state(self) -> PrefetchState | None:
+        """Return how the prefetched batches were sampled; None if there are none, or they are out of date."""
+        if not self._prefetch.batches or self._memory is not self._storage.memory:
+            return None
+        return self._prefetch._replace(used=self._prefetch.batches - len(self._prefetched))
+
+    def restore_prefetch(self, state: PrefetchState) -> None:
+        """Sample the batches again that were prefetched, from the same episodes and priorities.
+
+        Raises:
+            TypeError: ``state`` is not the state of a prefetch.
+            ValueError: ``state`` is not the state of a prefetch.
+        """
+        batch_size = require_count("batch_size", state.batch_size, at_least=1)
+        batches = require_count("batches", state.batches, at_least=1)
+        used = require_count("used", state.used, at_least=0)
+        if used > batches or batches > max(1, min(MAX_BATCHES, MAX_ROWS // batch_size)):
+            raise ValueError(f"expected at most {MAX_BATCHES} batches, got {used} used of {batches}")
+        if used < batches:
+            self.rng.bit_generator.state = state.generator
+            self._prefetch_batches(batches, batch_size)
+            del self._prefetched[batches - used :]
+        self._prefetch, self._memory = state._replace(used=0), self._storage.memory
+
+    def fork(self) -> BatchSampler:
+        """Return a sampler with a copy of the generator; sampling from it does not change this one."""
+        fork = object.__new__(BatchSampler)
+        fork.__dict__.update(self.__dict__)
+        fork.rng = copy.deepcopy(self.rng)
+        fork.invalidate()
+        return fork
+
+    def _prefetch_batches(self, batches: int, batch_size: int) -> None:
+        """Sample the indices of several batches at once."""
+        memory = self._storage.memory
+        # A single batch is used at once, and need not be sampled again.
+        generator = self.rng.bit_generator.state if batches > 1 else None
+        if not memory.index.num_steps:
+            raise ValueError(
+                "cannot sample before an episode is complete; add until can_sample "
+                "(only terminated or truncated episodes count)"
+            )
+        sampled = self._sample(memory, batches, batch_size)
+        counts = sampled.is_relabeled.sum(axis=1).tolist()
+        fields = [
+            [None] * batches if each is None else each for each in self._storage.indices_to_device(sampled)
+        ]
+        split = map(SampledIndices._make, zip(*fields, strict=True))
+        self._prefetched = list(zip(split, counts, strict=True))[::-1]
+        self._prefetch = PrefetchState(generator, batch_size, batches, 0)
+        self._memory = memory
+
+    def _sample(self, memory: StoredMemory, batches: int, batch_size: int) -> SampledIndices:
+        rows, shape = batches * batch_size, (batches, batch_size)
+        source = memory.index if self._priorities is None else self._priorities
+        refs = memory.index.locate(source.sample(rows, self.rng))
+        component = self._mixture.sample_components(batches, batch_size, self.rng)
+        goal_states, goal_index = self._goals.sample(self._storage, refs, component.ravel(), self.rng)
+        states = np.empty((batches, 2, batch_size), np.int64)
+        states[:, 0] = refs.states.reshape(shape)
+        np.add(states[:, 0], 1, out=states[:, 1])
+        serials = refs.serials.reshape(shape)
+        is_relabeled = component < len(self._mixture.components)
+        return SampledIndices(
+            host_serials=serials,
+            serials=serials,
+            states=states,
+            segment_slots=refs.segment_slots.reshape(shape),
+            episode=refs.segments["first_step"].reshape(shape),
+            goal_states=goal_states.reshape(shape),
+            goal_index=goal_index.reshape(shape),
+            component=component,
+            is_relabeled=is_relabeled,
+            steps_left=_steps_left(refs, is_relabeled) if self._windowed else None,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out prefetched batches, which a copy samples again."""
+        state = self.__dict__ | {"_prefetched": [], "_memory": None, "_prefetch": self.prefetch_state()}
+        return state | {"_generator": self.rng.bit_generator.state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Sample prefetched batches again."""
+        prefetch, generator = state["_prefetch"], state.pop("_generator")
+        self.__dict__.update(state)
+        self.invalidate()
+        if prefetch is not None:
+            self.restore_prefetch(prefetch)
+            self.rng.bit_generator.state = generator
+
+
+def _make_generator(seed: int | None) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"seed must be a whole number >= 0 or None, got {seed!r}") from error
+
+
+def _steps_left(refs: StepRefs, is_relabeled: np.ndarray) -> np.ndarray:
+    """Return how many stored steps from each on may have its goal, in the shape of ``is_relabeled``."""
+    segments = refs.segments.reshape(is_relabeled.shape)
+    episode_end = segments["first_step"] + segments["length"]
+    left: np.ndarray = np.where(is_relabeled, episode_end, segments["end"])
+    left -= refs.serials.reshape(is_relabeled.shape)
+    return left
+
+
+def n_step_batch(  # noqa: PLR0917 - what `HindsightReplayBuffer.sample` has at hand
+    storage: EpisodeStorage,
+    sampled: SampledIndices,
+    desired: Records,
+    weights: Any,
+    relabel: Callable[..., Batch],
+    num_relabeled: int,
+    n_steps: int,
+    gamma: float,
+) -> Batch:
+    """Return the n-step returns of the windows that begin at sampled steps.
+
+    Args:
+        storage: The stored episodes.
+        sampled: (B,) sampled steps.
+        desired: (2, B) desired goals.
+        weights: (B,) weights.
+        relabel: Makes a batch of single steps, with new rewards and terminations for the first of them.
+        num_relabeled: Number of relabeled rows.
+        n_steps: Number of steps that a window has at most.
+        gamma: Discount factor.
+    """
+    first, steps_left = sampled.states[0], np.asarray(sampled.steps_left)
+    windows = storage.make_windows(steps_left, n_steps)
+    serials, begins = windows.steps(sampled.serials), windows.steps(first)
+    steps = storage.gather(serials, storage.state_pairs(begins, begins + 1), windows.repeat_rows(desired))
+    columns = windows.repeat_rows(weights), windows.repeat_rows(sampled.is_relabeled)
+    singles = relabel(steps, *columns, serials, num_relabeled * windows.width)
+    returns = windows.returns(singles, gamma)
+    ends = storage.gather(sampled.serials, storage.state_pairs(first, first + returns.lengths), desired)
+    observations, actions, _, next_observations, _, _ = storage.memory.layout.transitions(ends)
+    return Batch(
+        observations,
+        actions,
+        returns.rewards,
+        next_observations,
+        returns.terminations,
+        returns.truncations,
+        returns.discounts,
+        weights,
+        sampled.is_relabeled,
+        sampled.serials,
+    )

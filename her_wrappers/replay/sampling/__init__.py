@@ -1,1 +1,0 @@
-"""Sampling: which steps make up the next batches, and the batches."""

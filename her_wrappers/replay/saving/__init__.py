@@ -1,1 +1,0 @@
-"""Saving: buffers in files."""

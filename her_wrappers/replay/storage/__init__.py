@@ -1,1 +1,0 @@
-"""Storage: episodes as records in memory, and their steps copied out again."""
