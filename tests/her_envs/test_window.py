@@ -1,4 +1,4 @@
-"""Windows without a display, beside MuJoCo, and with either of the two packages called pygame."""
+"""Windows without a display, in one process with MuJoCo, and with pygame or pygame-ce."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_DISPLAY = {"PATH": os.environ["PATH"], "PYGAME_HIDE_SUPPORT_PROMPT": "1", "CO
 
 
 def run(code, **environment):
-    """Run a program where there is no display."""
+    """Run a program without a display."""
     return subprocess.run(
         [sys.executable, "-c", code],
         env=NO_DISPLAY | environment,

@@ -116,7 +116,7 @@ def test_an_archive_that_is_not_there_is_named():
 
 
 def test_a_manifest_cannot_control_the_terminal(folder):
-    """Its checksum is right: whoever wrote the escape sequences wrote that, too."""
+    """The manifest has the right checksum, as a hostile writer would compute it."""
     her("record", "her_envs/PointReach-v0", "-o", "max_steps=5", "--episodes", "1", "--out", "reach")
     path = folder / "reach" / "manifest.json"
     manifest = json.loads(path.read_text())
