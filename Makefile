@@ -18,11 +18,11 @@ slow: $(VENV)/installed-test  ## The tests marked slow.
 	$(bin)/python -m pytest --numprocesses auto -m slow $(ARGS)
 
 coverage: $(VENV)/installed-test  ## Which lines the default tests run; fails below 95 %.
-	$(bin)/python -m pytest --numprocesses auto --cov --cov-context=test --cov-report=term $(ARGS)
+	$(bin)/python -m pytest --numprocesses auto --cov --cov-report=term $(ARGS)
 
-mutants: $(VENV)/installed-test  ## Which mistakes the default tests do not see; an hour or more. See docs/results/mutation.md.
-	test -e .coverage || $(MAKE) coverage ARGS=
-	$(bin)/python -m benchmarks.mutation $(ARGS)
+mutants: $(VENV)/installed-test  ## Which small changes of the code the default tests do not notice: a sample, some ten minutes or more.
+	$(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt cosmic-ray
+	$(bin)/python .ci/mutants.py $(ARGS)
 
 lowest: $(VENV)-lowest/installed  ## The default tests with the oldest versions of all that is supported.
 	$(VENV)-lowest/bin/python -m pytest --numprocesses auto $(ARGS)

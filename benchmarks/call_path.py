@@ -131,7 +131,7 @@ def measure() -> dict[str, CallPath]:
 
 
 def claims(paths: dict[str, CallPath]) -> list[Claim]:
-    """Return the promised limits beside the counts."""
+    """Compare the counts with the promised limits."""
     _, added, sampled, sampled_n_steps = paths.values()
     return [
         at_most("calls in `sample(64)`", 45, len(sampled.calls)),

@@ -10,9 +10,13 @@ Colours are those of Okabe and Ito, told apart by colour-blind people: https://j
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
@@ -34,18 +38,50 @@ OBJECT = (204, 121, 167)
 MARKED = (230, 159, 0)
 
 
+INSTALL = 'pip install "her-toolkit[render]"'
+REINSTALL = f"pip uninstall --yes pygame pygame-ce, then: {INSTALL}"
+
+
 def require_pygame() -> ModuleType:
-    """Import and return pygame.
+    """Import and return pygame, of the package pygame-ce or pygame.
 
     Raises:
-        gymnasium.error.DependencyNotInstalled: pygame is missing.
+        gymnasium.error.DependencyNotInstalled: pygame is missing or damaged.
     """
     try:
-        return importlib.import_module("pygame")
+        pygame = importlib.import_module("pygame")
     except ImportError as error:
-        raise DependencyNotInstalled(
-            'rendering needs pygame; run: pip install "her-toolkit[render]"'
-        ) from error
+        raise DependencyNotInstalled(_missing_pygame()) from error
+    if not hasattr(pygame, "Surface"):  # an empty folder is left of pygame
+        raise DependencyNotInstalled(_missing_pygame())
+    warn_of_two_packages()
+    return pygame
+
+
+@cache
+def warn_of_two_packages() -> None:
+    """Warn once if pygame and pygame-ce are both installed."""
+    if len(_installed_packages()) > 1:
+        gym.logger.warn(f"pygame and pygame-ce are installed in the same folder pygame/; run: {REINSTALL}")
+
+
+def _missing_pygame() -> str:
+    """Return why pygame cannot be imported, with the remedy."""
+    if names := _installed_packages():
+        verb = "is installed and its" if len(names) == 1 else "are installed and their"
+        return f"{' and '.join(names)} {verb} files are missing or damaged; run: {REINSTALL}"
+    return f"rendering needs pygame; run: {INSTALL}"
+
+
+def _installed_packages() -> list[str]:
+    installed = []
+    for name in ("pygame", "pygame-ce"):
+        try:
+            version(name)
+        except PackageNotFoundError:
+            continue
+        installed.append(name)
+    return installed
 
 
 class Canvas:
@@ -225,6 +261,17 @@ class Keys:
     closed: bool
 
 
+INVISIBLE = {"offscreen", "dummy"}
+"""SDL's drivers that show nothing; SDL falls back to the first one."""
+
+
+def _avoid_glx_beside_egl() -> None:
+    """Let SDL draw windows without GLX if MuJoCo draws by EGL: X11 ends a process that uses both."""
+    platforms = {os.environ.get(name, "").strip().lower() for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+    if "egl" in platforms:
+        os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
+
+
 class Window:
     """The window of `human` mode. pygame has one, which all environments of a process share.
 
@@ -236,15 +283,27 @@ class Window:
 
     def __init__(self) -> None:
         self._pygame = require_pygame()
-        try:
-            self._pygame.display.init()
-        except self._pygame.error as error:
-            raise RuntimeError(
-                f'cannot open a window: {error}; render_mode="rgb_array" needs no display'
-            ) from error
+        _avoid_glx_beside_egl()
+        if error := self._display_error():
+            raise RuntimeError(f'cannot open a window: {error}; render_mode="rgb_array" needs no display')
         self._clock = self._pygame.time.Clock()
         self._held: set[str] = set()
         Window._open += 1
+
+    def _display_error(self) -> str | None:
+        """Initialize the display, and return why it cannot be used."""
+        display, was_open = self._pygame.display, self._pygame.display.get_init()
+        try:
+            display.init()
+        except self._pygame.error as error:
+            return str(error)
+        driver = display.get_driver()
+        named = ",".join(os.environ.get(name, "") for name in ("SDL_VIDEODRIVER", "SDL_VIDEO_DRIVER"))
+        if driver not in INVISIBLE or driver in named.lower().split(","):
+            return None
+        if not was_open:
+            display.quit()
+        return f"there is no display, and SDL shows nothing with its driver {driver!r}"
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
         """Show a picture.

@@ -14,14 +14,16 @@ from her_wrappers.commands.inspect import inspect
 from her_wrappers.commands.play import play
 from her_wrappers.commands.record import record
 from her_wrappers.commands.show_relabeling import show_relabeling
+from her_wrappers.commands.terminal import EXIT_CODES_HELP
 
 app = typer.Typer(
     no_args_is_help=True,
+    epilog=EXIT_CODES_HELP,
     rich_markup_mode="markdown",  # or the examples, one a line, would have to be paragraphs
     add_completion=False,
 )
 
-REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "stable-baselines3")
+REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
 
 
 def _show_versions(wanted: bool) -> None:
@@ -52,4 +54,4 @@ def main(
 
 
 for command in (check, rules, explain, envs, play, record, inspect, show_relabeling):
-    app.command()(command)
+    app.command(epilog=EXIT_CODES_HELP)(command)

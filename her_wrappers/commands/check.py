@@ -19,7 +19,7 @@ from her_wrappers.checker.check import open_env, run_check
 from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
-from her_wrappers.commands.make import EnvOptions, make_env, parse_options, present_folder
+from her_wrappers.commands.make import EnvOptions, fail_to_import, make_env, parse_options, present_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +67,8 @@ def check(
         rules = selected(_codes(select), _codes(ignore))
         with present_folder(), _progress(steps) as advance:
             report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
+    except SyntaxError as error:
+        fail_to_import(error)
     except (TypeError, ValueError) as error:
         _refuse(error)
     _write(report, output)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from her_wrappers.commands.terminal import fail, printable
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.summary import summarize
 
@@ -43,16 +44,11 @@ def inspect(
 
 
 def _read(path: Path) -> tuple[EpisodeArchive, Summary]:
-    """Read an archive.
-
-    Raises:
-        typer.BadParameter: There is none, or it is damaged.
-    """
     try:
         archive = EpisodeArchive(path)
         return archive, summarize(archive)
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"cannot inspect {path}: {error}") from error
+        fail(f"cannot inspect {path}: {error}")
 
 
 def _as_json(archive: EpisodeArchive, summary: Summary) -> dict[str, Any]:
@@ -74,7 +70,7 @@ def _as_table(archive: EpisodeArchive, summary: Summary) -> Table:
     table.add_column()
     table.add_column(overflow="fold")  # long paths are to be copied
     for name, value in _lines(archive, summary).items():
-        table.add_row(name, escape(value))
+        table.add_row(name, escape(printable(value)))
     return table
 
 

@@ -7,10 +7,12 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import gymnasium as gym
 import typer
+
+from her_wrappers.commands.terminal import fail
 
 OPTIONS_HELP = "Options of the environment: name=value, as often as needed, or a JSON object."
 
@@ -86,11 +88,18 @@ def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
     try:
         with present_folder():
             return gym.make(env_id, **options)
+    except SyntaxError as error:
+        fail_to_import(error)
     except (gym.error.Error, ImportError, TypeError, ValueError) as error:
         reason = str(error).rstrip(".")
         raise typer.BadParameter(
             f"cannot make {env_id}: {reason}; `her envs` lists the bundled ones and their options"
         ) from error
+
+
+def fail_to_import(error: SyntaxError) -> NoReturn:
+    """End the command with the place of a syntax error."""
+    fail(f"cannot import {error.filename}, line {error.lineno}: {error.msg}")
 
 
 def load_policy(name: str, space: gym.Space[Any]) -> Policy:

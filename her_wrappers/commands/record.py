@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import her_envs  # noqa: F401 - registers the bundled ids
+from her_wrappers import CorruptFileError
 from her_wrappers.commands.make import EnvOptions, Policy, load_policy, make_env, parse_options
+from her_wrappers.commands.terminal import fail
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.recording.sinks import SinkError
@@ -108,9 +110,17 @@ def info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
-    """Open the archive, and close it at the end."""
-    with _one_sentence(out, OSError, TypeError, ValueError):
+    """Open the archive, and close it at the end.
+
+    Raises:
+        typer.BadParameter: The archive is of another environment.
+    """
+    try:
         archive = EpisodeArchive(out, env=env)
+    except (OSError, CorruptFileError) as error:
+        fail(f"cannot record to {out}: {error}")
+    except (TypeError, ValueError) as error:
+        raise typer.BadParameter(f"cannot record to {out}: {error}") from error
     try:
         with _one_sentence(out, SinkError):
             yield archive
@@ -121,16 +131,11 @@ def _archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
 
 @contextlib.contextmanager
 def _one_sentence(out: Path, *errors: type[Exception]) -> Iterator[None]:
-    """Say why an archive cannot be written to.
-
-    Raises:
-        typer.BadParameter: It cannot.
-    """
+    """End the command if the archive cannot be written."""
     try:
         yield
     except errors as error:
-        reason = error.__cause__ if isinstance(error, SinkError) else error
-        raise typer.BadParameter(f"cannot record to {out}: {reason}") from error
+        fail(f"cannot record to {out}: {error.__cause__ if isinstance(error, SinkError) else error}")
 
 
 def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, archive: EpisodeArchive) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,27 +12,26 @@ import numpy as np
 import typer
 
 from her_envs.canvas import Keys, Window
+from her_wrappers.commands.terminal import fail
 
 QUIT_KEYS = {"escape", "q"}
 
 
 def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
-    """Draw an environment.
-
-    Raises:
-        typer.BadParameter: It draws no pictures, or MuJoCo cannot draw here.
-    """
+    """Draw an environment, (H, W, 3) uint8; end the command if the environment cannot be drawn."""
     try:
         picture = np.asarray(env.render())
+    except NotImplementedError:
+        fail(f"cannot draw {env}: it has no render()")
     except Exception as error:
         if "mujoco" not in sys.modules:
             raise
-        raise typer.BadParameter(
+        fail(
             f"cannot draw {env}: {type(error).__name__}: {error}; "
             "where there is no display, MuJoCo needs the environment variable MUJOCO_GL=egl, or osmesa"
-        ) from error
+        )
     if picture.ndim != 3:
-        raise typer.BadParameter(f'{env} draws no pictures for render_mode="rgb_array"')
+        fail(f'{env} draws no pictures for render_mode="rgb_array"')
     return picture
 
 
@@ -46,17 +46,14 @@ class Screen:
         fps: Pictures shown a second.
 
     Attributes:
-        hint: What the player needs to know beside the caption.
-
-    Raises:
-        typer.BadParameter: There is no display.
+        hint: Instructions for the player after the caption.
     """
 
     def __init__(self, fps: int) -> None:
         try:
             self._window = Window()
         except RuntimeError as error:
-            raise typer.BadParameter(f"{error}; --record out.gif needs none") from error
+            fail(f"{error}; --record out.gif needs no display")
         self._fps = fps
         self._picture = np.zeros((1, 1, 3), np.uint8)
         self._caption = ""
@@ -96,12 +93,13 @@ class Film:
         fps: Pictures shown a second.
 
     Raises:
-        typer.BadParameter: The file is to be something else than a GIF.
+        typer.BadParameter: The file is not a GIF.
     """
 
     def __init__(self, path: Path, fps: int) -> None:
         if path.suffix.lower() != ".gif":
             raise typer.BadParameter(f"--record must be a file that ends in .gif, got {path}")
+        require_writable(path)
         self._path = path
         self._fps = fps
         self._pictures: list[np.ndarray] = []
@@ -111,19 +109,13 @@ class Film:
         self._pictures.append(picture)
 
     def close(self) -> None:
-        """Write the file, if there is a picture.
-
-        Raises:
-            typer.BadParameter: imageio is missing.
-        """
+        """Write the file, if there is a picture."""
         if not self._pictures:
             return
         try:
             import imageio.v3 as imageio  # noqa: PLC0415 - an extra
-        except ImportError as error:
-            raise typer.BadParameter(
-                '--record needs imageio and pillow; run: pip install "her-toolkit[examples]"'
-            ) from error
+        except ImportError:
+            fail('--record needs imageio and pillow; run: pip install "her-toolkit[examples]"')
         # Not to the path: where that cannot be written, imageio prints a traceback when it is torn down.
         film: bytes = imageio.imwrite(
             "<bytes>", self._pictures, extension=".gif", duration=1000 / self._fps, loop=0
@@ -133,13 +125,19 @@ class Film:
 
 
 def write_picture(path: Path, content: bytes) -> None:
-    """Write a file, and the folder for it.
-
-    Raises:
-        typer.BadParameter: It cannot be written.
-    """
+    """Write a file, and its folder."""
+    require_writable(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     except OSError as error:
-        raise typer.BadParameter(f"cannot write {path}: {error.strerror or error}") from error
+        fail(f"cannot write {path}: {error.strerror or error}")
+
+
+def require_writable(path: Path) -> None:
+    """Make the folder of a file; end the command if the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(path if path.exists() else path.parent, os.W_OK) or path.is_dir():
+            fail(f"cannot write {path}: permission denied, or it is a folder")
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror or error}")

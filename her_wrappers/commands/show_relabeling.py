@@ -20,6 +20,7 @@ from her_wrappers.commands.make import EnvOptions, Policy, import_policy, make_e
 from her_wrappers.commands.panels import panels_of
 from her_wrappers.commands.record import info_keys
 from her_wrappers.commands.screen import write_picture
+from her_wrappers.commands.terminal import fail
 from her_wrappers.commands.wandering import random_actions, wandering
 from her_wrappers.goal_interface import GoalInterface
 
@@ -82,20 +83,16 @@ def show_relabeling(
 
 @contextlib.contextmanager
 def _one_sentence(env_id: str) -> Iterator[None]:
-    """Say why there is nothing to show.
-
-    Raises:
-        typer.BadParameter: There is nothing.
-    """
+    """End the command if the environment or its episodes cannot be shown."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise typer.BadParameter(f"cannot show {env_id}: {error}") from error
+        fail(f"cannot show {env_id}: {error}")
     except LookupError as error:  # of infos that hold for the recorded goal alone, and are not recorded
-        raise typer.BadParameter(
+        fail(
             f"cannot show {env_id}: compute_reward must do without infos, "
             f"got {type(error).__name__}: {error}; `her check` tells more"
-        ) from error
+        )
 
 
 def _moves(out: Path) -> bool:
@@ -110,29 +107,19 @@ def _moves(out: Path) -> bool:
 
 
 def _page_class() -> type[Page]:
-    """Import what draws.
-
-    Raises:
-        typer.BadParameter: pygame or pillow is missing.
-    """
+    """Import the page; end the command if pygame or pillow is missing."""
     try:
         require_pygame()
         from her_wrappers.commands.relabeling_page import Page  # noqa: PLC0415 - needs pillow, an extra
     except DependencyNotInstalled as error:
-        raise typer.BadParameter(str(error)) from error
-    except ImportError as error:
-        raise typer.BadParameter(
-            'show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[examples]"'
-        ) from error
+        fail(str(error))
+    except ImportError:
+        fail('show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[examples]"')
     return Page
 
 
 def _scene(env_id: str, options: dict[str, Any]) -> Scene:
-    """Make an environment; one that is not ours renders pictures, if it can.
-
-    Raises:
-        typer.BadParameter: It is no goal environment.
-    """
+    """Make a goal environment, with pictures if it has them; end the command if it has no goals."""
     env = make_env(env_id, **options)
     if not isinstance(env.unwrapped, TaskEnv) and "rgb_array" in env.metadata.get("render_modes", ()):
         env.close()
@@ -140,7 +127,7 @@ def _scene(env_id: str, options: dict[str, Any]) -> Scene:
     try:
         return Scene(env, GoalInterface.of(env), info_keys(env, []))
     except ValueError as error:
-        raise typer.BadParameter(f"{env_id} is no goal environment: {error}") from error
+        fail(f"{env_id} is not a goal environment: {error}")
 
 
 def _policies(env: gym.Env[Any, Any], name: str) -> Callable[[int], Policy]:

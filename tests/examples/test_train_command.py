@@ -258,7 +258,7 @@ def test_play_needs_no_pictures_if_nothing_is_to_be_shown(trained, tmp_path, mon
     monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
     out, _ = trained
     result = run(play.app, out / "best.pt", "--record", tmp_path / "out.gif")
-    assert (result.exit_code, "draws no pictures" in result.output) == (2, True)
+    assert (result.exit_code, "draws no pictures" in result.output) == (3, True)
     assert not (tmp_path / "out.gif").exists()
     assert run(play.app, out / "best.pt", "--no-show", "--episodes", 1).exit_code == 0
 
@@ -302,7 +302,6 @@ def test_play_tells_numbers_alone_and_they_are_those_of_the_agent(trained):
         (["config.json"], "config.json is no checkpoint of examples.train"),
         (["best.pt", "--env", "her_envs/PointPush-v0"], "best.pt is of an agent for Dict("),
         (["best.pt", "--env", "no/Such-v0"], "cannot make no/Such-v0"),
-        (["best.pt", "--record", "best.pt/out.gif", "--episodes", "1"], "cannot write best.pt/out.gif"),
         (["best.pt", "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
     ],
 )
@@ -311,6 +310,13 @@ def test_play_answers_a_mistake_with_a_sentence(trained, arguments, message, mon
     result = run(play.app, *arguments)
     assert result.exit_code == 2
     assert f"error: {message}" in result.output
+
+
+def test_play_names_a_place_where_no_film_can_be_written(trained, monkeypatch):
+    monkeypatch.chdir(trained[0])
+    result = run(play.app, "best.pt", "--record", "best.pt/out.gif", "--episodes", "1")
+    assert result.exit_code == 3
+    assert "Error: cannot write best.pt/out.gif" in result.output
 
 
 def test_play_without_pygame_names_it(trained, monkeypatch):

@@ -1,4 +1,4 @@
-"""Buffers of counting episodes, what they hand out, and what they are given step by step."""
+"""Buffers of counting episodes, the arrays of their batches, and episodes as arguments of `add`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_ter
 
 
 def reloaded(buffer, path, **options):
-    """What comes back of a buffer; counting functions unless others are given."""
+    """Save a buffer and load it, with the counting functions unless others are given."""
     buffer.save(path)
     return HindsightReplayBuffer.load(path, **(options or FUNCTIONS))
 

@@ -42,6 +42,6 @@ def effort_buffer(reward_fn=effort_reward, **options):
 
 
 def effort_episode(number, length, **changes):
-    """A counting episode that was paid what `effort_reward` says."""
+    """A counting episode with the rewards of `effort_reward`."""
     action = number + np.arange(length) / 1000
     return counting_episode(number, length, rewards=-1 - action / 8 - np.arange(length) / 64, **changes)

@@ -27,7 +27,7 @@ def drawn(buffer, draws=40_000, batch_size=500):
 
 
 def assert_drawn_in_proportion(counts, odds, p_value=1e-5):
-    """A chi-square test of counts by number against odds by number; those that are too rare go together."""
+    """A chi-square test of counts by number against odds by number; rare numbers are joined."""
     assert counts.keys() <= odds.keys()
     expected = np.array(list(odds.values())) * counts.total() / sum(odds.values())
     found = np.array([counts[number] for number in odds])

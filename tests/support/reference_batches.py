@@ -1,8 +1,8 @@
 """Batches that version 0.1 sampled, as digests: a later version has to sample the same ones.
 
 Each configuration makes a buffer, adds episodes and samples batches; everything is seeded. The digests in
-`tests/data/v0.1/reference_batches.json` and the saved buffers beside them were written with the code of
-version 0.1 on the path (``git worktree add ../v0.1 93e902e``)::
+`tests/data/v0.1/reference_batches.json` and the saved buffers in the same folder were written with the code
+of version 0.1 on the path (``git worktree add ../v0.1 93e902e``)::
 
     PYTHONPATH=../v0.1 python tests/support/reference_batches.py
 """

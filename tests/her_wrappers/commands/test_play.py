@@ -101,7 +101,6 @@ MISTAKES = [
     ([*BITS, "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
     ([*BITS, "--policy", "no_such_module:act"], "cannot load the policy no_such_module:act"),
     ([*BITS, "--policy", "math:pi"], "the policy must be a function of an observation, got 3.14"),
-    ([*BITS, "--policy", "random", "--record", "/dev/null/out.gif"], "cannot write /dev/null/out.gif"),
     ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
 ]
 
@@ -133,7 +132,7 @@ def test_mujoco_without_a_display_is_told_how_to_draw(monkeypatch, tmp_path):
     assert isinstance(run(*arguments).exception, OSError), "what others raise is theirs to tell"
     monkeypatch.setitem(sys.modules, "mujoco", object())
     result = run(*arguments)
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert (
         "OSError: an OpenGL platform library has not been loaded; where there is no display" in result.output
     )

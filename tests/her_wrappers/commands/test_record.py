@@ -134,7 +134,7 @@ def test_a_full_disk_is_told_in_one_sentence(tmp_path, monkeypatch, shard_bytes)
     monkeypatch.setattr(archive_writer, "write_shard", full)
     monkeypatch.setattr(archive_writer, "SHARD_BYTES", shard_bytes)
     result = her(*REACH, "--episodes", 4, "--out", tmp_path)
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output
     assert isinstance(result.exception, SystemExit)
     assert len(result.output.splitlines()) < 10
@@ -192,7 +192,7 @@ def test_policies_and_options_that_cannot_be_end_with_two_and_one_sentence(tmp_p
 def test_a_folder_in_use_and_a_file_are_refused(tmp_path):
     with EpisodeArchive(tmp_path / "used", env=gym.make("her_envs/PointReach-v0")):
         result = her(*REACH, "--out", tmp_path / "used")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "is in use: another writer is at work there" in result.output
     (tmp_path / "file").touch()
     assert "expected the path of a folder, got the file" in her(*REACH, "--out", tmp_path / "file").output
@@ -230,11 +230,11 @@ def test_json_has_it_all(tmp_path):
         (lambda folder: (folder / "shard-000000.npz").unlink(), "shard-000000.npz"),
     ],
 )
-def test_damaged_and_foreign_folders_end_with_two_and_one_sentence(tmp_path, damage, message):
+def test_damaged_and_foreign_folders_end_with_three_and_one_sentence(tmp_path, damage, message):
     her(*REACH, "--episodes", 1, "--out", tmp_path)
     damage(tmp_path)
     result = her("inspect", tmp_path)
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert f"cannot inspect {tmp_path}" in result.output
     assert message in result.output
 

@@ -111,15 +111,17 @@ def test_a_policy_of_the_users_own_acts(tmp_path, monkeypatch):
 
 MISTAKES = [
     (["no/Such-v0"], "cannot make no/Such-v0"),
-    (["CartPole-v1"], "CartPole-v1 is no goal environment: observation space must be a Dict"),
     (["her_envs/PointReach-v0", "--out", "a.mp4"], "--out must end in .gif or .png, got a.mp4"),
-    (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
     (
         ["her_envs/PointReach-v0", "--policy", "clever"],
         "expected 'wander', 'random' or module:function, got 'clever'",
     ),
     (["her_envs/PointReach-v0", "-o", "layout=u"], "unexpected keyword argument 'layout'"),
     (["her_envs/PointReach-v0", "--strategy", "past"], "'past' is not one of 'final', 'future'"),
+]
+UNUSABLE = [
+    (["CartPole-v1"], "CartPole-v1 is not a goal environment: observation space must be a Dict"),
+    (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
     (
         ["her_envs/Counting-v0", "--episodes", "4"],
         "cannot show her_envs/Counting-v0: every one of 4 episodes reached its goal; give another --seed",
@@ -144,6 +146,18 @@ def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, mon
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE)
+def test_an_environment_that_cannot_be_shown_is_named_in_one_sentence(
+    arguments, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 3
+    assert message in result.output
+    assert "Usage" not in result.output
+    assert not list(tmp_path.iterdir()), "nothing is written"
+
+
 @pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "examples")])
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(missing, extra, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("her_wrappers.commands.")]:
@@ -151,7 +165,7 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(missin
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     result = run("her_envs/PointReach-v0")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert f'pip install "her-toolkit[{extra}]"' in result.output
 
 

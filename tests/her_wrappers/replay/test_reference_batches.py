@@ -43,7 +43,7 @@ def test_each_configuration_has_its_reference(reference):
 
 @pytest.mark.parametrize("name", SAVED)
 def test_a_buffer_saved_by_version_0_1_is_loaded(name):
-    """It has the same episodes and statistics, samples, and the open episode goes on."""
+    """It has the same episodes, samples, and continues its open episode."""
     configuration = SAVED[name]
     expected = saved_buffer(configuration)
     buffer = HindsightReplayBuffer.load(DATA / name, **configuration.functions())

@@ -1,4 +1,4 @@
-"""Options and calls that priorities take or refuse."""
+"""Options and arguments of priorities: accepted and invalid values."""
 
 from __future__ import annotations
 

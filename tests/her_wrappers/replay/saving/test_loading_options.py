@@ -1,4 +1,4 @@
-"""Options that win over the saved ones, and those that are refused."""
+"""Options of `load` that replace the saved ones, and invalid options."""
 
 from __future__ import annotations
 

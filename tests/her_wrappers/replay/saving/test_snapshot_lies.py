@@ -1,4 +1,4 @@
-"""Internals, the file format: whole files with a false header or false arrays are refused."""
+"""Internals, the file format: intact files with a wrong header or wrong arrays raise CorruptFileError."""
 
 from __future__ import annotations
 

@@ -1,0 +1,32 @@
+"""Exit codes of all commands, the message of code 3, and text that is safe to print."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import typer
+
+EXIT_CODES = {
+    0: "clean",
+    1: "findings",
+    2: "wrong usage",
+    3: "the environment or the data cannot be used",
+    130: "ended by Ctrl-C",
+}
+
+EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
+
+
+def fail(message: str) -> NoReturn:
+    """Print one sentence, and end the command: the environment or the data cannot be used.
+
+    Raises:
+        typer.Exit: Always, with exit code 3.
+    """
+    typer.echo(f"Error: {printable(message)}", err=True)
+    raise typer.Exit(3)
+
+
+def printable(text: str) -> str:
+    """Return a text with its control characters escaped: escape sequences would control a terminal."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
