@@ -129,6 +129,7 @@ class Episodes(Sequence[Episode]):
             rewards=episode.rewards,
             lengths=np.array([count]),
             ends=np.array([0, count]),
+            state_of_step=np.arange(count),
             terminated=np.array([episode.terminated], np.bool_),
             truncated=np.array([episode.truncated], np.bool_),
             infos=episode.infos,

@@ -48,8 +48,8 @@ def bytes_dtype(size: int) -> np.dtype[Any]:
 
 def as_bytes(leaf: np.ndarray) -> np.ndarray:
     """Return each row of an (n, ...) array as plain bytes, (n,)."""
-    dtype = np.dtype((np.void, math.prod(leaf.shape[1:]) * leaf.itemsize))
-    return np.ndarray(len(leaf), dtype, np.ascontiguousarray(leaf))
+    size = math.prod(leaf.shape[1:]) * leaf.itemsize
+    return np.ndarray(len(leaf), bytes_dtype(size), np.ascontiguousarray(leaf))
 
 
 def equal_bytes(leaf: np.ndarray, other: np.ndarray) -> bool:

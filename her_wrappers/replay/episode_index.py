@@ -70,7 +70,7 @@ class PackedEpisodes:
     Attributes:
         of_states: Fields of a record with their (T + n, ...) values.
         steps: (T,) records of the actions, rewards and flags; the last state of an episode has none.
-        segments: (M,) `SEGMENT` records; episodes and steps are counted from 0.
+        segments: (M, 4) int64, the fields of `SEGMENT` records; episodes and steps are counted from 0.
         desired: (M,) records of the desired goals of the segments.
         segment_of_step: (T,) segment of each step.
         state_of_step: (T,) state in which each step begins.
@@ -259,11 +259,8 @@ class EpisodeIndex:
         """
         step, episode, segment = self.end
         num_steps = len(packed.steps)
-        segments = packed.segments.copy()
-        segments["episode"] += episode
-        segments["first_step"] += step
-        segments["end"] += step
-        self.segments.write(segment, segments)
+        segments = np.add(packed.segments, (episode, step, 0, step))
+        self.segments.write(segment, segments.view(SEGMENT)[:, 0])
         slots = (segment + packed.segment_of_step) % self.segments.capacity
         self.segment_slots.write(step, slots.astype(self.segment_slots.dtype))
         end = EvictionPoint(step + num_steps, episode + packed.num_episodes, segment + len(segments))

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from her_wrappers.recording.episode import unchecked
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.byte_rows import bytes_dtype, equal_bytes, fast_itemsize, row_changes, select_fields
-from her_wrappers.replay.episode_index import SEGMENT, PackedEpisodes
+from her_wrappers.replay.episode_index import PackedEpisodes
 from her_wrappers.replay.rewards import require_finite_rewards
 from her_wrappers.spaces import LeafSpec, SpaceSpec
 from her_wrappers.trees import NUMBERS
@@ -165,6 +165,7 @@ class StepLayout:
             rewards=episodes.rewards,
             lengths=episodes.lengths,
             ends=episodes.ends,
+            state_of_step=episodes.state_of_step,
             terminated=episodes.terminated,
             truncated=episodes.truncated,
             infos=infos,
@@ -260,27 +261,30 @@ class StepLayout:
         self, episodes: Episodes, leaves: Sequence[tuple[str, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the segments, their desired goals, and the segment of each step."""
-        num_steps = len(episodes.rewards)
-        episode_of_step = episodes.state_of_step - np.arange(num_steps)
-        firsts, segment_of_step = episodes.ends[:-1], episode_of_step  # if no goal changes
+        num_steps, count = len(episodes.rewards), len(episodes.lengths)
+        episode = np.arange(count)
+        segment_of_step = episode.repeat(episodes.lengths)  # if no goal changes, a segment is an episode
+        firsts, ends = episodes.ends[:-1], episodes.ends[1:]
         changed = row_changes([values for _, values in leaves])
         if changed is not None:
             begins = changed[episodes.state_of_step]
             begins[1:] |= begins[:-1]
             begins[firsts] = True
             firsts = begins.nonzero()[0]
+            ends = np.append(firsts[1:], num_steps)
+            episode = segment_of_step[firsts]
             begins[0] = False  # to count from 0
             segment_of_step = begins.cumsum()
         desired = np.zeros(len(firsts), self.desired_dtype)
-        states = episodes.state_of_step[firsts]
-        for i, rows in enumerate((states, states + 1)):
-            for name, values in leaves:
-                desired["goals"][:, i][name] = values.take(rows, axis=0)
-        segments = np.zeros(len(firsts), SEGMENT)
-        segments["episode"] = episode = episode_of_step[firsts]
-        segments["first_step"] = episodes.ends[episode]
-        segments["length"] = episodes.lengths[episode]
-        segments["end"] = np.append(firsts[1:], num_steps)
+        goals, states = desired["goals"], episodes.state_of_step[firsts]
+        before_and_after = np.add.outer(states, (0, 1))
+        for name, values in leaves:
+            goals[name] = values.take(before_and_after, axis=0)
+        segments = np.empty((len(firsts), 4), np.int64)
+        segments[:, 0] = episode
+        segments[:, 1] = episodes.ends[episode]
+        segments[:, 2] = episodes.lengths[episode]
+        segments[:, 3] = ends
         return segments, desired, segment_of_step
 
     def write(self, packed: PackedEpisodes, begin: int, records: np.ndarray) -> None:
@@ -288,14 +292,17 @@ class StepLayout:
         end = begin + len(records)
         for name, values in packed.of_states:
             records[name] = values[begin:end]
-        first, last = packed.state_of_step.searchsorted((begin, end))
-        states: Any = packed.state_of_step[first:last] - begin
-        if packed.num_episodes == 1:  # a slice takes half the time
+        states: Any
+        if packed.num_episodes == 1:  # slices take half the time
+            first, last = begin, min(end, len(packed.steps))
             states = slice(0, last - first)
+        else:
+            first, last = packed.state_of_step.searchsorted((begin, end))
+            states = packed.state_of_step[first:last] - begin
         # As plain bytes, all fields of a step are written at once, in half the time.
         dtype = bytes_dtype(self.step_dtype.itemsize)
         steps_of_records = np.ndarray(records.shape, dtype, records, self.step_offset, records.strides)
-        steps_of_records[states] = np.ndarray(packed.num_steps, dtype, packed.steps)[first:last]
+        steps_of_records[states] = np.ndarray(len(packed.steps), dtype, packed.steps)[first:last]
 
     def transitions(self, steps: StoredSteps) -> tuple[dict[str, Tree], Tree, Any, dict[str, Tree], Any, Any]:
         """Return observations, actions, rewards, next observations, terminations and truncations of steps.

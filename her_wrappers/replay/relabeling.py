@@ -194,10 +194,11 @@ class Relabeler:
         return self.reward(self.recorded(episodes, steps, goal_key), batch)
 
     def _inspected_steps(self, episodes: Episodes) -> np.ndarray:
-        if self.rule.inspects == "all steps":
+        inspects = self.rule.inspects
+        if inspects == "all steps":
             return np.arange(episodes.num_steps)
-        last: np.ndarray = episodes.ends[1:] - 1
-        return last[episodes.terminated] if self.rule.inspects == "terminated steps" else last[:0]
+        ends: np.ndarray = episodes.ends[1:]
+        return ends[episodes.terminated] - 1 if inspects == "terminated steps" else ends[:0]
 
     def _compare_rewards(self, episodes: Episodes) -> str | None:
         """Return a warning if the recorded rewards are not the computed ones."""

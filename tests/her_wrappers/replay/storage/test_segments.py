@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from her_wrappers import Episodes
+from her_wrappers.replay.episode_index import SEGMENT
 from her_wrappers.replay.layout import StepLayout
 from tests.support.buffers import plain_buffer
 from tests.support.counting import ACTIONS
@@ -57,7 +58,7 @@ def test_a_segment_is_a_stretch_of_an_episode_with_the_same_goals_before_and_aft
     packed = layout.pack(layout.validate(episodes), np.zeros(len(lengths), bool))
 
     expected = segments_of(goals, lengths)
-    segments = packed.segments[packed.segment_of_step]
+    segments = packed.segments.view(SEGMENT)[:, 0][packed.segment_of_step]
     t = np.concatenate([np.arange(length) for length in lengths])
     np.testing.assert_array_equal(np.unique(expected, return_inverse=True)[1], packed.segment_of_step)
     assert len(packed.segments) == len(packed.desired) == len(set(expected))
