@@ -47,6 +47,12 @@ def own_members(value):
     }
 
 
+def hidden_bases(value):
+    """The bases of a class that have no entry; those of adapters are left out."""
+    bases = [base for base in value.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
+    return [base for base in bases if base not in CLASSES.values() and base.__module__ != adapters.__name__]
+
+
 def test_every_public_name_has_its_entry():
     wrappers = {
         name
@@ -62,9 +68,8 @@ def test_every_public_name_has_its_entry():
 def test_what_a_class_has_from_a_base_without_an_entry_is_shown_with_it(name):
     """Adapters are left out: what they have from theirs is Gymnasium's reset and step."""
     value = CLASSES[name]
-    bases = [base for base in value.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
-    hidden = [base for base in bases if base not in CLASSES.values() and base.__module__ != adapters.__name__]
-    inherited = {member for base in hidden for member in own_members(base)} - own_members(value).keys()
+    inherited = {member for base in hidden_bases(value) for member in own_members(base)}
+    inherited -= own_members(value).keys()
     if "members: false" not in ENTRIES[name]:
         shown = re.search(r"inherited_members: \[(.*?)\]", ENTRIES[name])
         assert inherited == (set(shown[1].split(", ")) if shown else set())
@@ -83,6 +88,7 @@ def names_in_annotations():
     shown = [value for name, value in VALUES.items() if name not in CLASSES]
     for value in CLASSES.values():
         shown += [value.__init__, *own_members(value).values()]
+        shown += [member for base in hidden_bases(value) for member in own_members(base).values()]
     annotations = [note for each in shown for note in inspect.get_annotations(each).values()]
     return {name for note in annotations for name in re.findall(r"\b[A-Z]\w+", str(note))}
 
