@@ -53,7 +53,11 @@ def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
 def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
     """Return the tree with ``function`` applied to each leaf."""
     if isinstance(tree, dict):
-        return {key: map_tree(function, part) for key, part in tree.items()}
+        # Most leaves are arrays, for which a call is saved.
+        return {
+            key: function(part) if type(part) is np.ndarray else map_tree(function, part)
+            for key, part in tree.items()
+        }
     if isinstance(tree, tuple):
         return tuple(map_tree(function, part) for part in tree)
     return function(tree)

@@ -111,7 +111,7 @@ class Batch:
         require_torch("to_torch", otherwise="use the arrays")
         from her_wrappers.replay.torch_records import to_tensor  # noqa: PLC0415 - imports torch
 
-        return self.map(to_tensor(device))
+        return self.map(to_tensor(device, are_arrays=isinstance(self.rewards, np.ndarray)))
 
     def to_numpy(self) -> Batch:
         """Return the batch as NumPy arrays; arrays of CPU tensors share their memory."""
@@ -119,9 +119,10 @@ class Batch:
 
     def map(self, function: Callable[[Any], Any]) -> Batch:
         """Return the batch with a function applied to each array or tensor."""
+        actions = self.actions
         return Batch(
             map_tree(function, self.observations),
-            map_tree(function, self.actions),
+            map_tree(function, actions) if isinstance(actions, dict | tuple) else function(actions),
             function(self.rewards),
             map_tree(function, self.next_observations),
             function(self.terminations),

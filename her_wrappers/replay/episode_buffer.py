@@ -42,12 +42,9 @@ class EpisodeBuffer:
         options: Options of the buffer.
         relabeler: Inspects new episodes, or None.
 
-    Attributes:
-        buffer_size: Maximum number of transitions.
     """
 
     def __init__(self, storage: EpisodeStorage, options: Options, relabeler: Relabeler | None) -> None:
-        self.buffer_size = options.buffer_size
         self._options = options
         self._storage = storage
         self._relabeler = relabeler
@@ -64,6 +61,11 @@ class EpisodeBuffer:
     def __len__(self) -> int:
         """Return the number of stored transitions."""
         return self._storage.num_steps
+
+    @property
+    def buffer_size(self) -> int:
+        """Maximum number of transitions."""
+        return self._options.buffer_size
 
     @property
     def observation_space(self) -> spaces.Dict:

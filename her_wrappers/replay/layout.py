@@ -33,12 +33,8 @@ GOALS = ("achieved_goal", "desired_goal")
 GOAL_FIELD = "goal 0"
 """Field of the achieved goal if a goal is a single array."""
 
-OUTCOME_FIELDS = [
-    ("reward", np.float32, ()),
-    ("terminated", np.bool_, ()),
-    ("truncated", np.bool_, ()),
-    ("goal_independent", np.bool_, ()),
-]
+FLAGS = ("terminated", "truncated", "goal_independent")
+OUTCOME_FIELDS = [("reward", np.float32, ()), *((flag, np.bool_, ()) for flag in FLAGS)]
 """Fields of a step after those of the action; the last one: it terminated independently of its goal."""
 
 WORD = 8
@@ -127,8 +123,8 @@ class StepLayout:
         names: dict[Path, str] = {}
         for leaf in self.observations.leaves:
             if leaf.path[0] == "achieved_goal":
-                names[leaf.path[1:]] = f"goal {len(goal)}"
-                goal.append((names[leaf.path[1:]], leaf.dtype, leaf.shape))
+                names[leaf.path[1:]] = name = f"goal {len(goal)}"
+                goal.append((name, leaf.dtype, leaf.shape))
         for i, leaf in enumerate(self.observations.leaves):
             key = leaf.path[0]
             if key in GOALS:

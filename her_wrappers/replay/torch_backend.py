@@ -155,7 +155,7 @@ class TorchStorage(EpisodeStorage):
 
     def to_device(self, values: np.ndarray) -> Any:
         """Return an array as a tensor on the device."""
-        return to_tensor(self._device)(values)
+        return to_tensor(self._device, are_arrays=True)(values)
 
     def filled(self, count: int, value: float) -> Any:
         """Return (count,) float32 of one value on the device."""
@@ -203,7 +203,7 @@ class TorchWindows(NStepWindows):
 
     def __init__(self, steps_left: np.ndarray, n_steps: int, device: torch.device) -> None:
         self.width = min(n_steps, int(steps_left.max()))
-        left, order = to_tensor(device)(steps_left), torch.arange(self.width, device=device)
+        left, order = to_tensor(device, are_arrays=True)(steps_left), torch.arange(self.width, device=device)
         self._ahead = torch.minimum(order, left[:, None] - 1)
         self._within = order[:, None] < left
 
@@ -279,7 +279,7 @@ def _difference(
     device: torch.device,
 ) -> str | None:
     """Say how a function behaves differently for tensors."""
-    convert = to_tensor(device)
+    convert = to_tensor(device, are_arrays=True)
 
     def to_device(tree: Tree) -> Any:
         return map_tree(lambda leaf: convert(np.array(leaf)), tree)

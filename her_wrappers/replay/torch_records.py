@@ -19,15 +19,14 @@ WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Dtypes in which rows are gathered: torch takes ten times as long for single bytes."""
 
 
-def to_tensor(device: str | torch.device) -> Callable[[np.ndarray | torch.Tensor], torch.Tensor]:
-    """Return a function from arrays to tensors on a device; on the CPU they share the array's memory.
+def to_tensor(device: str | torch.device, *, are_arrays: bool) -> Callable[[Any], torch.Tensor]:
+    """Return a function from arrays, or else tensors, to tensors on a device.
 
-    Copies to CUDA go through pinned memory and are asynchronous.
+    On the CPU a tensor shares the array's memory. Copies to CUDA go through pinned memory, asynchronously.
     """
     target = torch.device(device)
-    if target.type == "cpu":
-        from_numpy = torch.from_numpy  # in a third of the time of `to`
-        return lambda array: from_numpy(array) if isinstance(array, np.ndarray) else array.to(target)
+    if target.type == "cpu" and are_arrays:
+        return torch.from_numpy  # in a third of the time of `to`
     return lambda array: pin(array, target).to(target, non_blocking=target.type == "cuda")
 
 
