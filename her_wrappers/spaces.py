@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,8 +161,17 @@ class SpaceSpec:
         """Whether elements of both have the same paths, shapes and dtypes."""
         return {_array_of(leaf) for leaf in self.leaves} == {_array_of(leaf) for leaf in other.leaves}
 
+    @cached_property
+    def _keys(self) -> list[Any] | None:
+        """Keys of the leaves if the structure is a dict of leaves, as most are; else None."""
+        keys = [leaf.key for leaf in self.leaves]
+        is_flat = isinstance(self.structure, dict) and list(self.structure) == keys
+        return keys if is_flat else None
+
     def build(self, arrays: Sequence[Any]) -> Tree:
         """Return the tree that has the given values at its leaves, in the order of ``leaves``."""
+        if self._keys is not None:
+            return dict(zip(self._keys, arrays, strict=True))
         return map_tree(lambda position: arrays[position], self.structure)
 
     def build_from(self, leaves: Mapping[Path, Any]) -> Tree:
@@ -191,6 +201,25 @@ class SpaceSpec:
                 value = as_leaf(f"{leaf.name} {where}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
         return checked
+
+
+def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
+    """Raise ValueError unless elements of both spaces have the same structure, shapes and dtypes.
+
+    Args:
+        name: What the elements are, such as ``"observation"``.
+        known: The space that the recorder was made for.
+        space: The present space.
+
+    Raises:
+        ValueError: They differ.
+    """
+    if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
+        return
+    raise ValueError(
+        f"the {name} space changed from {known} to {space}; "
+        "a recorder keeps to one space: make a new one for the new space"
+    )
 
 
 def _leaf_specs(

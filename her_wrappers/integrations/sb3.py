@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.goal_interface import require_goal_space
-from her_wrappers.recording.timeline import as_rewards
+from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goals.shares import Shares
 from her_wrappers.user_warning import warn_user
@@ -130,7 +130,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_ratio = sum(part.share for part in Shares(choice, n_sampled_goal, None).parts)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
-        self._open = OpenEpisodes(self._shapes.leaves, n_envs)
+        self._open = OpenEpisodes(self._shapes.state_spec, self._shapes.action_spec, n_envs)
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.hindsight = HindsightReplayBuffer(
@@ -223,7 +223,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """Drop everything, open episodes included."""
         self.hindsight.clear()
         self._batches.forget()
-        self._open.forget()
+        self._open.discard()
         if self._infos is not None:
             self._infos = RecordedInfos(self.n_envs)
         super().reset()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, overload
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class Episodes(Sequence[Episode]):
         truncated: (n,) bool, whether it was cut short there.
         infos: (T, ...) arrays of the infos that were asked for.
         reset_infos: n dicts, those of them that came with the first states; () where there are none.
+        is_repeated: Whether a sink gets the episodes for the second time, since an interrupt stopped the
+            first call; not stored.
 
     Raises:
         TypeError: What should be an array is none.
@@ -62,6 +64,7 @@ class Episodes(Sequence[Episode]):
     truncated: np.ndarray
     infos: dict[str, np.ndarray] = field(default_factory=dict)
     reset_infos: Sequence[Mapping[str, np.ndarray]] = ()
+    is_repeated: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("lengths", "terminated", "truncated"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
 from her_wrappers.replay.arrays import require_torch
 from her_wrappers.replay.backend import Backend
 from her_wrappers.replay.intake import Intake
@@ -73,7 +73,7 @@ class Parts(NamedTuple):
         self.backend.storage.clear()
         self.draws.forget()
         self.priorities.forget()
-        self.intake.open_episode.forget()
+        self.intake.open_episode.discard()
         self.relabeling.forget()
 
 
@@ -125,7 +125,7 @@ def assemble(
         layout=layout,
         relabeling=relabeling,
         draws=draws,
-        open_episode=OpenEpisode(observation_space, action_space, infos.keys),
+        open_episode=EpisodeAccumulator(observation_space, action_space, infos.keys),
         buffer_size=buffer_size,
     )
     return Parts(layout, backend, relabeling, priorities, draws, batches, intake)

@@ -18,7 +18,7 @@ from her_wrappers.replay.storage.step_layout import INFINITE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from her_wrappers.recording.open_episode import OpenEpisode
+    from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
     from her_wrappers.replay.relabeling.relabeling import AnyRelabeling
     from her_wrappers.replay.sampling.draws import Draws
     from her_wrappers.replay.storage.episode_storage import EpisodeStorage
@@ -43,7 +43,7 @@ class Intake:
     layout: StepLayout
     relabeling: AnyRelabeling
     draws: Draws
-    open_episode: OpenEpisode
+    open_episode: EpisodeAccumulator
     buffer_size: int
 
     def add(  # noqa: PLR0917 - a transition, as `HindsightReplayBuffer.add` has it
@@ -82,7 +82,7 @@ class Intake:
         """
         if self.open_episode.length > 0:
             self.store([self.open_episode.finish(terminated=False, truncated=True)])
-        self.open_episode.forget()
+        self.open_episode.discard()
 
     def store(self, episodes: Sequence[Episode]) -> None:
         """Store episodes, all or none.

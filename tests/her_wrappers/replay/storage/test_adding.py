@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from her_wrappers import Episode, Episodes, HindsightReplayBuffer
-from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
 from her_wrappers.replay.arrays import as_bytes
 from her_wrappers.replay.storage.infos import InfoLayout
 from her_wrappers.replay.storage.step_layout import StepLayout
@@ -216,7 +216,7 @@ def test_add_takes_the_rewards_that_add_episode_takes(sign):
 
 
 def test_what_is_not_looked_at_again_would_pass():
-    recorded = OpenEpisode(SPACE, ACTIONS, ["cost"])
+    recorded = EpisodeAccumulator(SPACE, ACTIONS, ["cost"])
     one, two = counting_episode(1, 1), counting_episode(2, 4)
     for episode in (one, two):
         recorded.resume(dataclasses.replace(episode, infos={"cost": np.arange(len(episode))}))
