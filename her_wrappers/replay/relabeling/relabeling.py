@@ -17,7 +17,7 @@ from her_wrappers.replay.relabeling.termination_rules import Recompute
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.replay.batch import Batch
     from her_wrappers.replay.relabeling.rewards import RewardRule
     from her_wrappers.replay.relabeling.termination_rules import Termination

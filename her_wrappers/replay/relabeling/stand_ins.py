@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.replay.batch import Batch
     from her_wrappers.replay.storage.encoded_episodes import EncodedEpisodes
     from her_wrappers.replay.storage.steps import Steps

@@ -13,7 +13,7 @@ from her_wrappers.replay.relabeling.answers import ask, require_ends
 from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.relabeling.outcomes import Bools, Outcomes
 

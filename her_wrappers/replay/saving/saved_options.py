@@ -17,7 +17,7 @@ from her_wrappers.replay.relabeling.stand_ins import missing_reward
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
 
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 """Arguments that no file holds."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.goal_interface import AnyEnv
     from her_wrappers.replay.priorities.priority import Priority
     from her_wrappers.replay.storage.contents import Contents

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gymnasium import spaces
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.recording.episode import Episode
     from her_wrappers.replay.assembly import Parts
     from her_wrappers.replay.options import Options

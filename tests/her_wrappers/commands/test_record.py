@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 
 from her_wrappers import Episode, EpisodeArchive
 from her_wrappers.cli import app
-from her_wrappers.recording import archive_writer
-from her_wrappers.recording.goal_coverage import goal_coverage
-from her_wrappers.recording.summary import Range, Summary, summarize
+from her_wrappers.commands.archive_summary import Range, Summary, goal_coverage, summarize
+from her_wrappers.recording import manifest, shards
 from tests.counting import counting_episode
 from tests.her_wrappers.recording.test_archive import assert_same_episodes
 
@@ -131,8 +130,8 @@ def test_a_full_disk_is_told_in_one_sentence(tmp_path, monkeypatch, shard_bytes)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(archive_writer, "write_shard", full)
-    monkeypatch.setattr(archive_writer, "SHARD_BYTES", shard_bytes)
+    monkeypatch.setattr(manifest, "write_shard", full)
+    monkeypatch.setattr(shards, "SHARD_BYTES", shard_bytes)
     result = her(*REACH, "--episodes", 4, "--out", tmp_path)
     assert result.exit_code == 2
     assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output

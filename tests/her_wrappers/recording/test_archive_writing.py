@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import EpisodeArchive
-from her_wrappers.recording import archive_writer, manifest
+from her_wrappers.recording import archive as archive_module
+from her_wrappers.recording import manifest, shards, space_json
 from her_wrappers.recording.manifest import Shard, read_manifest, write_manifest
 from tests.her_wrappers.recording.test_archive import (
     Nested,
@@ -50,7 +51,7 @@ def interrupted_at_line(number):
 
     def trace(frame, event, _):
         nonlocal left
-        if frame.f_code.co_filename != archive_writer.__file__:
+        if frame.f_code.co_filename not in {module.__file__ for module in (archive_module, manifest, shards)}:
             return None
         if event == "line":
             left -= 1
@@ -91,7 +92,7 @@ def fill_the_disk(monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(archive_writer, "write_shard", full)
+    monkeypatch.setattr(manifest, "write_shard", full)
 
 
 def test_what_a_forgotten_archive_cannot_write_is_told(tmp_path, monkeypatch):
@@ -116,10 +117,10 @@ def test_the_manifest_is_rewritten_ever_more_rarely(tmp_path, monkeypatch):
     """It lists all shards at the end, and each of the first hundred at once."""
     written = []
     monkeypatch.setattr(
-        archive_writer, "write_manifest", lambda *given: written.append(given) or write_manifest(*given)
+        archive_module, "write_manifest", lambda *given: written.append(given) or write_manifest(*given)
     )
     shards = 230
-    monkeypatch.setattr(archive_writer, "write_shard", lambda *_: 0)
+    monkeypatch.setattr(manifest, "write_shard", lambda *_: 0)
     archive = EpisodeArchive(tmp_path, shard_steps=1)
     for _ in range(shards):
         archive(random_episode(1))
@@ -142,13 +143,13 @@ def test_a_full_manifest_can_be_read(tmp_path):
     shard = Shard(episodes=10**9, steps=10**12, checksum=2**32 - 1)
     full = manifest.Manifest("0" * 16, None, {}, (shard,) * manifest.MAX_LISTED)
     write_manifest(tmp_path, full)
-    assert (tmp_path / "manifest.json").stat().st_size < manifest.MAX_BYTES - manifest.MAX_SOURCE
+    assert (tmp_path / "manifest.json").stat().st_size < manifest.MAX_BYTES - space_json.MAX_SOURCE
     assert read_manifest(tmp_path).shards == full.shards
 
 
 def test_an_environment_that_the_manifest_has_no_room_for_is_refused_at_once(tmp_path, monkeypatch):
     """As one of a picture with bounds of its own for each pixel."""
-    monkeypatch.setattr(manifest, "MAX_SOURCE", 300)
+    monkeypatch.setattr(space_json, "MAX_SOURCE", 300)
     with pytest.raises(ValueError, match=r"the spaces and arguments of env take \d+ bytes as JSON, at most"):
         EpisodeArchive(tmp_path / "archive", env=Nested())
     assert files(tmp_path) == []
