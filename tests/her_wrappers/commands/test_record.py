@@ -15,7 +15,7 @@ from her_wrappers.cli import app
 from her_wrappers.commands.archive_summary import Range, Summary, goal_coverage, summarize
 from her_wrappers.recording import manifest, shards
 from tests.counting import counting_episode
-from tests.her_wrappers.recording.test_archive import assert_same_episodes
+from tests.support.archived_episodes import assert_same_episodes
 
 REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
 

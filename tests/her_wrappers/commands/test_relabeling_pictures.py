@@ -19,7 +19,7 @@ from her_wrappers.commands.relabeling_page import INSET, LINE, MARGIN, PANEL, ST
 from her_wrappers.commands.wandering import random_actions, wandering
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.replay.goals.selection import STRATEGIES
-from tests.her_wrappers.commands.other_envs import Other, Silent
+from tests.support.other_envs import Other, Silent
 
 
 def scene_of(env):

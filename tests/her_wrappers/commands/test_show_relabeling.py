@@ -15,7 +15,7 @@ from her_wrappers.cli import app
 from her_wrappers.commands.relabeling_page import HEIGHT, HEIGHT_OF_GOALS, WIDTH
 from her_wrappers.commands.show_relabeling import StrategyName
 from her_wrappers.replay.goals.selection import STRATEGIES
-from tests.her_wrappers.commands.other_envs import ImageGoals, NeedsInfo, Other, Silent
+from tests.support.other_envs import ImageGoals, NeedsInfo, Other, Silent
 
 SMALL = ["--size", "64", "--episodes", "3"]
 

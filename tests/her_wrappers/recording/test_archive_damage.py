@@ -13,8 +13,8 @@ import pytest
 from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.files.writing import write_arrays
 from tests.damage import damaged
-from tests.her_wrappers.recording.test_archive import Nested, assert_same_episodes, random_episode
 from tests.killed import kills
+from tests.support.archived_episodes import Nested, assert_same_episodes, random_episode
 
 
 @pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.slow)])
@@ -25,7 +25,7 @@ def test_kills_while_archiving_leave_every_completed_shard(tmp_path, archives):
         folder = tmp_path / str(seed)
         code = f"""
 from her_wrappers import EpisodeArchive
-from tests.her_wrappers.recording.test_archive import Nested, random_episode
+from tests.support.archived_episodes import Nested, random_episode
 archive = EpisodeArchive({str(folder)!r}, env=Nested(), shard_steps=50)
 number = len(archive)
 print(number, flush=True)

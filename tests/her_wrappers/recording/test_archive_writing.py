@@ -12,7 +12,7 @@ from her_wrappers import EpisodeArchive
 from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import manifest, shards, space_json
 from her_wrappers.recording.manifest import Shard, read_manifest, write_manifest
-from tests.her_wrappers.recording.test_archive import (
+from tests.support.archived_episodes import (
     Nested,
     assert_same,
     assert_same_episodes,
