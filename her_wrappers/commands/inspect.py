@@ -52,7 +52,7 @@ def _read(path: Path) -> tuple[EpisodeArchive, Summary]:
         archive = EpisodeArchive(path)
         return archive, summarize(archive)
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"cannot inspect {path}: {error}") from error
+        raise typer.BadParameter(_printable(f"cannot inspect {path}: {error}")) from error
 
 
 def _as_json(archive: EpisodeArchive, summary: Summary) -> dict[str, Any]:
@@ -74,8 +74,13 @@ def _as_table(archive: EpisodeArchive, summary: Summary) -> Table:
     table.add_column()
     table.add_column(overflow="fold")  # long paths are to be copied
     for name, value in _lines(archive, summary).items():
-        table.add_row(name, escape(value))
+        table.add_row(name, escape(_printable(value)))
     return table
+
+
+def _printable(text: str) -> str:
+    """Return a text whose control characters are spelled out: a terminal would obey them."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _lines(archive: EpisodeArchive, summary: Summary) -> dict[str, str]:

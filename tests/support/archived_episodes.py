@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import zlib
+
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -72,3 +75,12 @@ def assert_same_episodes(some, others):
 
 def files(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def forged(folder, change):
+    """Return a manifest whose checksum is right and whose content is changed: a lie."""
+    content = json.loads((folder / "manifest.json").read_text())
+    del content["crc32"]
+    change(content)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**content, "crc32": f"{zlib.crc32(canonical.encode()):08x}"})

@@ -15,7 +15,7 @@ from her_wrappers.cli import app
 from her_wrappers.commands.archive_summary import Range, Summary, goal_coverage, summarize
 from her_wrappers.recording import manifest, shards
 from tests.counting import counting_episode
-from tests.support.archived_episodes import assert_same_episodes
+from tests.support.archived_episodes import assert_same_episodes, forged
 
 REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
 
@@ -236,6 +236,19 @@ def test_damaged_and_foreign_folders_end_with_two_and_one_sentence(tmp_path, dam
     assert result.exit_code == 2
     assert f"cannot inspect {tmp_path}" in result.output
     assert message in result.output
+
+
+def test_control_characters_of_a_manifest_are_spelled_out(tmp_path):
+    her(*REACH, "--episodes", 1, "--out", tmp_path)
+
+    def change(content):
+        content["source"].update(env_id="\x1b[2J\x07\u202eevil-v0", kwargs_as_text={"x": "\x1b]0;title\x07"})
+
+    (tmp_path / "manifest.json").write_text(forged(tmp_path, change))
+    output = her("inspect", tmp_path).output
+    assert r"\x1b[2J\x07\u202eevil-v0" in output
+    assert r"x=\x1b]0;title\x07" in output
+    assert not {"\x1b", "\x07", "\u202e"} & set(output)
 
 
 def test_an_empty_archive_is_shown_as_empty(tmp_path):

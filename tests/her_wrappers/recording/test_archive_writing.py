@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from her_wrappers import EpisodeArchive
+from her_wrappers import EpisodeArchive, Episodes
 from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import manifest, shards, space_json
 from her_wrappers.recording.manifest import Shard, read_manifest, write_manifest
@@ -44,6 +44,26 @@ def test_many_kinds_of_infos_do_not_fill_the_memory(tmp_path):
     assert_same_episodes(archive, [random_episode(1, infos={f"info {i}": np.zeros(1)}) for i in range(25)])
 
 
+KINDS = [np.array([2**53 + 1, 7]), np.array([0.5, 1.5]), np.array([True, False]), np.array([2**53 + 3, 1])]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_episodes_of_unlike_dtypes_are_exact_one_by_one_and_as_a_list(tmp_path, together):
+    episodes = [random_episode(2, infos={"cost": cost}) for cost in KINDS]
+    with EpisodeArchive(tmp_path) as archive:
+        if together:
+            archive.add_episodes(episodes)
+        else:
+            for episode in episodes:
+                archive(episode)
+    found = {
+        str(infos["cost"].dtype): [] for infos in (episode.infos for episode in EpisodeArchive(tmp_path))
+    }
+    for episode in EpisodeArchive(tmp_path):
+        found[str(episode.infos["cost"].dtype)] += episode.infos["cost"].tolist()
+    assert found == {"int64": [2**53 + 1, 7, 2**53 + 3, 1], "float64": [0.5, 1.5], "bool": [True, False]}
+
+
 @contextmanager
 def interrupted_at_line(number):
     """Raise KeyboardInterrupt before the line of the writer that is the so-manieth to run."""
@@ -67,7 +87,8 @@ def interrupted_at_line(number):
         sys.settrace(others)
 
 
-def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_path):
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_path, stride):
     """Only those that are just being added may be missing, all of them."""
     before, block = random_episode(4, 0), [random_episode(4, seed) for seed in (1, 2, 3)]
     line, interrupted = 0, True
@@ -80,12 +101,30 @@ def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_pa
                 archive.add_episodes(block)
             interrupted = False
         except KeyboardInterrupt:
-            line += 1
+            line += stride
         archive.close()
         known, found = len(archive), list(EpisodeArchive(folder))
         assert known == len(found)
         assert_same_episodes(found, [before] if len(found) == 1 else [before, *block])
     assert line > 20
+
+
+def test_last_added_tells_whether_an_interrupted_addition_took_effect(tmp_path):
+    block = Episodes.of([random_episode(4, seed) for seed in (1, 2, 3)])
+    line, interrupted = 0, True
+    while interrupted:
+        folder = tmp_path / str(line)
+        with EpisodeArchive(folder, shard_steps=6) as archive:
+            archive(random_episode(4, 0))
+            try:
+                with interrupted_at_line(line):
+                    archive.add_episodes(block)
+                interrupted = False
+            except KeyboardInterrupt:
+                line += 11
+            if archive.last_added is not block:
+                archive.add_episodes(block)
+        assert_same_episodes(EpisodeArchive(folder), [random_episode(4, 0), *block])
 
 
 def fill_the_disk(monkeypatch):
