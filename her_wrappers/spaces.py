@@ -104,6 +104,8 @@ class LeafSpec:
         Raises:
             ValueError: The shape differs, or the cast would change values.
         """
+        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
+            return value
         return as_leaf(f"{self.name} {where}", value, self.shape, self.dtype, rounding=rounding)
 
 

@@ -2,7 +2,8 @@
 
 Values are copied when they arrive, so environments that reuse their arrays are recorded correctly. They are
 appended to byte arrays, which takes half the time of writing a row of a NumPy array, and which become the
-memory of the finished episode without another copy.
+memory of the finished episode without another copy. `act` and `observe` have the loop that appends arrays of
+the right shape and dtype themselves: calling a function would make a step a sixth slower.
 
 A KeyboardInterrupt may come between any two instructions. A step counts from the moment at which `length` is
 assigned. Rows that an interrupted or failed step left behind `length` are removed by the next `act`.
@@ -105,7 +106,8 @@ class EpisodeAccumulator:
         """
         self.discard()
         self._clear()
-        _append(self._observation_columns, 0, observation)
+        for leaf, *_, column in self._observation_columns:
+            _append(column, leaf, observation, 0, rounding=False)
         self._reset_info = {key: as_info(key, info[key], "at reset") for key in self._infos if key in info}
         self.length = 0
         self.phase = READY
@@ -129,7 +131,15 @@ class EpisodeAccumulator:
         if self.phase != READY:
             self._remove_incomplete_step()
         self.phase = ACTING
-        _append(self._action_columns, self.length, action, rounding=True)
+        for leaf, key, dtype, shape, column in self._action_columns:
+            try:
+                value = action if key is None else action[key]
+                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
+                    column.extend(value)
+                    continue
+            except (KeyError, IndexError, TypeError):  # missing, or not contiguous
+                pass
+            _append(column, leaf, action, self.length, rounding=True)
         self.phase = ACTED
 
     def observe(
@@ -156,7 +166,15 @@ class EpisodeAccumulator:
         length = self.length
         number = reward if type(reward) is float else as_reward(reward, length)
         infos = self._read_infos(info) if self._infos else None
-        _append(self._observation_columns, length + 1, observation)
+        for leaf, key, dtype, shape, column in self._observation_columns:
+            try:
+                value = observation if key is None else observation[key]
+                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
+                    column.extend(value)
+                    continue
+            except (KeyError, IndexError, TypeError):  # missing, or not contiguous
+                pass
+            _append(column, leaf, observation, length + 1, rounding=False)
         self._rewards.append(number)
         if infos is not None:
             for key, value in infos.items():
@@ -255,24 +273,10 @@ def _columns(spec: SpaceSpec) -> list[Column]:
     return [(leaf, leaf.key, leaf.dtype, leaf.shape, bytearray()) for leaf in spec.leaves]
 
 
-def _append(columns: list[Column], t: int, tree: Tree, *, rounding: bool = False) -> None:
-    """Copy a tree to row ``t``, which is the next one."""
-    for leaf, key, dtype, shape, column in columns:
-        try:
-            value = tree if key is None else tree[key]
-        except (KeyError, IndexError, TypeError):
-            value = None
-        if (
-            type(value) is not ndarray
-            or (value.dtype is not dtype and value.dtype != dtype)
-            or value.shape != shape
-        ):
-            where = f"at step {t}"
-            value = leaf.check(leaf.find(tree, where), where, rounding=rounding)
-        try:
-            column.extend(value)
-        except TypeError:  # not contiguous
-            column.extend(value.tobytes())
+def _append(column: bytearray, leaf: LeafSpec, tree: Tree, t: int, *, rounding: bool) -> None:
+    """Copy a leaf of a tree, whatever it is made of, to row ``t``, which is the next one."""
+    where = f"at step {t}"
+    column.extend(leaf.check(leaf.find(tree, where), where, rounding=rounding).tobytes())
 
 
 def _difference(columns: list[Column], t: int, tree: Tree) -> str:
