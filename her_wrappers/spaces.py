@@ -209,12 +209,12 @@ def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space
     """Raise ValueError unless elements of both spaces have the same structure, shapes and dtypes.
 
     Args:
-        name: What the elements are, such as ``"observation"``.
+        name: Name of the elements, such as ``"observation"``.
         known: The space that the recorder was made for.
         space: The present space.
 
     Raises:
-        ValueError: They differ.
+        ValueError: The spaces differ.
     """
     if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
         return

@@ -63,7 +63,7 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     """Return trees of one structure end to end, with the values that they have; one tree as it is.
 
     Args:
-        name: What the trees are, for messages.
+        name: Name of the trees in messages.
         trees: Trees of (n, ...) arrays.
 
     Raises:

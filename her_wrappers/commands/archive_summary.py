@@ -63,7 +63,7 @@ class Summary:
         terminated: Share of episodes that terminated.
         truncated: Share of episodes that were truncated.
         success: Share of episodes with ``is_success`` at the last step; None if it was not recorded.
-        goals: Coverage of the goals; None if there are no goals, or desired and achieved ones differ in form.
+        goals: Coverage of the goals; None without goals, or if desired and achieved goals differ in form.
     """
 
     episodes: int
@@ -81,7 +81,7 @@ def summarize(archive: EpisodeArchive) -> Summary:
 
     Raises:
         CorruptFileError: The archive is damaged.
-        OSError: It cannot be read.
+        OSError: The archive cannot be read.
     """
     columns: dict[str, list[np.ndarray]] = {
         name: [] for name in ("lengths", "returns", "terminated", "truncated", "success")
@@ -129,7 +129,7 @@ def goal_coverage(archive: EpisodeArchive) -> Coverage | None:
 
     Raises:
         CorruptFileError: The archive is damaged.
-        OSError: It cannot be read.
+        OSError: The archive cannot be read.
     """
     bounds = np.zeros(0), np.zeros(0)
     for batch in archive.batches():

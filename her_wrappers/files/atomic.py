@@ -1,4 +1,4 @@
-"""Files that are complete or absent, whatever happens to the process that writes them."""
+"""Files that are complete or absent, also if the process that writes them is killed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class InUseError(OSError):
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
     """Write a file that replaces ``path`` when the block ends without an error.
 
-    Until then the file is beside ``path``, with ``.her-part`` behind its name. A file that a killed process
-    left there is deleted.
+    Until then the file has the name of ``path`` followed by ``.her-part``. A file that a killed process left
+    there is deleted.
 
     Args:
         path: The file to write or replace; a link is followed.
@@ -85,7 +85,7 @@ class Claim:
     """The right to be the only writer somewhere, until it is released or the process ends.
 
     Args:
-        path: A file that is locked; it is made if there is none, and stays.
+        path: A file that is locked; it is made if it does not exist, and stays.
         what: Name of what is claimed, for the message.
 
     Raises:

@@ -24,7 +24,7 @@ class BatchColumns:
     Args:
         spec: The leaves of the space of one environment.
         num_envs: Number of environments, N.
-        arrays: One array (capacity, N, ...) for each leaf.
+        arrays: Array (capacity, N, ...) of each leaf.
     """
 
     def __init__(self, spec: SpaceSpec, num_envs: int, arrays: list[np.ndarray]) -> None:

@@ -153,7 +153,7 @@ class EpisodeAccumulator:
         """Add the outcome of the step.
 
         Args:
-            reward: One number.
+            reward: A number.
             observation: State after the step.
             info: Info of the step.
             terminated: Whether the step ended the task.
@@ -274,7 +274,7 @@ def _columns(spec: SpaceSpec) -> list[Column]:
 
 
 def _append(column: bytearray, leaf: LeafSpec, tree: Tree, t: int, *, rounding: bool) -> None:
-    """Copy a leaf of a tree, whatever it is made of, to row ``t``, which is the next one."""
+    """Copy a leaf of a tree, of any type that NumPy converts, to row ``t``, which is the next one."""
     where = f"at step {t}"
     column.extend(leaf.check(leaf.find(tree, where), where, rounding=rounding).tobytes())
 

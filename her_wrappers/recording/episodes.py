@@ -131,7 +131,7 @@ class Episodes(Sequence[Episode]):
     def runs(cls, episodes: Iterable[Episode]) -> list[Episodes]:
         """Return episodes in their order, those of one dtype next to each other end to end.
 
-        No value changes, whatever the dtypes are.
+        Values of all dtypes stay exact.
 
         Raises:
             TypeError: An element is not an `Episode`.

@@ -1,7 +1,7 @@
 """Manifest of an archive: its shards, and the environment that the episodes come from.
 
-It is a JSON file beside the shards, which is replaced as a whole now and then and at the end. A shard that
-the manifest does not list, as after a kill, is found by its name and its labels.
+It is a JSON file in the folder of the shards, which is replaced as a whole now and then and at the end. A
+shard that the manifest does not list, as after a kill, is found by its name and its labels.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Manifest:
     """Content of an archive.
 
     Attributes:
-        archive: Random name of the archive, which its shards have too; empty if there is no archive.
+        archive: Random name of the archive, which its shards have too; empty without an archive.
         source: The environment of the episodes, if it is known.
         versions: Versions of the packages that began the archive.
         shards: The shards, in the order in which they were written.
@@ -174,7 +174,7 @@ def make_folder(folder: Path) -> None:
 
 
 def read_or_begin(folder: Path, source: Source | None) -> Manifest:
-    """Return the manifest of a folder; write a new one if there is none."""
+    """Return the manifest of a folder; write a new one if the folder has none."""
     if (folder / NAME).exists():
         return read_manifest(folder)
     manifest = Manifest(secrets.token_hex(8), source, {name: version(name) for name in WRITERS})
@@ -217,7 +217,7 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises:
         CorruptFileError: The file is damaged, not a manifest, or of a later version.
-        OSError: There is no such file, or it cannot be read.
+        OSError: The file does not exist, or cannot be read.
     """
     path = folder / NAME
     with open_regular(path) as file:

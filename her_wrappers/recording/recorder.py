@@ -110,7 +110,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             SinkError: A sink raised; the error has the five values and the episode.
             ValueError: The action cannot be recorded; the environment did not get it. Or the observation, the
                 reward or an info cannot: after this, as after any error of the environment itself, the
-                episode so far has been handed over and a reset is needed.
+                episode so far was passed to the sinks, and a reset is needed.
         """
         recorded = self._recorded
         if recorded.phase != READY:
@@ -157,7 +157,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         self._close_episode(episode)
 
     def _close_episode(self, episode: Episode) -> None:
-        """Drop an episode that was handed over; begin the next one if ``max_episode_steps`` ended it."""
+        """Forget an episode that the sinks have; begin the next one if ``max_episode_steps`` ended it."""
         if self._is_cut:
             last = map_tree(lambda rows: rows[-1], episode.observations)
             self._recorded.begin(last, {key: rows[-1] for key, rows in episode.infos.items()})

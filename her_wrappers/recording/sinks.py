@@ -74,7 +74,7 @@ class Sinks:
             result: Values that ``step`` is about to return, if a step ended the episodes.
 
         Raises:
-            SinkError: A sink raised; all sinks were called nevertheless.
+            SinkError: A sink raised; the other sinks were still called.
         """
         current = self._current
         if current is None or current.given is not episodes:
@@ -87,7 +87,7 @@ class Sinks:
             raise current.error(result) from current.failures[0].error
 
     def release(self) -> None:
-        """Drop the episodes that were handed over last: the caller does not have them any more."""
+        """Forget the last hand-over, which the caller has completed."""
         self._current = None
 
 

@@ -64,7 +64,7 @@ class _State(NamedTuple):
         is_open: (N,) bool, the environments with an open episode.
         is_ended: (N,) bool, the environments whose next step only begins an episode.
         in_doubt: (N,) bool, the environments whose next step may only begin an episode.
-        finished: Episodes that ended and were not released; None if there are none.
+        finished: Episodes that ended and were not released, or None.
     """
 
     now: int

@@ -36,7 +36,8 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     Args:
         env: The vector environment; its ``metadata["autoreset_mode"]`` says how it begins its next episodes.
         *sinks: Called in turn with each `Episode`. A sink that has ``add_episodes``, or is that method or
-            the ``add_episode`` beside it, gets all episodes that ended together in one call, as `Episodes`.
+            the ``add_episode`` of the same object, gets all episodes that ended together in one call, as
+            `Episodes`.
         info_keys: Entries of the infos to record; each must be there at every step of every environment.
         max_episode_steps: Hand over an episode after this number of steps, as truncated, and continue with
             the next one from there. The environment is not reset: this cuts endless tasks.
@@ -113,7 +114,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             SinkError: A sink raised; the error has the five values and the episodes.
             ValueError: The actions cannot be recorded; the environments did not get them. Or an observation,
                 a reward or an info cannot: after this, as after any error of the environment itself, the
-                episodes so far have been handed over and a reset is needed.
+                episodes so far were passed to the sinks, and a reset is needed.
         """
         self._hand_over_unfinished()
         self._require_begun()

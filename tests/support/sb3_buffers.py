@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("kind", [sb3.HerReplayBuffer, HerReplayBuffer], i
 
 
 class Rewards(gym.Env):
-    """What a buffer asks of an environment."""
+    """An environment with the attributes that a buffer uses."""
 
     observation_space, action_space = SPACE, ACTIONS
 

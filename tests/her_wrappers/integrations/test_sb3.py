@@ -1,4 +1,4 @@
-"""The buffer for Stable-Baselines3 beside SB3's own, through every method."""
+"""The buffer for Stable-Baselines3 compared with SB3's own, through every method."""
 
 from __future__ import annotations
 

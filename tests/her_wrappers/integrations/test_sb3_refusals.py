@@ -1,4 +1,4 @@
-"""The buffer for Stable-Baselines3: wrong arguments and steps are refused with a sentence."""
+"""The buffer for Stable-Baselines3: wrong arguments and steps raise one clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EpisodeArchive: what was added comes back, exactly."""
+"""EpisodeArchive: added episodes are read back exactly."""
 
 from __future__ import annotations
 

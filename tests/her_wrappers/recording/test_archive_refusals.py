@@ -1,4 +1,4 @@
-"""EpisodeArchive: what it cannot keep is refused with a sentence, and nothing is added."""
+"""EpisodeArchive: episodes that it cannot store raise one clear error, and nothing is added."""
 
 from __future__ import annotations
 

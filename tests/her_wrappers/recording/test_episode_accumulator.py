@@ -1,4 +1,4 @@
-"""EpisodeAccumulator: what fails leaves no trace in the episode."""
+"""EpisodeAccumulator: failed steps leave no trace in the episode."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def step_and_reset(env, steps):
 
 
 def run_single(countdown, *sinks):
-    """Record some steps with an error at one instruction, and go on after a reset."""
+    """Record some steps with an error at one instruction, then reset and continue."""
     env = Counted()
     recorder = EpisodeRecorder(env, *sinks, info_keys=["twice"], max_episode_steps=4)
     try:
@@ -156,7 +156,7 @@ LENGTHS = [[3, 2], [1, 4], [5]]
 
 
 def run_vector(countdown, sink, mode):
-    """Record some steps of three environments with an error at one instruction, and go on after a reset."""
+    """Record steps of three environments with an error at one instruction, then reset and continue."""
     env = NumberedVectorEnv(3, LENGTHS, mode)
     recorder = VectorEpisodeRecorder(env, sink, info_keys=["place"], max_episode_steps=4)
     taken = []
