@@ -222,7 +222,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     def reset(self) -> None:
         """Drop everything, open episodes included."""
         self.hindsight.clear()
-        self._batches.forget()
+        self._batches.invalidate()
         self._open.discard()
         if self._infos is not None:
             self._infos = RecordedInfos(self.n_envs)
@@ -264,7 +264,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """End the episodes of some environments, each as terminated or as truncated."""
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
-            self._batches.forget()
+            self._batches.invalidate()
             self.hindsight.add_episodes(episodes)
             if self._infos is not None:
                 self._infos.follow(episodes, len(self.hindsight))

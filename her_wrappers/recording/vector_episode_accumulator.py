@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers.recording.batch_columns import BatchColumns, moved, take_rows
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.info_columns import InfoColumns
 from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
+from her_wrappers.recording.step_ring import Rows, StepRing
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.spaces import SpaceSpec
 
@@ -32,26 +31,6 @@ if TYPE_CHECKING:
 
 FIRST_CAPACITY = 64
 """Number of moments that fit at first."""
-
-
-class _Ring(NamedTuple):
-    """The rows of all moments; a moment's slot is its number modulo the capacity."""
-
-    capacity: int
-    observations: BatchColumns
-    actions: BatchColumns
-    rewards: np.ndarray  # (capacity, N)
-    infos: InfoColumns
-
-    def moved(self, slots: np.ndarray, capacity: int) -> _Ring:
-        """Return a larger ring that has each row in the slot given for it."""
-        return _Ring(
-            capacity,
-            self.observations.moved(slots, capacity),
-            self.actions.moved(slots, capacity),
-            moved(self.rewards, slots, capacity),
-            self.infos.moved(slots, capacity),
-        )
 
 
 class _State(NamedTuple):
@@ -131,14 +110,9 @@ class VectorEpisodeAccumulator:
         self._max_steps = max_steps
         self._may_reset_twice = may_reset_twice
         self._reuse_watch = ReuseWatch()
-        capacity = FIRST_CAPACITY
-        self._ring = _Ring(
-            capacity,
-            BatchColumns.empty(SpaceSpec.of("observation", observation_space), num_envs, capacity),
-            BatchColumns.empty(SpaceSpec.of("action", action_space), num_envs, capacity),
-            np.empty((capacity, num_envs)),
-            InfoColumns(info_keys, num_envs, capacity),
-        )
+        observations = SpaceSpec.of("observation", observation_space)
+        actions = SpaceSpec.of("action", action_space)
+        self._ring = StepRing.empty(observations, actions, num_envs, info_keys, FIRST_CAPACITY)
         none = np.zeros(num_envs, bool)
         self._state = _State(0, 0, np.zeros(num_envs, np.int64), none, none, none)
         self._ended_last: np.ndarray | None = none  # (N,) bool, by the flags of the last step, if known
@@ -220,7 +194,9 @@ class VectorEpisodeAccumulator:
         truncated = _as_flags("truncations", truncations, self._num_envs)
         ended = self._ended_last = terminated | truncated
         numbers = as_rewards(rewards, self._num_envs)
-        begins = self._state.is_ended | (self._state.in_doubt & ~ended & (numbers == 0))
+        begins = self._state.is_ended
+        if self._may_reset_twice:
+            begins = begins | (self._state.in_doubt & ~ended & (numbers == 0))
         last, required = None, ~begins
         if self._mode is AutoresetMode.SAME_STEP and ended.any():
             last = self._read_last(np.flatnonzero(ended), infos)
@@ -269,7 +245,7 @@ class VectorEpisodeAccumulator:
         state = state._replace(
             now=state.now + 1,
             is_ended=ended & (self._mode is AutoresetMode.NEXT_STEP),
-            in_doubt=np.zeros_like(ended) if state.in_doubt.any() else state.in_doubt,
+            in_doubt=np.zeros_like(ended) if self._may_reset_twice else state.in_doubt,
         )
         if begins.any():
             state = _open(state, begins)
@@ -306,38 +282,24 @@ class VectorEpisodeAccumulator:
         last: LastStates | None = None,
     ) -> Episodes | None:
         """Return the open episodes of some environments that have steps, in memory of their own."""
-        ring = self._ring
         lengths = state.lengths[rows]
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         if not rows.size:
             return None
-        begun = state.begun[rows]
-        states, steps, outcomes = (
-            self._index(rows, start, counts)
-            for start, counts in ((begun, lengths + 1), (begun, lengths), (begun + 1, lengths))
-        )
-        observations = ring.observations.take(states)
-        infos = ring.infos.take(outcomes)
+        ring = self._ring
+        found = ring.collect(rows, state.begun[rows], lengths)
         if last is not None:
-            _put_last(rows, np.cumsum(lengths), observations, infos, last)
+            _put_last(rows, np.cumsum(lengths), found, last)
         return Episodes(
-            observations=ring.observations.spec.build(observations),
-            actions=ring.actions.spec.build(ring.actions.take(steps)),
-            rewards=take_rows(ring.rewards, steps),
+            observations=ring.observations.spec.build(found.observations),
+            actions=ring.actions.spec.build(found.actions),
+            rewards=found.rewards,
             lengths=lengths,
             terminated=terminated[rows],
             truncated=truncated[rows],
-            infos=infos,
-            reset_infos=ring.infos.take_first(begun % ring.capacity * self._num_envs + rows),
+            infos=found.infos,
+            reset_infos=found.reset_infos,
         )
-
-    def _index(self, rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Return slot * N + environment of ``counts`` moments of each environment, from ``first`` on."""
-        before = np.cumsum(counts) - counts
-        offsets = (first % self._ring.capacity - before) * self._num_envs + rows
-        index: np.ndarray = np.arange(counts.sum()) * self._num_envs
-        index += np.repeat(offsets, counts)
-        return index
 
     def _where(self, ahead: int) -> Where:
         """Return a function that says where an environment is, ``ahead`` steps from the present state."""
@@ -356,9 +318,7 @@ class VectorEpisodeAccumulator:
         oldest = int(self._state.begun[self._state.is_open].min())
         self._state = self._state._replace(oldest=oldest)
         if now + 2 - oldest > capacity:
-            moments = np.arange(now - capacity, now) + 1
-            order = np.argsort(moments % capacity)
-            self._ring = self._ring.moved(moments[order] % (2 * capacity), 2 * capacity)
+            self._ring = self._ring.doubled(now)
 
 
 def _open(state: _State, which: np.ndarray) -> _State:
@@ -366,19 +326,13 @@ def _open(state: _State, which: np.ndarray) -> _State:
     return state._replace(begun=np.where(which, state.now, state.begun), is_open=state.is_open | which)
 
 
-def _put_last(
-    rows: np.ndarray,
-    ends: np.ndarray,
-    observations: list[np.ndarray],
-    infos: dict[str, np.ndarray],
-    last: LastStates,
-) -> None:
-    """Replace the last states of some episodes in arrays that were collected."""
+def _put_last(rows: np.ndarray, ends: np.ndarray, found: Rows, last: LastStates) -> None:
+    """Replace the last states of some episodes, of all of ``rows``, in arrays that were collected."""
     which = np.searchsorted(rows, last.rows)
-    for array, values in zip(observations, last.observations, strict=True):
+    for array, values in zip(found.observations, last.observations, strict=True):
         array[ends[which] + which] = values
     for key, values in last.infos.items():
-        infos[key][ends[which] - 1] = values
+        found.infos[key][ends[which] - 1] = values
 
 
 def _as_flags(name: str, flags: Any, count: int) -> np.ndarray:

@@ -71,7 +71,7 @@ def test_batches_made_together_are_independent_of_their_place():
     shares = np.array([
         [(buffer.sample(2).observations["desired_goal"][:, 1] >= 0).float().mean() for _ in range(15)]
         for _ in range(400)
-        if buffer._batches.forget() is None
+        if buffer._batches.invalidate() is None
     ])  # fmt: skip
     np.testing.assert_allclose(shares.mean(axis=0), 0.8, atol=0.07)  # over three deviations
 
