@@ -268,19 +268,17 @@ def _dtypes(episode: Episode) -> list[Any]:
 
 def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool = False) -> Tree:
     # Returns a copy of a tree with the leaves of a spec.
-    found = SpaceSpec.of_rows(name, tree)
-    if set(found.paths) != set(spec.paths):
-        expected, got = (sorted(path_name((name, *path)) for path in each.paths) for each in (spec, found))
+    paths = SpaceSpec.of_rows(name, tree).paths if len(leaf_arrays(tree)) != len(spec.leaves) else spec.paths
+    try:
+        values = [leaf.find(tree, "") for leaf in spec]
+    except ValueError:
+        paths = SpaceSpec.of_rows(name, tree).paths
+    if set(paths) != set(spec.paths):
+        expected, got = (sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths))
         raise ValueError(f"expected episodes with {', '.join(expected)}, got {', '.join(got)}")
     return spec.build([
         np.array(
-            as_leaf(
-                path_name((name, *leaf.path)),
-                leaf.find(tree, ""),
-                (rows, *leaf.shape),
-                leaf.dtype,
-                rounding=rounding,
-            )
+            as_leaf(path_name((name, *leaf.path)), value, (rows, *leaf.shape), leaf.dtype, rounding=rounding)
         )
-        for leaf in spec
+        for leaf, value in zip(spec, values, strict=True)
     ])

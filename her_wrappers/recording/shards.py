@@ -43,6 +43,7 @@ class PendingEpisodes:
     Attributes:
         num_episodes: Number of episodes.
         num_steps: Number of steps of all episodes.
+        step_size: Size of a step in bytes, by the first episodes.
     """
 
     def __init__(self, last: Episodes, before: PendingEpisodes | None = None) -> None:
@@ -50,12 +51,11 @@ class PendingEpisodes:
         self.before = before
         self.num_episodes: int = len(last) + (before.num_episodes if before else 0)
         self.num_steps: int = last.num_steps + (before.num_steps if before else 0)
+        self.step_size: float = before.step_size if before else _size(last) / last.num_steps
 
     def steps_per_shard(self, limit: int) -> int:
         """Return the number of steps that fill a shard, at most ``limit``."""
-        trees = (self.last.observations, self.last.actions, self.last.infos, self.last.rewards)
-        size = sum(leaf.nbytes for tree in trees for leaf in leaf_arrays(tree)) / self.last.num_steps
-        return max(1, min(limit, int(SHARD_BYTES / max(1, size))))
+        return max(1, min(limit, int(SHARD_BYTES / max(1, self.step_size))))
 
     def take_shard(self, limit: int) -> tuple[Episodes, PendingEpisodes | None]:
         """Return the episodes of the next shard, end to end, and the rest."""
@@ -69,12 +69,17 @@ class PendingEpisodes:
         return joined[:end], PendingEpisodes(joined[end:]) if end < len(joined) else None
 
 
+def _size(episodes: Episodes) -> int:
+    """Return the size of the arrays in bytes."""
+    trees = (episodes.observations, episodes.actions, episodes.infos, episodes.rewards)
+    return sum(leaf.nbytes for tree in trees for leaf in leaf_arrays(tree))
+
+
 def kind_of(episodes: Episodes) -> Hashable:
     """Return what the episodes of one shard have in common; strings may differ in length."""
-    leaves = SpaceSpec.of_rows("infos", episodes.infos)
     return episodes.rewards.dtype, frozenset(
-        (leaf.path, leaf.shape, leaf.dtype.kind if leaf.dtype.kind in STRINGS else leaf.dtype)
-        for leaf in leaves
+        (key, values.shape[1:], values.dtype.kind if values.dtype.kind in STRINGS else values.dtype)
+        for key, values in episodes.infos.items()
     )
 
 
