@@ -105,6 +105,8 @@ class LeafSpec:
         Raises:
             ValueError: The shape differs, or the cast would change values.
         """
+        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
+            return value
         return as_leaf(f"{self.name} {where}", value, self.shape, self.dtype, rounding=rounding)
 
 
@@ -209,6 +211,25 @@ class SpaceSpec:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
         return checked
+
+
+def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:
+    """Raise ValueError unless elements of both spaces have the same structure, shapes and dtypes.
+
+    Args:
+        name: Name of the elements, such as ``"observation"``.
+        known: The space that the recorder was made for.
+        space: The present space.
+
+    Raises:
+        ValueError: The spaces differ.
+    """
+    if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
+        return
+    raise ValueError(
+        f"the {name} space changed from {known} to {space}; "
+        "a recorder keeps to one space: make a new one for the new space"
+    )
 
 
 def _leaf_specs(

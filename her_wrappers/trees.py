@@ -64,10 +64,15 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
 
 
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
-    """Return trees of one structure end to end; a single one is returned as it is.
+    """Return trees of one structure end to end, with the values that they have; one tree as it is.
+
+    Args:
+        name: Name of the trees in messages.
+        trees: Trees of (n, ...) arrays.
 
     Raises:
-        ValueError: They differ in their keys, or their arrays in the shapes of rows.
+        ValueError: The trees differ in their keys, their arrays in the shapes of rows, or no dtype holds the
+            values of all of them.
     """
     first = trees[0]
     if len(trees) == 1:
@@ -83,10 +88,36 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
         parts = [concatenate_trees(f"{name}/{key}", [tree[key] for tree in trees]) for key in keys]
         return dict(zip(keys, parts, strict=True)) if isinstance(first, dict) else tuple(parts)
     try:
-        return np.concatenate(trees)
+        joined = np.concatenate(trees)
     except ValueError as error:
         shapes = sorted({str(np.shape(tree)[1:]) for tree in trees})
         raise ValueError(f"{name} must have rows of one shape, got {' and '.join(shapes)}") from error
+    _require_exact(name, trees, joined)
+    return joined
+
+
+def _require_exact(name: str, trees: Sequence[np.ndarray], joined: np.ndarray) -> None:
+    # Raises ValueError if arrays of unlike dtypes were joined in a dtype that changes their values.
+    start = 0
+    for tree in trees:
+        rows = joined[start : start + len(tree)]
+        start += len(tree)
+        is_text = tree.dtype.kind == joined.dtype.kind and tree.dtype.kind in STRINGS
+        if tree.dtype != joined.dtype and not is_text and not _is_exact(tree, rows):
+            dtypes = sorted({str(each.dtype) for each in trees})
+            raise ValueError(
+                f"{name} has arrays of {' and '.join(dtypes)}, and {joined.dtype} does not hold all their "
+                "values; give them one dtype"
+            )
+
+
+def _is_exact(array: np.ndarray, cast: np.ndarray) -> bool:
+    """Whether an array of numbers has the same values after a cast."""
+    if array.dtype.kind not in NUMBERS or cast.dtype.kind not in NUMBERS:
+        return False
+    with np.errstate(all="ignore"):
+        back = cast.astype(array.dtype)
+    return bool(np.array_equal(back, array, equal_nan=array.dtype.kind == "f"))
 
 
 def _structure(tree: Tree) -> object:
@@ -134,13 +165,12 @@ def as_leaf(
         return array
     if array.dtype.kind not in NUMBERS:
         raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
-    with np.errstate(all="ignore"):  # what does not fit shows in the comparison
+    with np.errstate(all="ignore"):  # the comparison finds values that do not fit
         cast = array.astype(dtype)
-        back = cast.astype(array.dtype)
     rounded = rounding and array.dtype.kind == "f" and np.dtype(dtype).kind == "f"
     if rounded and np.array_equal(np.isfinite(cast), np.isfinite(array)):
         return cast
-    if not np.array_equal(back, array, equal_nan=array.dtype.kind == "f"):
+    if not _is_exact(array, cast):
         raise ValueError(
             f"{name} must have dtype {dtype}, got {array.dtype} with values that it cannot hold; "
             f"return {dtype} or declare {array.dtype} in the space"

@@ -17,6 +17,7 @@ BELOW = {
     "her_envs": set(),
     "her_wrappers.trees": set(),
     "her_wrappers.spaces": {"her_wrappers.trees"},
+    "her_wrappers.infos": {"her_wrappers.trees"},
     "her_wrappers.arguments": set(),
     "her_wrappers.user_warning": set(),
     "her_wrappers.autoreset": set(),
@@ -29,6 +30,7 @@ BELOW = {
         "her_wrappers.user_warning",
     },
     "her_wrappers.checker": {
+        "her_wrappers.infos",
         "her_wrappers.trees",
         "her_wrappers.arguments",
         "her_wrappers.user_warning",
@@ -43,6 +45,7 @@ BELOW = {
         "her_wrappers.goal_interface",
     },
     "her_wrappers.recording": {
+        "her_wrappers.infos",
         "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.arguments",
@@ -61,6 +64,7 @@ BELOW = {
         "her_wrappers.recording",
     },
     "her_wrappers.integrations": {
+        "her_wrappers.infos",
         "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.user_warning",

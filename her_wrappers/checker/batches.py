@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,61 +42,3 @@ def ended_rows(step: Step) -> np.ndarray:
 def row(batch: Any, i: int) -> Any:
     """Return what belongs to environment ``i``."""
     return map_tree(lambda leaf: leaf[i], batch)
-
-
-def final_key(infos: Any) -> str | None:
-    """Return the name under which infos hold final observations, or None."""
-    names = ("final_obs", "final_observation")
-    return next((name for name in names if isinstance(infos, dict) and infos.get(name) is not None), None)
-
-
-def final_row(infos: Any, i: int) -> Any:
-    """Return the last observation of environment ``i``'s episode, or None where the infos lack it.
-
-    It stands in an array of dicts (Gymnasium), or in a dict of arrays (others).
-    """
-    key = final_key(infos)
-    if key is None:
-        return None
-    try:
-        return row(infos[key], i)
-    except (IndexError, KeyError, TypeError):
-        return None
-
-
-def final_info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
-    """Return the last info of environment ``i``'s episode; an empty one where the infos lack it."""
-    return info_row(infos.get("final_info"), i, num_envs)
-
-
-def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
-    """Return the info of environment ``i``: the keys whose mask is set, or that have no mask.
-
-    What has no row for each environment, such as a count of all steps, is told of all of them.
-    """
-    found: dict[str, Any] = {}
-    for key, value in infos.items() if isinstance(infos, dict) else ():
-        mask = infos.get(f"_{key}")
-        if str(key).startswith(("_", "final_")) or (_has_rows(mask, num_envs) and not _any(mask[i])):
-            continue
-        if isinstance(value, dict):
-            found[key] = info_row(value, i, num_envs)
-        else:
-            found[key] = _item(value[i]) if _has_rows(value, num_envs) else value
-    return found
-
-
-def _has_rows(value: Any, num_envs: int) -> bool:
-    is_row_of_rows = hasattr(value, "__getitem__") and isinstance(value, Sized)
-    if not is_row_of_rows or isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) == 0:
-        return False
-    return len(value) == num_envs
-
-
-def _any(value: Any) -> bool:
-    # As objects, since NumPy 1 has no any() of texts.
-    return bool(np.any(np.asarray(value, dtype=object)))
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

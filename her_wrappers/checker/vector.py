@@ -12,16 +12,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.batches import (
-    ended_rows,
-    final_info_row,
-    final_key,
-    final_row,
-    info_row,
-    misshapen,
-    row,
-)
+from her_wrappers.checker.batches import ended_rows, misshapen, row
 from her_wrappers.checker.tape import InterruptedRunError, Runner, Start, Step, Tape, as_tuple
+from her_wrappers.infos import final_info_row, final_observation_row, final_observations, info_row
 
 if TYPE_CHECKING:
     from her_wrappers.checker.tape import Policy
@@ -75,7 +68,7 @@ def autoreset_mode(env: Any, tape: Tape) -> AutoresetMode:
     mode = declared_mode(env)
     if mode is not None:
         return mode
-    shows_final = any(final_key(step.info) for step in tape.steps)
+    shows_final = any(final_observations(step.info) is not None for step in tape.steps)
     return AutoresetMode.SAME_STEP if shows_final else AutoresetMode.NEXT_STEP
 
 
@@ -154,7 +147,7 @@ class _Splitter:
         read_info = final_info_row if same_step else info_row
         info, live_info = (read_info(infos, i, self._num_envs) for infos in (step.info, step.live_info))
         if same_step:
-            observation, live = final_row(step.info, i), final_row(step.live_info, i)
+            observation, live = final_observation_row(step.info, i), final_observation_row(step.live_info, i)
             if observation is None:
                 return  # reported by final-obs-missing
         self._tape.steps.append(

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from her_wrappers.commands.archive_summary import summarize
 from her_wrappers.commands.terminal import fail, printable
 from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.recording.summary import summarize
 
 if TYPE_CHECKING:
-    from her_wrappers.recording.summary import Range, Summary
+    from her_wrappers.commands.archive_summary import Range, Summary
 
 
 def inspect(

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens to the process that writes them."""
+"""Files that are complete or absent, also if the process that writes them is killed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import os
 import stat
 import sys
-import weakref
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,20 +18,22 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PART = ".part"
-"""What a file is called, behind its name, while it is written."""
+PART = ".her-part"
+"""Suffix of the name of a file while it is written."""
+
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class InUseError(OSError):
-    """Another writer, of this process or of another, is at work there."""
+    """Another writer, of this process or of another, is writing there."""
 
 
 @contextlib.contextmanager
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
-    """Write a file that takes the place of ``path`` when the block ends without an error.
+    """Write a file that replaces ``path`` when the block ends without an error.
 
-    Until then it stands beside ``path``, with ``.part`` behind its name. What a killed process leaves there
-    harms nobody, and the next writer begins on it anew.
+    Until then the file has the name of ``path`` followed by ``.her-part``. A file that a killed process left
+    there is deleted.
 
     Args:
         path: The file to write or replace; a link is followed.
@@ -41,15 +42,15 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
         The file, empty, open for reading and writing.
 
     Raises:
-        InUseError: Another writer is at work on ``path``.
-        IsADirectoryError: There is a folder at ``path``.
-        OSError: It cannot be written.
+        InUseError: Another writer is writing ``path``.
+        IsADirectoryError: ``path`` is a folder.
+        OSError: The file cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"expected the path of a file, got the folder {target}")
     part = target.with_name(target.name + PART)
-    file = _claim(part)
+    file = _create(part)
     try:
         yield file
         file.flush()
@@ -66,9 +67,9 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 
 
 def lock(file: IO[Any]) -> bool:
-    """Take the lock of an open file, or return False where another open file of the same path has it.
+    """Take the lock of an open file, or return False if another open file of the same path has it.
 
-    The system gives it back when the file is closed, also when the process is killed.
+    The system releases it when the file is closed, also when the process is killed.
     """
     try:
         if sys.platform == "win32":
@@ -81,14 +82,14 @@ def lock(file: IO[Any]) -> bool:
 
 
 class Claim:
-    """The right to be the only one who writes somewhere, until it is released or the process ends.
+    """The right to be the only writer somewhere, until it is released or the process ends.
 
     Args:
-        path: A file that stands for it; it is made, and stays.
-        what: What is claimed, for the message.
+        path: A file that is locked; it is made if it does not exist, and stays.
+        what: Name of what is claimed, for the message.
 
     Raises:
-        InUseError: Another has it, in this process or in another.
+        InUseError: Another writer has the claim, in this process or in another.
         OSError: The file cannot be made.
     """
 
@@ -99,28 +100,14 @@ class Claim:
             raise InUseError(
                 f"{what} is in use: another writer is at work there; close it, or write elsewhere"
             )
-        _claims.add(self)
 
     def release(self) -> None:
-        """Let others have it."""
+        """Let others claim it."""
         self._file.close()
 
 
-_claims: weakref.WeakSet[Claim] = weakref.WeakSet()
-
-
-def _release_all() -> None:
-    for claim in list(_claims):
-        claim.release()
-
-
-if hasattr(os, "register_at_fork"):
-    # Workers that outlive their killed parent would keep its claims.
-    os.register_at_fork(after_in_child=_release_all)
-
-
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder outlast a loss of power; Windows has no such call."""
+    """Let the names in a folder survive a loss of power; Windows has no such call."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -131,10 +118,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file for reading; what is no file, such as a pipe, is not waited for.
+    """Open a file for reading, without waiting for pipes.
 
     Raises:
-        OSError: There is no such file.
+        OSError: The file does not exist, or is not a regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -143,21 +130,35 @@ def open_regular(path: Path) -> io.BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
-def _claim(part: Path) -> io.BufferedRandom:
-    """Open and empty the file for our writing only.
-
-    Raises:
-        InUseError: Another writer has it.
-    """
+def _create(part: Path) -> io.BufferedRandom:
+    """Create and lock an empty file; content that is already there is never written to."""
     while True:
-        file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
-        if not lock(file):
-            file.close()
-            raise InUseError(f"{part} is being written by another process or thread; wait until it is done")
-        if _is_still(file, part):
-            file.truncate()
+        try:
+            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o666)
+        except FileExistsError:
+            _remove_leftover(part)
+            continue
+        file = os.fdopen(descriptor, "r+b")
+        if lock(file) and _is_still(file, part):
             return file
-        file.close()  # its owner has renamed it between our opening and our locking it
+        file.close()  # another writer took it for a leftover before it was locked
+
+
+def _remove_leftover(part: Path) -> None:
+    # Removes the file of a killed writer, unless another writer has it or it is something else.
+    if part.is_symlink() or not part.is_file():
+        raise OSError(f"{part} is not a file that an earlier writer left; remove it")
+    try:
+        file = os.fdopen(os.open(part, os.O_RDWR | NO_FOLLOW), "r+b")
+    except FileNotFoundError:
+        return
+    with file:
+        if not lock(file):
+            raise InUseError(f"{part} is being written by another process or thread; wait until it is done")
+        if sys.platform == "win32":
+            file.close()  # Windows removes no file that is open
+        if file.closed or _is_still(file, part):
+            part.unlink(missing_ok=True)
 
 
 def _is_still(file: IO[bytes], path: Path) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.files.atomic import open_regular
-from her_wrappers.files.layout import (
+from her_wrappers.files.writing import (
     DTYPE_PATTERN,
     FOOTER_PATTERN,
     FOOTER_SIZE,
@@ -31,7 +31,7 @@ from her_wrappers.files.layout import (
 )
 
 if TYPE_CHECKING:
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
 
 MAX_TAIL = 3 * MAX_HEADER
 """The header and the directory of the zip, whose entries are shorter than the header's."""

@@ -1,11 +1,24 @@
-"""Write files of arrays, block by block, whole or not at all."""
+"""Write files of named arrays with a JSON header, the format of archives and saved buffers.
+
+A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` opens it too. The last member,
+``header.json``, lists every array: dtype, shape, position, checksum. The comment of the zip is the footer: it
+has the position of the header, the length of the file, and the checksum of everything from the header on.
+
+::
+
+    a.npy  b.npy ..  header.json  directory of the zip  footer
+    |- a crc32 for -||------- one crc32 for all of this ------|
+    |- each array --|
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
@@ -13,28 +26,108 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.files.atomic import replacement
-from her_wrappers.files.layout import (
-    FOOTER,
-    FOOTER_SIZE,
-    LAYOUT,
-    MAX_HEADER,
-    footer_crc,
-    require_storable,
-    row_slices,
-)
 
 if TYPE_CHECKING:
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
+
+LAYOUT = 1
+"""Version of the layout above; the content of the header has a version of its own."""
+
+FOOTER = (
+    "her-toolkit arrays {layout:04d} header {start:020d} {size:020d} file {length:020d} crc32 {crc:08x}\n"
+)
+FOOTER_PATTERN = re.compile(
+    rb"her-toolkit arrays (\d{4}) header (\d{20}) (\d{20}) file (\d{20}) crc32 ([0-9a-f]{8})\n"
+)
+FOOTER_SIZE = len(FOOTER.format(layout=0, start=0, size=0, length=0, crc=0))
+
+MAX_HEADER = 2**22
+"""A longer header, in bytes, would take longer than a second to read."""
+
+BLOCK = 2**22
+"""Number of bytes that are read or written at once."""
+
+MAX_AXES = 32
+"""NumPy 1 supports at most this number of axes."""
+
+MAX_NAME = 4000
+"""Maximal length of the name of an array; zip files allow slightly more."""
+
+DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """Description of an array in the header.
+
+    Attributes:
+        dtype: Dtype of the elements.
+        shape: Shape of the array.
+        start: Position of its member in the file, which begins with the header of ``.npy``.
+        skip: Length of that header in bytes.
+        crc: Checksum of the member.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+    skip: int
+    crc: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the elements in bytes."""
+        size = self.dtype.itemsize
+        for length in self.shape:
+            size *= length
+        return size
+
+
+def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
+    """Raise an error unless an array can be written, and read again.
+
+    Args:
+        name: Name of the array.
+        dtype: Dtype of the array.
+        axes: Number of its axes.
+
+    Raises:
+        TypeError: The elements are not numbers, bools or strings.
+        ValueError: The array has too many axes, or the name cannot be stored.
+    """
+    if not DTYPE_PATTERN.fullmatch(dtype.str) or dtype.itemsize <= 0:
+        raise TypeError(f"{name} must hold numbers, bools or strings, got dtype {dtype}")
+    if axes > MAX_AXES:
+        raise ValueError(f"{name} must have at most {MAX_AXES} axes, got {axes}")
+    if len(name) > MAX_NAME:
+        raise ValueError(
+            f"the name of an array must be at most {MAX_NAME} characters long, got {len(name)}: {name[:50]}.."
+        )
+    if "\0" in name:  # it ends there for those who read names as C does
+        raise ValueError(f"the name of an array must have no zero character, got {name!r}")
+
+
+def row_slices(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[slice]:
+    """Split an array of at least one axis into slices of rows of about ``BLOCK`` bytes."""
+    row = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+    count = max(1, BLOCK // max(1, row))
+    for first in range(0, shape[0], count):
+        yield slice(first, first + count)
+
+
+def footer_crc(tail: bytes, footer: bytes) -> int:
+    """Return the checksum of ``tail``, from the header on, and of the footer up to its checksum."""
+    return zlib.crc32(footer[:-9], zlib.crc32(tail))
 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """An array that is written piece by piece, without ever being in memory as a whole.
+    """An array that is written block by block, without being in memory as a whole.
 
     Attributes:
-        shape: (N, ...) of the whole.
-        dtype: Of the whole.
-        blocks: Arrays (n, ...) that end to end are the whole; taken as they are needed.
+        shape: (N, ...), shape of the array.
+        dtype: Dtype of the array.
+        blocks: Arrays (n, ...) that end to end are the array; read when they are needed.
     """
 
     shape: tuple[int, ...]
@@ -50,25 +143,25 @@ def write_arrays(
     kind: str,
     version: int,
 ) -> int:
-    """Write a file of arrays, whole or not at all: a crash at any moment leaves what was there before.
+    """Write a file of arrays; a crash at any moment leaves the previous file unchanged.
 
     Args:
         path: The file to write or replace.
-        arrays: Arrays of numbers, bools or strings, by names that may have slashes; `RowBlocks` for what
-            should not be in memory at once. Or pairs of names and arrays, taken as they are needed.
-        header: Anything JSON that belongs to them.
-        kind: What the file is, such as ``"episodes"``.
-        version: Version of what ``header`` and the names mean.
+        arrays: Arrays of numbers, bools or strings, by names that may have slashes; `RowBlocks` for arrays
+            that should not be in memory as a whole. Or pairs of names and arrays, read when they are needed.
+        header: Any JSON that belongs to the arrays.
+        kind: Kind of the file, such as ``"episodes"``.
+        version: Version of the meaning of ``header`` and of the names.
 
     Returns:
-        The checksum of the header, which has those of the arrays: it tells this file from others.
+        The checksum of the header, which has the checksums of the arrays: it identifies the file.
 
     Raises:
-        InUseError: Another writer is at work on ``path``.
+        InUseError: Another writer is writing ``path``.
         OSError: The file cannot be written.
-        TypeError: An array has elements that are no numbers, bools or strings, or the header is no JSON.
-        ValueError: Row blocks do not make up the array that was announced, an array has too many axes, a name
-            is none for files or comes twice, or the header is too long or has a number that JSON has not.
+        TypeError: An array has elements that are not numbers, bools or strings, or the header is not JSON.
+        ValueError: Row blocks do not have the shape or dtype of their array, an array has too many axes, a
+            name cannot be stored or comes twice, or the header is too long or has an infinite number.
     """
     with replacement(path) as file, zipfile.ZipFile(file, "w") as zip_file:
         entries: dict[str, Json] = {}
@@ -89,7 +182,7 @@ def write_arrays(
 def _write_array(
     zip_file: zipfile.ZipFile, file: IO[bytes], name: str, array: np.ndarray | RowBlocks
 ) -> dict[str, Json]:
-    """Write an array, and return what the header is to say of it."""
+    """Write an array, and return its entry in the header."""
     dtype = np.dtype(array.dtype)
     require_storable(name, dtype, len(array.shape))
     shape = tuple(map(int, array.shape))
@@ -104,11 +197,7 @@ def _write_array(
 
 
 def _whole(name: str, array: RowBlocks, dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
-    """Yield the blocks of an array.
-
-    Raises:
-        ValueError: They are not what was announced.
-    """
+    # Yields the blocks of an array.
     rows = 0
     for block in array.blocks:
         if block.dtype != dtype or block.shape[1:] != tuple(array.shape[1:]) or block.ndim == 0:
@@ -123,7 +212,7 @@ def _whole(name: str, array: RowBlocks, dtype: np.dtype[Any]) -> Iterator[np.nda
 
 
 def _pieces(array: np.ndarray) -> Iterator[memoryview]:
-    """Yield the bytes of an array, no more than a block being copied at once."""
+    """Yield the bytes of an array; at most one block is copied at a time."""
     if array.size == 0:
         return
     array = np.atleast_1d(array)
@@ -134,7 +223,7 @@ def _pieces(array: np.ndarray) -> Iterator[memoryview]:
 def _write_member(
     zip_file: zipfile.ZipFile, file: IO[bytes], name: str, *parts: Iterable[bytes | memoryview]
 ) -> tuple[int, int]:
-    """Write a member; return where it begins and its checksum."""
+    """Write a member; return its position and its checksum."""
     info = zipfile.ZipInfo(name)
     with zip_file.open(info, "w", force_zip64=True) as member:
         start = file.tell()

@@ -17,9 +17,8 @@ from gymnasium.envs.registration import EnvSpec
 
 from her_wrappers.recording.dataset import Dataset, episodes_of
 from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.episode_layout import EpisodeLayout
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.spaces import leaf_spaces
+from her_wrappers.spaces import SpaceSpec, leaf_spaces
 from her_wrappers.trees import as_leaf, path_name
 
 
@@ -53,7 +52,7 @@ def to_minari(
     minari = _minari()
     _require_several(episodes)
     _require_id(dataset_id)
-    layout = _layout_of(env)
+    specs = _specs_of(env)
     begun = False
 
     def buffers() -> Iterator[Any]:
@@ -62,7 +61,7 @@ def to_minari(
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
                 raise TypeError(f"expected an Episode, got {type(episode).__name__}")
-            yield _as_buffer(_fitting(episode, number, layout), number)
+            yield _as_buffer(_fitting(episode, number, *specs), number)
 
     try:
         return minari.create_dataset_from_buffers(
@@ -143,8 +142,8 @@ def _require_id(dataset_id: str) -> None:
         ) from error
 
 
-def _layout_of(env: gym.Env[Any, Any] | str | EnvSpec) -> EpisodeLayout:
-    """Return what the episodes of an environment must be like.
+def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceSpec]:
+    """Return the leaves of observations and actions of an environment.
 
     Raises:
         TypeError: It is none.
@@ -153,7 +152,7 @@ def _layout_of(env: gym.Env[Any, Any] | str | EnvSpec) -> EpisodeLayout:
     """
     if isinstance(env, str | EnvSpec):
         with gym.make(env) as made:
-            return _layout_of(made)
+            return _specs_of(made)
     if not isinstance(env, gym.Env):
         raise TypeError(f"env must be a gymnasium Env, an id or a spec, got {type(env).__name__}")
     for name in ("observation_space", "action_space"):
@@ -162,17 +161,18 @@ def _layout_of(env: gym.Env[Any, Any] | str | EnvSpec) -> EpisodeLayout:
                 raise ValueError(
                     f"Minari cannot store keys with a slash, got {path_name((name, *path))!r}; rename it"
                 )
-    return EpisodeLayout.of_spaces(env.observation_space, env.action_space)
+    observations = SpaceSpec.of("observations", env.observation_space)
+    return observations, SpaceSpec.of("actions", env.action_space)
 
 
-def _fitting(episode: Episode, number: int, layout: EpisodeLayout) -> Episode:
+def _fitting(episode: Episode, number: int, observations: SpaceSpec, actions: SpaceSpec) -> Episode:
     """Return a copy with the shapes and dtypes of the environment's spaces.
 
     Raises:
         ValueError: The episode has others.
     """
     try:
-        return layout.fit(Episodes.of([episode]))[0]
+        return Episodes.of([episode]).cast(observations, actions)[0]
     except ValueError as error:
         raise ValueError(f"episode {number} does not fit env: {error}") from error
 

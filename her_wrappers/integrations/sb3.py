@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.goal_interface import require_goal_space
-from her_wrappers.recording.timeline import as_rewards
+from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_sampler import GoalMixture
 from her_wrappers.user_warning import warn_user
@@ -27,7 +27,7 @@ except ImportError as error:
 
 from her_wrappers.integrations.sb3_batches import TensorBatches, normalized
 from her_wrappers.integrations.sb3_infos import STEP, RecordedInfos
-from her_wrappers.integrations.sb3_open import OpenEpisodes, Step
+from her_wrappers.integrations.sb3_open import EpisodeAccumulators, Step
 from her_wrappers.integrations.sb3_shapes import Ignored, Sb3Shapes, as_choice
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal, None).components)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
-        self._open = OpenEpisodes(self._shapes.leaves, n_envs)
+        self._open = EpisodeAccumulators(self._shapes.state_spec, self._shapes.action_spec, n_envs)
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.hindsight = HindsightReplayBuffer(
@@ -222,8 +222,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     def reset(self) -> None:
         """Drop everything, open episodes included."""
         self.hindsight.clear()
-        self._batches.forget()
-        self._open.forget()
+        self._batches.invalidate()
+        self._open.discard()
         if self._infos is not None:
             self._infos = RecordedInfos(self.n_envs)
         super().reset()
@@ -264,7 +264,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """End the episodes of some environments, each as terminated or as truncated."""
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
-            self._batches.forget()
+            self._batches.invalidate()
             self.hindsight.add_episodes(episodes)
             if self._infos is not None:
                 self._infos.follow(episodes, len(self.hindsight))

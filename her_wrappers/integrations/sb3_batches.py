@@ -58,8 +58,8 @@ class TensorBatches:
         self._used = 0
         self._used_before: deque[int] = deque(maxlen=REMEMBERED)
 
-    def forget(self) -> None:
-        """Forget what was not handed out, since what is stored changes."""
+    def invalidate(self) -> None:
+        """Drop the batches that were not used, since the content of the buffer changes."""
         self._made = []
         if self._used:
             self._used_before.append(self._used)

@@ -12,7 +12,7 @@ from her_wrappers.recording.episodes import Episodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from her_wrappers.recording.leaves import Leaf, Leaves, TransitionLeaves
+    from her_wrappers.spaces import LeafSpec, SpaceSpec
 
 Row = list[bytes]
 """One value of all environments: the bytes of each leaf."""
@@ -32,20 +32,22 @@ class Step(NamedTuple):
     infos: np.ndarray | None
 
 
-class OpenEpisodes:
+class EpisodeAccumulators:
     """The open episodes of N environments that step together.
 
-    `Timeline` does more, in many small calls. Between updates of a network, which leave nothing in the
-    caches, each of these takes microseconds; so here a step is kept as the bytes that came, and arrays are
-    made of them when an episode ends.
+    `VectorEpisodeAccumulator` does more, in many small calls. Between updates of a network, which leave
+    nothing in the caches, each of these takes microseconds; so a step is kept as bytes here, and they become
+    arrays when an episode ends.
 
     Args:
-        leaves: Of one environment.
+        state_spec: Leaves of the stored observations of one environment.
+        action_spec: Leaves of the stored actions of one environment.
         n_envs: Number of environments, N.
     """
 
-    def __init__(self, leaves: TransitionLeaves, n_envs: int) -> None:
-        self._leaves = leaves
+    def __init__(self, state_spec: SpaceSpec, action_spec: SpaceSpec, n_envs: int) -> None:
+        self._state_spec = state_spec
+        self._action_spec = action_spec
         self._begun: list[int | None] = [None] * n_envs  # the moment, where an episode is open
         self._states: list[Row] = []
         self._steps: list[Step] = []
@@ -77,7 +79,7 @@ class OpenEpisodes:
         return [
             i
             for i, begun in enumerate(self._begun)
-            if begun is None or _rows(self._leaves.observations, states, i) != self._present(i)
+            if begun is None or _rows(self._state_spec, states, i) != self._present(i)
         ]
 
     def begin(self, envs: Sequence[int], states: Row) -> None:
@@ -110,8 +112,8 @@ class OpenEpisodes:
         state_rows = [(i, self._states[span.start :]) for i, span in spans]
         step_rows = [(i, [self._steps[t].actions for t in span]) for i, span in spans]
         episodes = Episodes(
-            observations=_columns(self._leaves.observations, state_rows),
-            actions=_columns(self._leaves.actions, step_rows),
+            observations=_columns(self._state_spec, state_rows),
+            actions=_columns(self._action_spec, step_rows),
             rewards=np.array([self._steps[t].rewards[i] for i, span in spans for t in span], np.float64),
             lengths=np.array([len(span) for _, span in spans]),
             terminated=flags,
@@ -121,13 +123,13 @@ class OpenEpisodes:
         self._close(envs)
         return episodes
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Close all episodes, and drop them."""
         self._close(range(len(self._begun)))
 
     def _present(self, env: int) -> Row:
         """Return the state that an environment is in."""
-        return _rows(self._leaves.observations, self._states[-1], env)
+        return _rows(self._state_spec, self._states[-1], env)
 
     def _infos(self, spans: Sequence[tuple[int, range]]) -> dict[str, np.ndarray]:
         """Return the numbers of the infos of steps."""
@@ -146,24 +148,24 @@ class OpenEpisodes:
         self._begun = [None if begun is None else begun - oldest for begun in self._begun]
 
 
-def _part(leaf: Leaf, data: bytes, env: int) -> bytes:
+def _part(leaf: LeafSpec, data: bytes, env: int) -> bytes:
     """Return what is of one environment."""
     return data[env * leaf.nbytes : (env + 1) * leaf.nbytes]
 
 
-def _rows(leaves: Leaves, row: Row, env: int) -> Row:
+def _rows(spec: SpaceSpec, row: Row, env: int) -> Row:
     """Return what is of one environment, of each leaf."""
-    return [_part(leaf, data, env) for leaf, data in zip(leaves, row, strict=True)]
+    return [_part(leaf, data, env) for leaf, data in zip(spec, row, strict=True)]
 
 
-def _columns(leaves: Leaves, rows: Sequence[tuple[int, Sequence[Row]]]) -> Any:
+def _columns(spec: SpaceSpec, rows: Sequence[tuple[int, Sequence[Row]]]) -> Any:
     """Return the tree of arrays with the rows of environments, end to end."""
     count = sum(len(each) for _, each in rows)
-    return leaves.tree([
+    return spec.build([
         np.ndarray(
             (count, *leaf.shape),
             leaf.dtype,
             b"".join([_part(leaf, row[number], env) for env, each in rows for row in each]),
         )
-        for number, leaf in enumerate(leaves)
+        for number, leaf in enumerate(spec)
     ])

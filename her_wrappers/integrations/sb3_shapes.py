@@ -11,12 +11,12 @@ from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
 from her_wrappers.recording.batch_columns import as_batch
-from her_wrappers.recording.leaves import TransitionLeaves
+from her_wrappers.spaces import SpaceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from her_wrappers.recording.batch_columns import Where
+    from her_wrappers.infos import Where
 
 
 class Sb3Shapes:
@@ -28,9 +28,10 @@ class Sb3Shapes:
         n_envs: Number of environments, N.
 
     Attributes:
-        states: Space of what is stored of one observation.
-        actions: Space of what is stored of one action.
-        leaves: Of both.
+        states: Space of one stored observation.
+        actions: Space of one stored action.
+        state_spec: Leaves of ``states``.
+        action_spec: The leaf of ``actions``.
     """
 
     def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space[Any], n_envs: int) -> None:
@@ -41,12 +42,11 @@ class Sb3Shapes:
             # SB3 turns doubles into floats, and what comes is scaled to this range, whatever the space's.
             dtype: Any = ReplayBuffer._maybe_cast_dtype(action_space.dtype)  # noqa: SLF001 - SB3's own rule
             self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
-        self.leaves = TransitionLeaves.of(self.states, self.actions)
+        self.state_spec = SpaceSpec.of("observation", self.states)
+        self.action_spec = SpaceSpec.of("action", self.actions)
         self._n_envs = n_envs
-        self._parts = [
-            (str(leaf.path[0]), (n_envs, *leaf.shape), leaf.dtype) for leaf in self.leaves.observations
-        ]
-        (self._action_leaf,) = self.leaves.actions
+        self._parts = [(str(leaf.path[0]), (n_envs, *leaf.shape), leaf.dtype) for leaf in self.state_spec]
+        (self._action_leaf,) = self.action_spec
 
     def read_states(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
         """Return the bytes of each leaf of the observations of N environments, as they are stored.
@@ -92,7 +92,7 @@ class Sb3Shapes:
                 if value.dtype.kind == dtype.kind == "f":  # DummyVecEnv rounds, SubprocVecEnv leaves it to us
                     value = value.astype(dtype)
                 states[key] = value.reshape(shape) if value.shape == shape[:1] else value
-        leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.leaves.observations]
+        leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
         return [as_batch(leaf, value, count=self._n_envs, where=where).tobytes() for leaf, value in leaves]
 
 

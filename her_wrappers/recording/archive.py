@@ -1,56 +1,76 @@
-"""EpisodeArchive: episodes on disk, where a sink leaves them and a source finds them."""
+"""EpisodeArchive: episodes on disk, a sink for recorders and a source for buffers."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from her_wrappers.arguments import require_count
-from her_wrappers.recording.archive_writer import ArchiveWriter
+from her_wrappers.files.atomic import Claim
+from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.manifest import NAME, Manifest, read_manifest, shard_path, with_unlisted_shards
-from her_wrappers.recording.shards import read_shard
-from her_wrappers.recording.source import source_of
-from her_wrappers.recording.space_json import space_from_json
+from her_wrappers.recording.manifest import (
+    LOCK,
+    NAME,
+    ArchiveState,
+    agreed_specs,
+    make_folder,
+    read_manifest,
+    read_or_begin,
+    shard_path,
+    specs_of_source,
+    with_unlisted_shards,
+    write_manifest,
+)
+from her_wrappers.recording.shards import (
+    PendingEpisodes,
+    kind_of,
+    read_shard,
+    require_room,
+    require_storable_episodes,
+    specs_of,
+)
+from her_wrappers.recording.space_json import Source, space_from_json
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
     from her_wrappers.goal_interface import AnyEnv
-    from her_wrappers.recording.episode import Episode
-    from her_wrappers.recording.source import Source
 
 
 class EpisodeArchive:
     """A folder of episodes: a sink for recorders, and a source for buffers.
 
     Episodes are collected and written many at once, as a *shard*, a file that ``numpy.load`` opens. A shard
-    is there whole or not at all. When the process is killed, the episodes are lost that were not in a shard
-    yet; `flush` puts them into one, and `close`, the end of a ``with`` block and a regular end of the program
-    do so too.
+    is complete or absent. If the process is killed, the episodes are lost that were not in a shard yet;
+    `flush` writes them to one, and so do `close`, the end of a ``with`` block and a regular end of the
+    program.
 
     An archive that exists is added to. It holds episodes of one shape: those of the environment that it is
     given, or else those of its first episode. One archive at a time can write to a folder; any number can
-    read meanwhile. They see what was in shards when they were opened.
+    read meanwhile, and see the shards that were there when they were opened.
 
     Args:
         path: The folder; it is made when it is needed.
-        env: Environment, single or vectorised, that the episodes come from. The archive remembers its id,
+        env: Environment, single or vectorised, that the episodes come from. The archive stores its id,
             arguments and spaces, and is ready for writing at once.
-        shard_steps: A shard is written once so many steps have come together, or 64 MiB.
+        shard_steps: A shard is written as soon as it has this number of steps, or 64 MiB.
 
     Raises:
-        CorruptFileError: The archive is damaged, or something else.
+        CorruptFileError: The archive is damaged, or the manifest is not of an archive.
         InUseError: Another archive writes to the folder.
-        OSError: The folder is none, holds other things, or cannot be read or written.
-        TypeError: ``env`` is no environment, or has a space that JSON cannot describe, or that has keys that
-            are no strings.
-        ValueError: ``shard_steps`` is no whole number of at least 1, or ``env`` has other spaces or another
-            id than the archive, or a space whose elements no shard holds.
+        OSError: The path is not a folder, the folder holds other things, or cannot be read or written.
+        TypeError: ``env`` is not an environment, or has a space that JSON cannot describe, or keys that are
+            not strings.
+        ValueError: ``shard_steps`` is not a whole number of at least 1, or ``env`` has other spaces or
+            another id than the archive, or a space whose elements cannot be stored.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile
@@ -69,56 +89,82 @@ class EpisodeArchive:
         [50]
     """
 
+    _claim: Claim | None = None  # held while the archive is open for writing
+
     def __init__(
         self, path: str | os.PathLike[str], *, env: AnyEnv | None = None, shard_steps: int = 100_000
     ) -> None:
         self.path = Path(path)
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
-        self._writer: ArchiveWriter | None = None
         self._lock = threading.RLock()
-        self._manifest = Manifest("", None, {})
+        self._state = ArchiveState()
+        self._told_of_failure = False
         if env is not None:
-            self._open_writer(source_of(env))
+            self._open_for_writing(Source.of(env))
         elif (self.path / NAME).exists():
-            self._manifest = with_unlisted_shards(self.path, read_manifest(self.path))
-
-    def __call__(self, episode: Episode) -> None:
-        """Add a finished episode, as recorders do; see `add_episodes`."""
-        self.add_episodes([episode])
+            self._state = ArchiveState(with_unlisted_shards(self.path, read_manifest(self.path)))
 
     def add_episode(self, episode: Episode) -> None:
         """Add a finished episode; see `add_episodes`."""
-        self.add_episodes([episode])
+        self._add([episode], episode)
+
+    __call__ = add_episode
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         """Add finished episodes; `Episodes` are taken as a whole.
 
         Args:
-            episodes: They are copied.
+            episodes: Episodes, which are copied.
 
         Raises:
             InUseError: Another archive writes to the folder.
-            OSError: A shard cannot be written. What is in none is kept, and tried again with the next.
-            TypeError: One is no `Episode`, or has a key that is no string, or arrays of other things than
-                numbers, bools and strings. None is added.
-            ValueError: They have other parts, shapes or dtypes than those in the archive, or keys or arrays
-                that no file holds. None is added.
+            OSError: A shard cannot be written. Its episodes are kept, and tried again with the next ones.
+            RuntimeError: This process is a fork of the one that opened the archive.
+            TypeError: An element is not an `Episode`, or has a key that is not a string, or arrays of other
+                elements than numbers, bools and strings. No episode is added.
+            ValueError: An episode has other leaves, shapes or dtypes than those in the archive, or keys or
+                arrays that cannot be stored. No episode is added.
         """
         block = episodes if isinstance(episodes, Episodes) else list(episodes)
         if block:
-            block = Episodes.of(block)
-            with self._lock:
-                self._open_writer(None).add(block)
+            self._add(block, episodes if isinstance(episodes, Episodes) else None)
+
+    def _add(self, episodes: Iterable[Episode], given: Any) -> None:
+        # The caller gave the object `given`.
+        blocks = Episodes.runs(episodes)
+        with self._lock:
+            self._open_for_writing(None)
+            state = self._state
+            pending = dict(state.pending)
+            specs = state.specs or specs_of(blocks[0])
+            for block in blocks:
+                require_storable_episodes(block)
+                try:
+                    fitting = block.cast(*specs)
+                except ValueError as error:
+                    raise ValueError(f"the archive {self.path} is of other spaces: {error}") from error
+                kind = kind_of(fitting)
+                pending[kind] = PendingEpisodes(fitting, pending.get(kind))
+            added = None if given is None else weakref.ref(given)
+            self._state = replace(state, pending=pending, specs=specs, last_added=added)
+            self._write_full_shards()
+
+    @property
+    def last_added(self) -> Episode | Episodes | None:
+        """The episode or episodes that were added last, as they were given, while the caller has them."""
+        added = self._state.last_added
+        return None if added is None else added()
 
     def flush(self) -> None:
-        """Put all episodes into shards, so that nothing is lost by a kill.
+        """Write all episodes to shards, so that a kill loses nothing.
 
         Raises:
-            OSError: They cannot be written; they are kept.
+            OSError: The episodes cannot be written; they are kept.
+            RuntimeError: This process is a fork of the one that opened the archive.
         """
         with self._lock:
-            if self._writer is not None:
-                self._writer.flush()
+            for kind in list(self._state.pending):
+                self._write_shards(kind, at_least=1)
 
     def close(self) -> None:
         """Flush, and let others write to the folder. The archive can still be read, and be added to.
@@ -127,10 +173,15 @@ class EpisodeArchive:
             OSError: The episodes cannot be written; they are kept, and the archive stays open.
         """
         with self._lock:
-            if self._writer is not None:
-                self._writer.close()
-                self._finalizer.detach()
-                self._manifest, self._writer = self._writer.manifest, None
+            claim = self._claim
+            if claim is None or self._process != os.getpid():
+                return
+            self._told_of_failure = True
+            self.flush()
+            if len(self._state.manifest.shards) != self._state.listed:
+                self._list_shards()
+            self._claim = None
+            claim.release()
 
     def __enter__(self) -> EpisodeArchive:
         return self
@@ -138,51 +189,71 @@ class EpisodeArchive:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        """Close the archive at the end of the program; warn of lost episodes unless `close` raised before."""
+        claim = self._claim
+        if claim is None:
+            return
+        was_told = self._told_of_failure
+        try:
+            self.close()
+        except Exception as error:  # no caller can catch it
+            self._claim = None
+            claim.release()
+            if not was_told:
+                lost = self._state.num_pending[0]
+                warnings.warn(
+                    f"the archive {self.path} loses {lost} episodes, which it could not write: {error}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
     def __len__(self) -> int:
         """Return the number of episodes."""
-        with self._lock:
-            pending = self._writer.pending_episodes if self._writer is not None else 0
-            return self._known.num_episodes + pending
+        state = self._state
+        return state.manifest.num_episodes + state.num_pending[0]
 
     @property
     def num_steps(self) -> int:
-        """Steps of all episodes."""
-        with self._lock:
-            pending = self._writer.pending_steps if self._writer is not None else 0
-            return self._known.num_steps + pending
+        """Number of steps of all episodes."""
+        state = self._state
+        return state.manifest.num_steps + state.num_pending[1]
 
     @property
     def source(self) -> Source | None:
-        """Where the episodes come from; None where no environment was given."""
-        return self._known.source
+        """The environment of the episodes; None if no environment was given."""
+        return self._state.manifest.source
 
     @property
     def versions(self) -> dict[str, str]:
         """Versions of the packages that began the archive."""
-        return self._known.versions
+        return self._state.manifest.versions
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
-        """Observations of one environment; None where no environment was given."""
+        """Observation space of one environment; None if no environment was given."""
         return None if self.source is None else space_from_json(self.source.observation_space)
 
     @property
     def action_space(self) -> spaces.Space[Any] | None:
-        """Actions of one environment; None where no environment was given."""
+        """Action space of one environment; None if no environment was given."""
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
         """Read all episodes, after a `flush`.
 
-        They come in the order in which they were added, but for those whose infos have unlike dtypes, which
-        no shard holds together.
+        They come in the order in which they were added, except those whose infos have unlike dtypes, which
+        are in shards of their own.
 
         Raises:
             CorruptFileError: A shard is damaged.
             FileNotFoundError: There is no archive, or a shard is missing.
         """
-        for episodes in self.batches():
-            yield from episodes
+        self.flush()
+        for number, shard in enumerate(self._state.manifest.shards):
+            # list() reserves memory for len() episodes.
+            require_room(shard_path(self.path, number), shard.episodes, shard.steps)
+        return (episode for episodes in self.batches() for episode in episodes)
 
     def batches(self) -> Iterator[Episodes]:
         """Read all episodes, those of a shard at once, which is faster; otherwise as by iterating.
@@ -192,18 +263,68 @@ class EpisodeArchive:
             FileNotFoundError: There is no archive, or a shard is missing.
         """
         self.flush()
-        known = self._known
-        if not known.archive:
+        manifest = self._state.manifest
+        if not manifest.archive:
             raise FileNotFoundError(f"there is no archive at {self.path}: it has no {NAME}")
-        for number, shard in enumerate(known.shards):
+        for number, shard in enumerate(manifest.shards):
             yield read_shard(shard_path(self.path, number), shard.checksum)
 
-    @property
-    def _known(self) -> Manifest:
-        return self._manifest if self._writer is None else self._writer.manifest
+    def _open_for_writing(self, source: Source | None) -> None:
+        # Claims the folder, unless this archive has it, and reads what others added meanwhile.
+        if self._claim is not None:
+            self._require_own_process()
+            return
+        specs = None if source is None else specs_of_source(source)  # before the folder is made
+        make_folder(self.path)
+        claim = Claim(self.path / LOCK, f"the archive {self.path}")
+        try:
+            listed = read_or_begin(self.path, source)
+            manifest = with_unlisted_shards(self.path, listed)
+            if manifest.source is not None and source is not None:
+                manifest.source.require_same(self.path, source)
+            specs = agreed_specs(self.path, manifest, specs)
+        except BaseException:
+            claim.release()
+            raise
+        state = ArchiveState(manifest, len(listed.shards), specs=specs)
+        if manifest.source is None and source is not None:
+            state = replace(state, manifest=replace(manifest, source=source), listed=-1)
+        self._state, self._process, self._claim = state, os.getpid(), claim
+        _open_archives.add(self)
 
-    def _open_writer(self, source: Source | None) -> ArchiveWriter:
-        if self._writer is None:
-            self._writer = ArchiveWriter(self.path, source, self._shard_steps)
-            self._finalizer = weakref.finalize(self, self._writer.close_unheard)  # at the program's end too
-        return self._writer
+    def _write_full_shards(self) -> None:
+        """Write the shards that are full, and all if there are many kinds of infos of which none is."""
+        limit = self._shard_steps
+        for kind in list(self._state.pending):
+            limit = self._state.pending[kind].steps_per_shard(self._shard_steps)
+            self._write_shards(kind, at_least=limit)
+        if self._state.num_pending[1] >= 2 * limit:
+            self.flush()
+
+    def _write_shards(self, kind: Hashable, *, at_least: int) -> None:
+        """Write shards while there are ``at_least`` pending steps of a kind."""
+        while kind in self._state.pending and self._state.pending[kind].num_steps >= at_least:
+            self._require_own_process()
+            state = self._state = self._state.write_shard(self.path, kind, self._shard_steps)
+            if len(state.manifest.shards) - state.listed > state.listed // 100:
+                self._list_shards()
+
+    def _list_shards(self) -> None:
+        write_manifest(self.path, self._state.manifest)
+        self._state = replace(self._state, listed=len(self._state.manifest.shards))
+
+    def _require_own_process(self) -> None:
+        if self._process != os.getpid():
+            raise RuntimeError(
+                f"the archive {self.path} belongs to the process that opened it, not to its forks; "
+                "open it there, or flush it before"
+            )
+
+
+_open_archives: weakref.WeakSet[EpisodeArchive] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for archive in list(_open_archives):
+        archive.__del__()

@@ -1,39 +1,42 @@
-"""BatchColumns: the batches of many environments, a row a step, kept leaf by leaf."""
+"""BatchColumns: the batches of many environments, a row a step, leaf by leaf."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_wrappers.trees import as_leaf
 
 if TYPE_CHECKING:
-    from her_wrappers.recording.leaves import Leaf, Leaves
+    from her_wrappers.infos import Where
+    from her_wrappers.spaces import LeafSpec, SpaceSpec
     from her_wrappers.trees import Tree
-
-Where: TypeAlias = Callable[[int], str]
-"""Says where environment i is, for messages: "at step 7 of environment 3"."""
 
 
 class BatchColumns:
     """The leaves of one space, each an array (capacity, N, ...).
 
-    One row is one moment of all environments, so that recording a step is one copy of contiguous memory for
-    each leaf, however old the environments' episodes are. With a row an environment, writing would take six
-    times as long, and collecting an episode would save nothing.
+    One row is one step of all environments, so recording a step is one copy of contiguous memory for each
+    leaf, however old the environments' episodes are. A row for each environment would make writing six times
+    slower, and collecting an episode no faster.
 
     Args:
-        leaves: The leaves of the space of one environment.
+        spec: The leaves of the space of one environment.
         num_envs: Number of environments, N.
-        capacity: Number of rows.
+        arrays: Array (capacity, N, ...) of each leaf.
     """
 
-    def __init__(self, leaves: Leaves, num_envs: int, capacity: int) -> None:
-        self.leaves = leaves
+    def __init__(self, spec: SpaceSpec, num_envs: int, arrays: list[np.ndarray]) -> None:
+        self.spec = spec
         self._num_envs = num_envs
-        self._arrays = [np.empty((capacity, num_envs, *leaf.shape), leaf.dtype) for leaf in leaves]
+        self._arrays = arrays
+
+    @classmethod
+    def empty(cls, spec: SpaceSpec, num_envs: int, capacity: int) -> BatchColumns:
+        """Return columns with ``capacity`` rows."""
+        arrays = [np.empty((capacity, num_envs, *leaf.shape), leaf.dtype) for leaf in spec]
+        return cls(spec, num_envs, arrays)
 
     def check(self, tree: Tree, where: Where, *, rounding: bool = False) -> list[np.ndarray]:
         """Return the leaves of a batch, with the space's shapes and dtypes.
@@ -45,11 +48,11 @@ class BatchColumns:
             as_batch(
                 leaf, leaf.find(tree, "in the batch"), count=self._num_envs, where=where, rounding=rounding
             )
-            for leaf in self.leaves
+            for leaf in self.spec
         ]
 
     def write(self, slot: int, values: list[np.ndarray], rows: np.ndarray | None = None) -> None:
-        """Copy a batch, or the given rows of it."""
+        """Copy a batch, or the given rows of it, to a slot."""
         for array, value in zip(self._arrays, values, strict=True):
             if rows is None:
                 array[slot] = value
@@ -57,16 +60,18 @@ class BatchColumns:
                 array[slot, rows] = value[rows]
 
     def take(self, index: np.ndarray) -> list[np.ndarray]:
-        """Return what stands at slot * N + environment, modulo the whole."""
+        """Return the rows at slot * N + environment, modulo capacity * N."""
         return [take_rows(array, index) for array in self._arrays]
 
-    def move(self, slots: np.ndarray, capacity: int) -> None:
-        """Make room for ``capacity`` rows, and move each row to the slot given for it."""
-        self._arrays = [moved(array, slots, capacity) for array in self._arrays]
+    def moved(self, slots: np.ndarray, capacity: int) -> BatchColumns:
+        """Return a copy with ``capacity`` rows that has each row in the slot given for it."""
+        return BatchColumns(
+            self.spec, self._num_envs, [moved(array, slots, capacity) for array in self._arrays]
+        )
 
 
 def take_rows(array: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return what stands at slot * N + environment, modulo the whole, of an array (capacity, N, ...)."""
+    """Return the rows at slot * N + environment, modulo capacity * N, of an array (capacity, N, ...)."""
     return array.reshape(-1, *array.shape[2:]).take(index, axis=0, mode="wrap")
 
 
@@ -77,11 +82,11 @@ def moved(array: np.ndarray, slots: np.ndarray, capacity: int) -> np.ndarray:
     return larger
 
 
-def as_batch(leaf: Leaf, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
+def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
     """Return a value as the (count, ...) array of a leaf.
 
     Raises:
-        ValueError: It does not fit; the message names the first row at fault.
+        ValueError: The value does not fit; the message names the first row at fault.
     """
     shape = (count, *leaf.shape)
     if type(value) is np.ndarray and value.dtype is leaf.dtype and value.shape == shape:

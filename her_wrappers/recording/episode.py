@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Episode:
         infos: (T, ...) arrays of the infos that were asked for.
         reset_info: Those of them that came with the first state: from ``reset``, or from the step at which an
             endless episode was cut.
+        is_repeated: Whether a sink gets the episode for the second time, since an interrupt stopped the first
+            call; not stored.
 
     Raises:
         TypeError: A flag is no bool, or what should be an array is none: lists, numbers and None are not.
@@ -42,6 +44,7 @@ class Episode:
     truncated: bool
     infos: dict[str, np.ndarray] = field(default_factory=dict)
     reset_info: dict[str, np.ndarray] = field(default_factory=dict)
+    is_repeated: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_numbers("rewards", self.rewards)

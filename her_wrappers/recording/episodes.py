@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, overload
 
 import numpy as np
 
@@ -18,7 +18,16 @@ from her_wrappers.recording.episode import (
     require_rows,
     unchecked,
 )
-from her_wrappers.trees import concatenate_trees, map_tree
+from her_wrappers.spaces import SpaceSpec
+from her_wrappers.trees import (
+    STRINGS,
+    as_leaf,
+    concatenate_trees,
+    copy_tree,
+    leaf_arrays,
+    map_tree,
+    path_name,
+)
 
 if TYPE_CHECKING:
     from her_wrappers.trees import Tree
@@ -39,6 +48,8 @@ class Episodes(Sequence[Episode]):
         truncated: (n,) bool, whether it was cut short there.
         infos: (T, ...) arrays of the infos that were asked for.
         reset_infos: n dicts, those of them that came with the first states; () where there are none.
+        is_repeated: Whether a sink gets the episodes for the second time, since an interrupt stopped the
+            first call; not stored.
 
     Raises:
         TypeError: What should be an array is none.
@@ -62,6 +73,7 @@ class Episodes(Sequence[Episode]):
     truncated: np.ndarray
     infos: dict[str, np.ndarray] = field(default_factory=dict)
     reset_infos: Sequence[Mapping[str, np.ndarray]] = ()
+    is_repeated: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("lengths", "terminated", "truncated"):
@@ -88,20 +100,18 @@ class Episodes(Sequence[Episode]):
 
     @classmethod
     def of(cls, episodes: Iterable[Episode]) -> Episodes:
-        """Put episodes end to end; of a single one the arrays are shared.
+        """Return episodes end to end; a single one shares its arrays.
 
         Raises:
-            TypeError: One is no `Episode`.
-            ValueError: There are none, or they do not have the same keys and shapes.
+            TypeError: An element is not an `Episode`.
+            ValueError: The list is empty, the episodes have different keys or shapes, or dtypes that no dtype
+                holds exactly, such as int64 and float64; see `runs`.
         """
         if isinstance(episodes, Episodes):
             return episodes
-        listed = list(episodes)
+        listed = _as_list(episodes)
         if not listed:
             raise ValueError("expected at least one episode, got none")
-        for number, episode in enumerate(listed):
-            if not isinstance(episode, Episode):
-                raise TypeError(f"expected an Episode, got {type(episode).__name__} at position {number}")
         if len(listed) == 1:
             return cls._of_one(listed[0])
         parts = {
@@ -109,7 +119,7 @@ class Episodes(Sequence[Episode]):
             for name in ("observations", "actions", "rewards", "infos")
         }
         lengths = [len(episode) for episode in listed]
-        return unchecked(  # for episodes were checked when they were made
+        return unchecked(  # each episode was validated when it was made
             cls,
             **parts,
             lengths=np.array(lengths),
@@ -134,6 +144,55 @@ class Episodes(Sequence[Episode]):
             truncated=np.array([episode.truncated], np.bool_),
             infos=episode.infos,
             reset_infos=[episode.reset_info],
+        )
+
+    @classmethod
+    def runs(cls, episodes: Iterable[Episode]) -> list[Episodes]:
+        """Return episodes in their order, those of one dtype next to each other end to end.
+
+        Values of all dtypes stay exact.
+
+        Raises:
+            TypeError: An element is not an `Episode`.
+            ValueError: Episodes next to each other have different shapes.
+        """
+        if isinstance(episodes, Episodes):
+            return [episodes]
+        listed = _as_list(episodes)
+        return [cls.of(run) for _, run in groupby(listed, _dtypes)] if len(listed) > 1 else [cls.of(listed)]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Episodes]) -> Episodes:
+        """Return all episodes of at least one part, end to end.
+
+        Raises:
+            ValueError: The parts have different keys or shapes, or dtypes that no dtype holds exactly.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        columns: dict[str, Any] = {
+            name: concatenate_trees(name, [getattr(part, name) for part in parts])
+            for name in ("observations", "actions", "infos", "rewards", "lengths", "terminated", "truncated")
+        }
+        resets = [info for part in parts for info in part.reset_infos or [{}] * len(part)]
+        return cls(**columns, reset_infos=resets)
+
+    def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
+        """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
+
+        Raises:
+            ValueError: The episodes have other leaves or shapes, or a cast would change values; floats of
+                actions may be rounded, since policies often compute in doubles.
+        """
+        states = self.num_steps + len(self)
+        return replace(
+            self,
+            observations=_cast("observations", self.observations, observations, states),
+            actions=_cast("actions", self.actions, actions, self.num_steps, rounding=True),
+            **{
+                name: copy_tree(getattr(self, name))
+                for name in ("rewards", "lengths", "terminated", "truncated", "infos", "reset_infos")
+            },
         )
 
     def split(self, max_steps: int) -> Iterator[Episodes]:
@@ -216,3 +275,36 @@ class Episodes(Sequence[Episode]):
             infos=cut(self.infos, steps),
             reset_infos=self.reset_infos[begin:end],
         )
+
+
+def _as_list(episodes: Iterable[Episode]) -> list[Episode]:
+    listed = list(episodes)
+    for number, episode in enumerate(listed):
+        if not isinstance(episode, Episode):
+            raise TypeError(f"expected an Episode, got {type(episode).__name__} at position {number}")
+    return listed
+
+
+def _dtypes(episode: Episode) -> list[Any]:
+    """Return the dtypes of an episode's arrays; strings of any length count as one dtype."""
+    trees = (episode.observations, episode.actions, episode.rewards, episode.infos)
+    dtypes = (leaf.dtype for tree in trees for leaf in leaf_arrays(tree))
+    return [sorted(episode.infos), *(dtype.kind if dtype.kind in STRINGS else dtype for dtype in dtypes)]
+
+
+def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool = False) -> Tree:
+    # Returns a copy of a tree with the leaves of a spec.
+    paths = SpaceSpec.of_rows(name, tree).paths if len(leaf_arrays(tree)) != len(spec.leaves) else spec.paths
+    try:
+        values = [leaf.find(tree, "") for leaf in spec]
+    except ValueError:
+        paths = SpaceSpec.of_rows(name, tree).paths
+    if set(paths) != set(spec.paths):
+        expected, got = (sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths))
+        raise ValueError(f"expected episodes with {', '.join(expected)}, got {', '.join(got)}")
+    return spec.build([
+        np.array(
+            as_leaf(path_name((name, *leaf.path)), value, (rows, *leaf.shape), leaf.dtype, rounding=rounding)
+        )
+        for leaf, value in zip(spec, values, strict=True)
+    ])

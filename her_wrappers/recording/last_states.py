@@ -1,8 +1,4 @@
-"""Last states: how an episode ended, where the environment shows the first state of the next one already.
-
-In Gymnasium's mode SAME_STEP ``infos["final_obs"]`` has the last observations, as an array of dicts
-(Gymnasium's own) or a dict of arrays (others), and ``infos["final_info"]`` the last infos.
-"""
+"""Last states of episodes, where the environment already shows the first state of the next one."""
 
 from __future__ import annotations
 
@@ -11,15 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from her_wrappers.infos import final_observations
 from her_wrappers.recording.batch_columns import as_batch
 from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
-    from her_wrappers.recording.batch_columns import Where
-    from her_wrappers.recording.leaves import Leaves
+    from her_wrappers.infos import Where
+    from her_wrappers.spaces import SpaceSpec
 
-ENOUGH_ALIKE = 3
-"""So many last observations that all equal the first of the next episode are no accident."""
+MIN_EQUAL = 3
+"""Number of last observations, all equal to the first ones of the next episodes, that cause a warning."""
 
 
 class LastStates(NamedTuple):
@@ -28,7 +25,7 @@ class LastStates(NamedTuple):
     Attributes:
         rows: (n,) the environments, in rising order.
         observations: The leaves, each (n, ...).
-        infos: The infos asked for, each (n, ...).
+        infos: The requested infos, each (n, ...).
     """
 
     rows: np.ndarray
@@ -37,33 +34,33 @@ class LastStates(NamedTuple):
 
 
 def read_last_observations(
-    leaves: Leaves, infos: Any, rows: np.ndarray, *, num_envs: int, where: Where
+    spec: SpaceSpec, infos: Any, rows: np.ndarray, *, num_envs: int, where: Where
 ) -> list[np.ndarray]:
     """Return the leaves of the last observations, each (n, ...).
 
     Args:
-        leaves: The leaves of the observation space.
-        infos: Of the step at which episodes ended.
-        rows: (n,) the environments in which they did.
+        spec: The leaves of the observation space.
+        infos: Infos of the step at which episodes ended.
+        rows: (n,) the environments of these episodes.
         num_envs: Number of environments, N.
-        where: Where each environment is.
+        where: Place of an environment in messages.
 
     Raises:
-        ValueError: One is missing, or does not fit its space.
+        ValueError: A last observation is missing, or does not fit its space.
     """
-    final = infos.get("final_obs") if isinstance(infos, Mapping) else None
-    there = np.asarray(infos.get("_final_obs", True)) if isinstance(infos, Mapping) else np.array(False)
+    final = final_observations(infos)
+    mask = infos.get("_final_obs", True) if isinstance(infos, Mapping) else False
+    present = np.broadcast_to(np.asarray(mask), num_envs)
     numbers = rows.tolist()
-    missing = [i for i in numbers if not np.broadcast_to(there, num_envs)[i]]
+    missing = [i for i in numbers if not present[i]]
     if final is None or missing:
         raise ValueError(
             f"infos have no final_obs {where(missing[0] if missing else numbers[0])}, whose episode ended; "
             "autoreset_mode SAME_STEP promises it"
         )
-    if not _is_one_by_one(final):
-        whole = ((leaf, leaf.find(final, "in final_obs")) for leaf in leaves)
+    if not (isinstance(final, list) or getattr(final, "dtype", None) == np.object_):
+        whole = ((leaf, leaf.find(final, "in final_obs")) for leaf in spec)
         return [as_batch(leaf, value, count=num_envs, where=where)[rows] for leaf, value in whole]
-    each = [final[i] for i in numbers]
 
     def where_of(k: int) -> str:
         return where(numbers[k])
@@ -71,40 +68,35 @@ def read_last_observations(
     return [
         as_batch(
             leaf,
-            [leaf.find(tree, where_of(k)) for k, tree in enumerate(each)],
-            count=len(each),
+            [leaf.find(final[i], where(i)) for i in numbers],
+            count=len(numbers),
             where=where_of,
         )
-        for leaf in leaves
+        for leaf in spec
     ]
 
 
-def _is_one_by_one(final: Any) -> bool:
-    return isinstance(final, list) or (isinstance(final, np.ndarray) and final.dtype == np.object_)
-
-
 class ReuseWatch:
-    """Warns where last observations are lost, since the environment reuses its arrays for the next episode.
+    """Warns if last observations are lost because the environment reuses its arrays for the next episode.
 
-    Gymnasium's vector environments hand out an environment's last observation after they have reset it, and
-    do not copy it before: in an array that the environment uses again stands the first observation of the
-    next episode.
+    Gymnasium's vector environments return an environment's last observation after its reset, without a copy:
+    an array that the environment uses again has the first observation of the next episode then.
     """
 
     def __init__(self) -> None:
         self._is_watching = True
-        self._alike = 0
+        self._equal = 0
 
-    def look(self, last: list[np.ndarray], first: list[np.ndarray]) -> None:
+    def compare(self, last: list[np.ndarray], first: list[np.ndarray]) -> None:
         """Compare last observations with the first of the next episodes, both (n, ...) leaves."""
         if not self._is_watching:
             return
-        self._alike += len(last[0])
+        self._equal += len(last[0])
         self._is_watching = all(map(np.array_equal, last, first))
-        if self._is_watching and self._alike >= ENOUGH_ALIKE:
+        if self._is_watching and self._equal >= MIN_EQUAL:
             self._is_watching = False
             warn_user(
-                f"all of the first {self._alike} final_obs equal the first observations of the next "
+                f"all of the first {self._equal} final_obs equal the first observations of the next "
                 "episodes: the environment seems to reuse its arrays, and its last observations are lost; "
                 "wrap it in her_wrappers.adapters.CopyObservation, or use AutoresetMode.NEXT_STEP"
             )

@@ -1,42 +1,54 @@
-"""Manifest: the list of an archive's shards, and where their episodes come from.
+"""Manifest of an archive: its shards, and the environment that the episodes come from.
 
-It is a JSON file beside the shards, written anew, whole, now and then and at the end. A shard that is not in
-it, as a kill may leave some, is found by its name and its label.
+It is a JSON file in the folder of the shards, which is replaced as a whole now and then and at the end. A
+shard that the manifest does not list, as after a kill, is found by its name and its labels.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from her_wrappers.files.atomic import open_regular, replacement
+from her_wrappers.files.atomic import PART, open_regular, replacement
 from her_wrappers.files.reading import CorruptFileError
-from her_wrappers.recording.shards import read_labels
-from her_wrappers.recording.source import Source
-from her_wrappers.recording.space_json import space_from_json
+from her_wrappers.recording.shards import (
+    PendingEpisodes,
+    read_labels,
+    read_shard,
+    require_storable_space,
+    specs_of,
+    write_shard,
+)
+from her_wrappers.recording.space_json import Source, require_space_json, space_from_json
+from her_wrappers.spaces import SpaceSpec
 
 if TYPE_CHECKING:
-    from her_wrappers.files.layout import Json
+    import weakref
+    from collections.abc import Hashable, Mapping
+    from pathlib import Path
+
+    from her_wrappers.files import Json
 
 NAME = "manifest.json"
+LOCK = "lock"
 KIND = "her-toolkit archive of episodes"
 VERSION = 1
 
 MAX_BYTES = 2**23
-"""A longer manifest would take longer than a second to read."""
-
-MAX_SOURCE = 2**22
-"""Bytes of it that say where the episodes come from."""
+"""Maximal size of a manifest in bytes; a longer one would take longer than a second to read."""
 
 MAX_LISTED = 40_000
-"""So many shards have room in the rest of it; those that follow are found one by one, which takes longer."""
+"""Number of shards for which the rest of the manifest has room; later shards are found one by one."""
+
+MAX_COUNT = 2**40
+"""Maximal number of episodes or steps of a shard."""
 
 WRITERS = ("her-toolkit", "gymnasium", "numpy")
-"""Packages whose versions are noted."""
+"""Packages whose versions are stored."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +56,9 @@ class Shard:
     """One file of episodes.
 
     Attributes:
-        episodes: Number of them.
-        steps: Steps of all of them.
-        checksum: Of the file.
+        episodes: Number of episodes.
+        steps: Number of steps of all episodes.
+        checksum: Checksum of the file.
     """
 
     episodes: int
@@ -56,60 +68,125 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is in an archive.
+    """Content of an archive.
 
     Attributes:
-        archive: A random name, which its shards carry too.
-        source: Where the episodes come from, if that is known.
-        versions: Of the packages that began the archive.
-        shards: In the order in which they were written.
+        archive: Random name of the archive, which its shards have too; empty without an archive.
+        source: The environment of the episodes, if it is known.
+        versions: Versions of the packages that began the archive.
+        shards: The shards, in the order in which they were written.
     """
 
-    archive: str
-    source: Source | None
-    versions: dict[str, str]
+    archive: str = ""
+    source: Source | None = None
+    versions: dict[str, str] = field(default_factory=dict)
     shards: tuple[Shard, ...] = ()
 
     @property
     def num_episodes(self) -> int:
-        """Episodes of all shards."""
+        """Number of episodes in all shards."""
         return sum(shard.episodes for shard in self.shards)
 
     @property
     def num_steps(self) -> int:
-        """Steps of all shards."""
+        """Number of steps in all shards."""
         return sum(shard.steps for shard in self.shards)
 
 
+@dataclass(frozen=True)
+class ArchiveState:
+    """Episodes of an archive that is open; every change makes another object.
+
+    Attributes:
+        manifest: The episodes in shards.
+        listed: Number of these shards that the manifest file lists.
+        pending: The other episodes, by the dtypes that those of one shard have in common.
+        specs: Leaves of observations and actions, if they are known.
+        last_added: Refers to the object that was added last.
+    """
+
+    manifest: Manifest = field(default_factory=Manifest)
+    listed: int = 0
+    pending: Mapping[Hashable, PendingEpisodes] = field(default_factory=dict)
+    specs: tuple[SpaceSpec, SpaceSpec] | None = None
+    last_added: weakref.ref[Any] | None = None
+
+    @property
+    def num_pending(self) -> tuple[int, int]:
+        """Number of episodes, and of their steps, that are in no shard."""
+        pending = self.pending.values()
+        return sum(each.num_episodes for each in pending), sum(each.num_steps for each in pending)
+
+    def write_shard(self, folder: Path, kind: Hashable, max_steps: int) -> ArchiveState:
+        """Write the next shard of the pending episodes of a kind.
+
+        Args:
+            folder: The archive.
+            kind: A key of ``pending``.
+            max_steps: Number of steps that fill a shard.
+
+        Raises:
+            OSError: The shard cannot be written.
+        """
+        pending = dict(self.pending)
+        episodes, rest = pending.pop(kind).take_shard(max_steps)
+        if rest is not None:
+            pending[kind] = rest
+        number = len(self.manifest.shards)
+        labels = {
+            "archive": self.manifest.archive,
+            "number": number,
+            "episodes": len(episodes),
+            "steps": episodes.num_steps,
+        }
+        checksum = write_shard(shard_path(folder, number), episodes, labels)
+        shard = Shard(len(episodes), episodes.num_steps, checksum)
+        manifest = replace(self.manifest, shards=(*self.manifest.shards, shard))
+        return replace(self, manifest=manifest, pending=pending)
+
+
 def shard_path(folder: Path, number: int) -> Path:
-    """Return where a shard stands."""
+    """Return the path of a shard."""
     return folder / f"shard-{number:06d}.npz"
 
 
-def present_versions() -> dict[str, str]:
-    """Return the versions of the packages that write archives."""
-    return {name: version(name) for name in WRITERS}
-
-
-def require_room(source: Source) -> None:
-    """Refuse what a manifest has no room for.
+def make_folder(folder: Path) -> None:
+    """Make the folder of an archive, unless it is there already.
 
     Raises:
-        ValueError: It is too long.
+        CorruptFileError: The folder has a manifest that is damaged, or not of an archive.
+        FileExistsError: The folder holds other things.
+        NotADirectoryError: The path is a file, or a link to nowhere.
     """
-    size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
-    if size > MAX_SOURCE:
-        raise ValueError(
-            f"the spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are kept; open "
-            "the archive without env"
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"expected the path of a folder, got the file {folder}")
+    if folder.is_symlink() and not folder.exists():
+        raise NotADirectoryError(f"expected the path of a folder, got the link {folder} to nowhere")
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / NAME).exists():
+        read_manifest(folder)
+        return
+    others = {path.name for path in folder.iterdir()} - {LOCK, NAME + PART}
+    if others:
+        raise FileExistsError(
+            f"expected an archive or an empty folder, got {folder} with {min(others)!r} in it"
         )
 
 
+def read_or_begin(folder: Path, source: Source | None) -> Manifest:
+    """Return the manifest of a folder; write a new one if the folder has none."""
+    if (folder / NAME).exists():
+        return read_manifest(folder)
+    manifest = Manifest(secrets.token_hex(8), source, {name: version(name) for name in WRITERS})
+    write_manifest(folder, manifest)
+    return manifest
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write it, whole or not at all; of more than `MAX_LISTED` shards the first ones.
+    """Replace the manifest; of more than `MAX_LISTED` shards it lists the first ones.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     listed = replace(manifest, shards=manifest.shards[:MAX_LISTED])
     content = {
@@ -136,29 +213,33 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read it.
+    """Read the manifest of a folder.
 
     Raises:
-        CorruptFileError: It is damaged, none of ours, or of a later version.
-        OSError: There is none, or it cannot be read.
+        CorruptFileError: The file is damaged, not a manifest, or of a later version.
+        OSError: The file does not exist, or cannot be read.
     """
     path = folder / NAME
     with open_regular(path) as file:
         text = file.read(MAX_BYTES + 1)
     try:
-        return _as_manifest(folder, _as_content(text))
-    except _LaterVersionError as error:
-        raise CorruptFileError(f"{path} {error}") from error
+        content = _as_content(text)
+        if content["version"] <= VERSION:
+            return _as_manifest(folder, content)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptFileError(f"{path} is damaged, or no manifest of an archive: {error}") from error
+    raise CorruptFileError(
+        f"{path} has version {content['version']}, and this her-toolkit reads up to version {VERSION}; "
+        "update her-toolkit"
+    )
 
 
 def with_unlisted_shards(folder: Path, manifest: Manifest) -> Manifest:
-    """Add the shards that were written after the manifest was, by a process that was killed or is at work.
+    """Add the shards that were written after the manifest, by a process that was killed or is still writing.
 
     Raises:
-        CorruptFileError: There is one that is damaged, or of another archive.
-        OSError: It cannot be read.
+        CorruptFileError: A shard is damaged, or of another archive.
+        OSError: A shard cannot be read.
     """
     shards = list(manifest.shards)
     while (path := shard_path(folder, len(shards))).exists():
@@ -166,14 +247,54 @@ def with_unlisted_shards(folder: Path, manifest: Manifest) -> Manifest:
         if (labels.get("archive"), labels.get("number")) != (manifest.archive, len(shards)):
             raise CorruptFileError(f"{path} is of another archive; move it elsewhere")
         try:
-            shards.append(Shard(_count(labels.get("episodes")), _count(labels.get("steps")), checksum))
+            shards.append(Shard(_as_count(labels.get("episodes")), _as_count(labels.get("steps")), checksum))
         except TypeError as error:
             raise CorruptFileError(f"{path} is damaged: {error}") from error
     return replace(manifest, shards=tuple(shards))
 
 
-class _LaterVersionError(ValueError):
-    """The manifest is of a version that is not known here."""
+def specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
+    """Return the leaves of an environment's observations and actions.
+
+    Raises:
+        TypeError: A key is not a string.
+        ValueError: A shard cannot store the elements of a space.
+    """
+    observations, actions = (
+        SpaceSpec.of(name, space_from_json(getattr(source, name)))
+        for name in ("observation_space", "action_space")
+    )
+    require_storable_space(observations)
+    require_storable_space(actions)
+    return observations, actions
+
+
+def agreed_specs(
+    folder: Path, manifest: Manifest, specs: tuple[SpaceSpec, SpaceSpec] | None
+) -> tuple[SpaceSpec, SpaceSpec] | None:
+    """Return the leaves of observations and actions that an archive keeps to; None if it is empty.
+
+    Args:
+        folder: The archive.
+        manifest: Its manifest.
+        specs: Leaves of the environment that episodes are to be added from, if it is known.
+
+    Raises:
+        CorruptFileError: The first shard is damaged.
+        OSError: The first shard cannot be read.
+        ValueError: The environment has other leaves.
+    """
+    if manifest.source is not None:
+        return specs_of_source(manifest.source)
+    if not manifest.shards:
+        return specs
+    known = specs_of(read_shard(shard_path(folder, 0), manifest.shards[0].checksum))
+    if specs is not None and not all(map(SpaceSpec.same_arrays, known, specs)):
+        raise ValueError(
+            f"the archive {folder} holds episodes of other spaces than the environment's; "
+            "write to another folder"
+        )
+    return known
 
 
 def _checksum(content: dict[str, Json]) -> str:
@@ -182,12 +303,7 @@ def _checksum(content: dict[str, Json]) -> str:
 
 
 def _as_content(text: bytes) -> dict[str, Json]:
-    """Read the JSON, if it is ours and whole.
-
-    Raises:
-        _LaterVersionError: It is, of a later version.
-        ValueError: It is not.
-    """
+    # Returns the JSON of a manifest of any version.
     if len(text) > MAX_BYTES:
         raise ValueError(f"it has more than {MAX_BYTES} bytes")
     content: dict[str, Json] = json.loads(text)
@@ -196,39 +312,27 @@ def _as_content(text: bytes) -> dict[str, Json]:
         raise ValueError(f"it is of kind {content['kind']!r}")
     if checksum != _checksum(content):
         raise ValueError("it does not have its checksum")
-    if _count(content["version"]) > VERSION:
-        raise _LaterVersionError(
-            f"has version {content['version']}, and this her-toolkit reads up to version {VERSION}; "
-            "update her-toolkit"
-        )
+    _as_count(content["version"])
     return content
 
 
 def _as_manifest(folder: Path, content: dict[str, Json]) -> Manifest:
-    """Return what the JSON says.
-
-    Raises:
-        ValueError: It is not what it should be.
-    """
     shards = []
     for number, entry in enumerate(content["shards"]):
         if entry["file"] != shard_path(folder, number).name:
             raise ValueError(f"shard {number} has the name {entry['file']!r}")
-        shards.append(Shard(_count(entry["episodes"]), _count(entry["steps"]), int(entry["crc32"], 16)))
+        shards.append(Shard(_as_count(entry["episodes"]), _as_count(entry["steps"]), int(entry["crc32"], 16)))
     source = content["source"]
     if source is not None:
         source = Source(**source)
-        space_from_json(source.observation_space)
-        space_from_json(source.action_space)
+        if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
+            raise TypeError("the arguments of the environment are not dicts")
+        require_space_json(source.observation_space)
+        require_space_json(source.action_space)
     return Manifest(str(content["archive"]), source, dict(content["versions"]), tuple(shards))
 
 
-def _count(value: Json) -> int:
-    """Return a whole number.
-
-    Raises:
-        TypeError: It is none.
-    """
-    if type(value) is not int or value < 0:
-        raise TypeError(f"expected a whole number, got {value!r}")
+def _as_count(value: Json) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_COUNT:
+        raise TypeError(f"expected a whole number of at most {MAX_COUNT}, got {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""EpisodeRecorder: hands every episode of an environment to those who asked for it."""
+"""EpisodeRecorder: hands every episode of an environment to its sinks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
 from her_wrappers.arguments import require_count, require_keys
-from her_wrappers.recording.open_episode import OpenEpisode
-from her_wrappers.recording.sinks import Sinks
+from her_wrappers.recording.episode_accumulator import ACTING, READY, EpisodeAccumulator
+from her_wrappers.recording.sinks import SinkError, Sinks
+from her_wrappers.spaces import require_same_arrays
+from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
+    from her_wrappers.recording.episode import Episode
     from her_wrappers.recording.sinks import Sink
 
 
@@ -22,23 +25,26 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     """Record the episodes of a single environment, whatever its spaces.
 
     What the environment returns passes through unchanged. An episode goes to the sinks when it terminates or
-    is truncated. One that ``reset`` or ``close`` interrupts goes to them too, as truncated: nothing is lost.
+    is truncated. An episode that ``reset`` or ``close`` interrupts goes to the sinks too, as truncated.
 
-    The recorder is no part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
+    A KeyboardInterrupt at any moment loses the step under way at most. The recorder completes an interrupted
+    hand-over at the next call of ``reset``, ``step`` or ``close``; see `Sink`.
+
+    The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
     alone, which does not feed the same sinks.
 
     Args:
         env: The environment.
-        *sinks: Called in turn with each `Episode`. What has ``add_episodes``, or is that method, gets
+        *sinks: Called in turn with each `Episode`. A sink that has ``add_episodes``, or is that method, gets
             `Episodes`.
         info_keys: Entries of ``info`` to record; each must be there at every step.
-        max_episode_steps: Hand over what was recorded after so many steps, as truncated, and go on with the
-            next episode from there. The environment is not reset: this cuts endless tasks.
+        max_episode_steps: Hand over the episode after this number of steps, as truncated, and continue with
+            the next episode from there. The environment is not reset: this cuts endless tasks.
 
     Raises:
-        TypeError: ``env`` is no single environment, a sink is not callable, ``info_keys`` is one string, or a
-            space holds no arrays.
-        ValueError: ``max_episode_steps`` is no whole number of at least 1.
+        TypeError: ``env`` is not a single environment, a sink is not callable, ``info_keys`` is one string,
+            or a space has elements that are not arrays.
+        ValueError: ``max_episode_steps`` is not a whole number of at least 1.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -68,11 +74,12 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         self._sinks = Sinks(sinks)
         if max_episode_steps is not None:
             max_episode_steps = require_count("max_episode_steps", max_episode_steps, at_least=1)
-        self._max_episode_steps = max_episode_steps
         super().__init__(env)
-        self._episode = OpenEpisode(
-            env.observation_space, env.action_space, require_keys("info_keys", info_keys)
+        self._spaces = env.observation_space, env.action_space
+        self._recorded = EpisodeAccumulator(
+            *self._spaces, require_keys("info_keys", info_keys), max_steps=max_episode_steps
         )
+        self._is_cut = False  # whether max_episode_steps ended the finished episode
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override] # a property in gym.Wrapper too
@@ -86,41 +93,38 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
 
         Raises:
             SinkError: A sink raised; the environment is not reset yet.
-            ValueError: The observation does not fit its space, or a space is another than it was.
+            ValueError: The observation does not fit its space, or a space changed.
         """
-        self._interrupt()
+        self._hand_over()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._episode.leaves.require_same(self.env.observation_space, self.env.action_space)
-        self._episode.begin(observation, info)
+        require_same_arrays("observation", self._spaces[0], self.env.observation_space)
+        require_same_arrays("action", self._spaces[1], self.env.action_space)
+        self._recorded.begin(observation, info)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment and record what it did.
+        """Step the environment and record the step.
 
         Raises:
-            gymnasium.error.ResetNeeded: There is no episode under way.
+            gymnasium.error.ResetNeeded: No episode is open.
             SinkError: A sink raised; the error has the five values and the episode.
             ValueError: The action cannot be recorded; the environment did not get it. Or the observation, the
                 reward or an info cannot: after this, as after any error of the environment itself, the
-                episode up to here has been handed over and a reset is needed.
+                episode so far was passed to the sinks, and a reset is needed.
         """
-        recorded = self._episode
-        if recorded.length < 0:
-            raise ResetNeeded("no episode is being recorded; call reset() before step()")
+        recorded = self._recorded
+        if recorded.phase != READY:
+            self._require_open()
         recorded.act(action)
         try:
             result = self.env.step(action)
             observation, reward, terminated, truncated, info = result
-            recorded.observe(reward, observation, info)
-        except BaseException:  # whatever it is, the environment may have moved without being seen
-            self._interrupt()
+            recorded.observe(reward, observation, info, terminated, truncated)
+        except BaseException as error:  # the environment may have taken a step that is not recorded
+            self._hand_over_after(error)
             raise
-        if terminated or truncated:
-            self._sinks.hand_over([recorded.finish(terminated=terminated, truncated=truncated)], result)
-        elif recorded.length == self._max_episode_steps:
-            episode = recorded.finish(terminated=False, truncated=True)
-            recorded.begin(observation, info)
-            self._sinks.hand_over([episode], result)
+        if recorded.phase != READY:
+            self._hand_over(result)
         return result
 
     def close(self) -> None:
@@ -130,12 +134,49 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             SinkError: A sink raised; the environment is closed nevertheless.
         """
         try:
-            self._interrupt()
+            self._hand_over()
         finally:
             super().close()
 
-    def _interrupt(self) -> None:
-        recorded = self._episode
-        if recorded.length > 0:
-            self._sinks.hand_over([recorded.finish(terminated=False, truncated=True)], None)
-        recorded.forget()
+    def _hand_over(self, result: tuple[Any, ...] | None = None) -> None:
+        # The episode stays in _recorded until every sink has taken it.
+        recorded = self._recorded
+        if recorded.finished is None and recorded.length > 0:
+            terminated, truncated = recorded.end or (False, False)
+            self._is_cut = recorded.end == (False, False)
+            recorded.finish(terminated=terminated, truncated=truncated or not terminated)
+        episode = recorded.finished
+        if episode is None:
+            recorded.discard()
+            return
+        try:
+            self._sinks.hand_over(episode, result)
+        except SinkError:
+            self._close_episode(episode)
+            raise
+        self._close_episode(episode)
+
+    def _close_episode(self, episode: Episode) -> None:
+        """Forget an episode that the sinks have; begin the next one if ``max_episode_steps`` ended it."""
+        if self._is_cut:
+            last = map_tree(lambda rows: rows[-1], episode.observations)
+            self._recorded.begin(last, {key: rows[-1] for key, rows in episode.infos.items()})
+        else:
+            self._recorded.discard()
+        self._sinks.release()
+
+    def _hand_over_after(self, error: BaseException) -> None:
+        # A KeyboardInterrupt stays one if a sink raises.
+        try:
+            self._hand_over()
+        except SinkError as refused:
+            if isinstance(error, Exception):
+                raise
+            raise error from refused
+
+    def _require_open(self) -> None:
+        # Completes what an interrupt left unfinished first.
+        if self._recorded.phase != ACTING:
+            self._hand_over()
+            if self._recorded.phase != READY:
+                raise ResetNeeded("no episode is being recorded; call reset() before step()")

@@ -1,28 +1,27 @@
 """Shards: many episodes in one file of arrays.
 
 The arrays are those of `Episodes`, end to end, under names such as ``observations/achieved_goal`` and
-``infos/is_success``, so that a shard makes sense to whoever opens it with ``numpy.load``. The header says how
-they go together.
+``infos/is_success``, so ``numpy.load`` is enough to read a shard. The header has the structure of the trees.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
-from gymnasium import spaces
 
-from her_wrappers.files.layout import require_storable
 from her_wrappers.files.reading import ArrayFile, CorruptFileError
-from her_wrappers.files.writing import write_arrays
+from her_wrappers.files.writing import require_storable, write_arrays
 from her_wrappers.recording.episodes import Episodes
+from her_wrappers.spaces import SpaceSpec
+from her_wrappers.trees import STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
+    from pathlib import Path
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.trees import Tree
 
 KIND = "episodes"
@@ -30,63 +29,83 @@ VERSION = 1
 
 COLUMNS = ("rewards", "lengths", "terminated", "truncated")
 
+SHARD_BYTES = 2**26
+"""A shard is written as soon as it has this number of bytes: images would fill the memory otherwise."""
+
+
+class PendingEpisodes:
+    """Episodes of one kind that are in no shard yet; adding to them makes another object.
+
+    Args:
+        last: The episodes that were added last.
+        before: The episodes that were added before.
+
+    Attributes:
+        num_episodes: Number of episodes.
+        num_steps: Number of steps of all episodes.
+        step_size: Size of a step in bytes, by the first episodes.
+    """
+
+    def __init__(self, last: Episodes, before: PendingEpisodes | None = None) -> None:
+        self.last = last
+        self.before = before
+        self.num_episodes: int = len(last) + (before.num_episodes if before else 0)
+        self.num_steps: int = last.num_steps + (before.num_steps if before else 0)
+        self.step_size: float = before.step_size if before else _size(last) / last.num_steps
+
+    def steps_per_shard(self, limit: int) -> int:
+        """Return the number of steps that fill a shard, at most ``limit``."""
+        return max(1, min(limit, int(SHARD_BYTES / max(1, self.step_size))))
+
+    def take_shard(self, limit: int) -> tuple[Episodes, PendingEpisodes | None]:
+        """Return the episodes of the next shard, end to end, and the rest."""
+        parts: list[Episodes] = []
+        pending: PendingEpisodes | None = self
+        while pending is not None:
+            parts.append(pending.last)
+            pending = pending.before
+        joined = Episodes.joined(parts[::-1])
+        end = max(1, int(np.searchsorted(joined.ends, self.steps_per_shard(limit))))
+        return joined[:end], PendingEpisodes(joined[end:]) if end < len(joined) else None
+
+
+def _size(episodes: Episodes) -> int:
+    """Return the size of the arrays in bytes."""
+    trees = (episodes.observations, episodes.actions, episodes.infos, episodes.rewards)
+    return sum(leaf.nbytes for tree in trees for leaf in leaf_arrays(tree))
+
+
+def kind_of(episodes: Episodes) -> Hashable:
+    """Return what the episodes of one shard have in common; strings may differ in length."""
+    return episodes.rewards.dtype, frozenset(
+        (key, values.shape[1:], values.dtype.kind if values.dtype.kind in STRINGS else values.dtype)
+        for key, values in episodes.infos.items()
+    )
+
+
+def specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
+    """Return the leaves of observations and actions of some episodes."""
+    observations = SpaceSpec.of_rows("observation_space", episodes.observations)
+    return observations, SpaceSpec.of_rows("action_space", episodes.actions)
+
 
 def write_shard(path: Path, episodes: Episodes, labels: Mapping[str, Json]) -> int:
-    """Write episodes to a file, whole or not at all.
+    """Write episodes to a file that is complete or absent.
 
     Args:
         path: The file.
-        episodes: What to write.
-        labels: JSON that `read_labels` gives back.
+        episodes: The episodes.
+        labels: JSON that `read_labels` returns.
 
     Returns:
-        The file's checksum.
+        The checksum of the file.
 
     Raises:
         OSError: The file cannot be written.
-        TypeError: An array holds neither numbers nor bools nor strings.
+        TypeError: An array has elements that are not numbers, bools or strings.
     """
     arrays, trees = _as_arrays(episodes)
     return write_arrays(path, arrays, {"labels": dict(labels), **trees}, kind=KIND, version=VERSION)
-
-
-def require_writable(episodes: Episodes) -> None:
-    """Refuse episodes that `write_shard` could not write, or `read_shard` not read.
-
-    Raises:
-        TypeError: An array holds neither numbers nor bools nor strings, or a key is no string.
-        ValueError: An array has too many axes, or a key is too long or none for files.
-    """
-    for name, array in _as_arrays(episodes)[0].items():
-        require_storable(name, array.dtype, array.ndim)
-
-
-def require_writable_space(name: str, space: spaces.Space[Any]) -> None:
-    """Refuse a space whose elements `write_shard` could not write, or `read_shard` not read.
-
-    Raises:
-        TypeError: A key is no string.
-        ValueError: An array has too many axes, or a key is too long or none for files.
-    """
-    if isinstance(space, spaces.Dict):
-        for key, part in space.items():
-            require_writable_space(array_name(name, key), part)
-    elif isinstance(space, spaces.Tuple):
-        for number, part in enumerate(space):
-            require_writable_space(f"{name}/{number}", part)
-    else:
-        require_storable(name, np.dtype(space.dtype), len(space.shape or ()) + 1)
-
-
-def _as_arrays(episodes: Episodes) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
-    """Return the arrays of a shard, and how the header says that they go together."""
-    arrays: dict[str, np.ndarray] = {name: getattr(episodes, name) for name in COLUMNS}
-    return arrays, {
-        "observations": _take_apart(episodes.observations, "observations", arrays),
-        "actions": _take_apart(episodes.actions, "actions", arrays),
-        "infos": _take_apart(episodes.infos, "infos", arrays),
-        "reset_infos": _take_infos_apart(episodes.reset_infos, arrays),
-    }
 
 
 def read_shard(path: Path, checksum: int | None = None) -> Episodes:
@@ -94,33 +113,29 @@ def read_shard(path: Path, checksum: int | None = None) -> Episodes:
 
     Args:
         path: The file.
-        checksum: What `write_shard` returned, if that is known.
+        checksum: The value that `write_shard` returned, if it is known.
 
     Raises:
-        CorruptFileError: The file is damaged, or another one than the checksum is of.
-        OSError: It cannot be read.
+        CorruptFileError: The file is damaged, or has another checksum.
+        OSError: The file cannot be read.
     """
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         if checksum not in {None, file.checksum}:
             raise CorruptFileError(f"{path} is another file than the one that was written")
         header, arrays = file.header, file.read_all()
     try:
-        return _assemble(header, arrays)
+        return _as_episodes(header, arrays)
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptFileError(f"{path} is damaged: its arrays make no episodes ({error})") from error
 
 
-def _assemble(header: dict[str, Json], arrays: dict[str, np.ndarray]) -> Episodes:
-    """Put the arrays together as the header says.
-
-    Raises:
-        ValueError: An array is left over, or they make no episodes.
-    """
+def _as_episodes(header: dict[str, Json], arrays: dict[str, np.ndarray]) -> Episodes:
+    # Returns the episodes that `_as_arrays` described.
     trees: dict[str, Any] = {
-        name: _put_together(header[name], arrays) for name in ("observations", "actions", "infos")
+        name: _build(header[name], arrays) for name in ("observations", "actions", "infos")
     }
     columns: dict[str, Any] = {name: arrays.pop(name) for name in COLUMNS}
-    resets = _put_infos_together(header["reset_infos"], arrays, len(columns["lengths"]))
+    resets = _build_reset_infos(header["reset_infos"], arrays, len(columns["lengths"]))
     if arrays or not isinstance(trees["infos"], dict):
         raise ValueError(f"there are other arrays, or no infos: {', '.join(arrays)}")
     return Episodes(**trees, **columns, reset_infos=resets)
@@ -131,7 +146,7 @@ def read_labels(path: Path) -> tuple[dict[str, Json], int]:
 
     Raises:
         CorruptFileError: The file is damaged.
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         labels = file.header.get("labels")
@@ -140,41 +155,78 @@ def read_labels(path: Path) -> tuple[dict[str, Json], int]:
         return labels, file.checksum
 
 
-def _take_apart(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Json:
-    """Put the leaves into ``arrays``; return the tree with their names in their places, tuples as lists."""
+def require_room(path: Path, num_episodes: int, num_steps: int) -> None:
+    """Raise an error unless a file is long enough for a number of episodes and steps.
+
+    Raises:
+        CorruptFileError: The file is damaged, or too short.
+        OSError: The file cannot be read.
+    """
+    if path.stat().st_size < max(num_episodes, num_steps):
+        read_shard(path)
+        raise CorruptFileError(f"{path} does not have {num_episodes} episodes of {num_steps} steps")
+
+
+def require_storable_episodes(episodes: Episodes) -> None:
+    """Raise an error unless `write_shard` can write the episodes, and `read_shard` read them.
+
+    Raises:
+        TypeError: An array has elements that are not numbers, bools or strings, or a key is not a string.
+        ValueError: An array has too many axes, or a key cannot be stored.
+    """
+    for name, array in _as_arrays(episodes)[0].items():
+        require_storable(name, array.dtype, array.ndim)
+
+
+def require_storable_space(spec: SpaceSpec) -> None:
+    """Raise an error unless `write_shard` can write episodes of a space.
+
+    Args:
+        spec: The leaves of the space; its name is used in messages.
+
+    Raises:
+        TypeError: A key is not a string.
+        ValueError: An array has too many axes, or a key cannot be stored.
+    """
+    positions: dict[str, np.ndarray] = {}
+    _flatten(spec.structure, spec.name, positions)
+    for array_name, position in positions.items():
+        leaf = spec.leaves[int(position)]
+        require_storable(array_name, leaf.dtype, len(leaf.shape) + 1)
+
+
+def _as_arrays(episodes: Episodes) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
+    """Return the arrays of a shard, and the structure of its trees for the header."""
+    arrays: dict[str, np.ndarray] = {name: getattr(episodes, name) for name in COLUMNS}
+    return arrays, {
+        "observations": _flatten(episodes.observations, "observations", arrays),
+        "actions": _flatten(episodes.actions, "actions", arrays),
+        "infos": _flatten(episodes.infos, "infos", arrays),
+        "reset_infos": _flatten_reset_infos(episodes.reset_infos, arrays),
+    }
+
+
+def _flatten(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Json:
+    """Put the leaves into ``arrays``; return the tree with their names as leaves, and lists for tuples."""
     if isinstance(tree, dict):
-        return {key: _take_apart(part, array_name(name, key), arrays) for key, part in tree.items()}
+        return {key: _flatten(part, _array_name(name, key), arrays) for key, part in tree.items()}
     if isinstance(tree, tuple):
-        return [_take_apart(part, f"{name}/{number}", arrays) for number, part in enumerate(tree)]
+        return [_flatten(part, f"{name}/{number}", arrays) for number, part in enumerate(tree)]
     arrays[name] = np.asarray(tree)
     return name
 
 
-def array_name(name: str, key: str) -> str:
-    """Return the name of the arrays under a key.
-
-    Raises:
-        TypeError: The key is no string.
-        ValueError: It has a character that cannot be written.
-    """
-    if not isinstance(key, str):
-        raise TypeError(f"{name} must have keys that are strings, got {key!r}")
-    try:
-        return f"{name}/{quote(key, safe='')}"
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{name} must have keys that UTF-8 can write, got {key!r}") from error
-
-
-def _put_together(described: Json, arrays: dict[str, np.ndarray]) -> Any:
+def _build(described: Json, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the tree that `_flatten` described, and remove its leaves from ``arrays``."""
     if isinstance(described, dict):
-        return {key: _put_together(part, arrays) for key, part in described.items()}
+        return {key: _build(part, arrays) for key, part in described.items()}
     if isinstance(described, list):
-        return tuple(_put_together(part, arrays) for part in described)
+        return tuple(_build(part, arrays) for part in described)
     return arrays.pop(described)
 
 
-def _take_infos_apart(infos: Sequence[Mapping[str, Any]], arrays: dict[str, np.ndarray]) -> Json:
-    """Put reset infos into ``arrays``: those of one key, dtype and shape together, with their episodes."""
+def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]], arrays: dict[str, np.ndarray]) -> Json:
+    """Put reset infos into ``arrays``: one array for those of one key, dtype and shape, one of episodes."""
     groups: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, np.ndarray]]] = {}
     for number, info in enumerate(infos):
         for key, value in info.items():
@@ -182,14 +234,15 @@ def _take_infos_apart(infos: Sequence[Mapping[str, Any]], arrays: dict[str, np.n
             groups.setdefault((key, array.dtype.str, array.shape), []).append((number, array))
     described = []
     for number, ((key, _, _), members) in enumerate(groups.items()):
-        name = f"{array_name('reset_infos', key)}/{number}"
+        name = f"{_array_name('reset_infos', key)}/{number}"
         arrays[name] = np.stack([array for _, array in members])
         arrays[f"{name}/episodes"] = np.array([episode for episode, _ in members])
         described.append({"key": key, "values": name, "episodes": f"{name}/episodes"})
     return described if infos else None
 
 
-def _put_infos_together(described: Json, arrays: dict[str, np.ndarray], count: int) -> Any:
+def _build_reset_infos(described: Json, arrays: dict[str, np.ndarray], count: int) -> Any:
+    """Return the reset infos of ``count`` episodes that `_flatten_reset_infos` described."""
     if described is None:
         return ()
     infos: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
@@ -198,3 +251,13 @@ def _put_infos_together(described: Json, arrays: dict[str, np.ndarray], count: i
         for episode, value in zip(episodes, values, strict=True):
             infos[episode][str(group["key"])] = np.array(value)
     return infos
+
+
+def _array_name(name: str, key: str) -> str:
+    # Returns the name of the arrays under a key.
+    if not isinstance(key, str):
+        raise TypeError(f"{name} must have keys that are strings, got {key!r}")
+    try:
+        return f"{name}/{quote(key, safe='')}"
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} must have keys that UTF-8 can write, got {key!r}") from error

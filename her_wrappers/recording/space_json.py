@@ -1,21 +1,36 @@
-"""Spaces as JSON and back, for the files that hold their elements."""
+"""Spaces and environments as JSON and back, for the files that hold their elements."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import OrderedDict
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.spaces import leaf_spaces
 from her_wrappers.trees import path_name
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from her_wrappers.files import Json
+    from her_wrappers.goal_interface import AnyEnv
+
 SpaceJson: TypeAlias = dict[str, Any]
 
 MAX_SIZE = 2**24
 """Elements of a space may have so many numbers; no observation has, and a damaged file might."""
+
+MAX_SOURCE = 2**22
+"""Maximal size in bytes of the description of an environment."""
+
+MAX_REPR = 1000
+"""Number of characters kept of an argument that JSON cannot hold."""
 
 # What NumPy and Gymnasium raise for what is no space; before NumPy 2 and Gymnasium 1.2 the last two, too.
 NO_SPACE = (
@@ -77,6 +92,124 @@ def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
         return _make(described)
     except NO_SPACE as error:
         raise ValueError(f"no space is described by {str(described)[:200]}: {error}") from error
+
+
+def require_space_json(described: SpaceJson) -> None:
+    """Raise ValueError unless `space_from_json` can make a space; the space itself may take much memory.
+
+    Raises:
+        ValueError: ``described`` is not the description of a space.
+    """
+    space_from_json(_without_repetition(described))
+
+
+def _without_repetition(described: SpaceJson) -> SpaceJson:
+    # Returns a description in which the shape of a Box is that of its bounds as they are written.
+    try:
+        if _size(described) > MAX_SIZE:
+            raise ValueError(f"expected elements of at most {MAX_SIZE} numbers")
+        kind = described["type"]
+        if kind == "Dict":
+            return {**described, "spaces": [[k, _without_repetition(v)] for k, v in described["spaces"]]}
+        if kind == "Tuple":
+            return {**described, "spaces": [_without_repetition(part) for part in described["spaces"]]}
+        if kind == "Box":
+            bounds = [np.shape(_unspell(described[name])) for name in ("low", "high")]
+            shape = np.broadcast_shapes(*bounds)
+            if np.broadcast_shapes(shape, tuple(described["shape"])) != tuple(described["shape"]):
+                raise ValueError("expected bounds of the shape")
+            return {**described, "shape": list(shape)}
+    except NO_SPACE as error:
+        raise ValueError(f"no space is described by {str(described)[:200]}: {error}") from error
+    return described
+
+
+@dataclass(frozen=True)
+class Source:
+    """Description of an environment.
+
+    Attributes:
+        observation_space: Space of one environment, by `space_to_json`.
+        action_space: Likewise.
+        env_id: Id for ``gymnasium.make``; None if the environment was not made by it.
+        env_class: Class of the environment without its wrappers.
+        max_episode_steps: Time limit of its spec.
+        kwargs: Arguments of ``gymnasium.make`` that JSON holds exactly.
+        kwargs_as_text: The other arguments, as Python prints them.
+    """
+
+    observation_space: SpaceJson
+    action_space: SpaceJson
+    env_id: str | None = None
+    env_class: str = ""
+    max_episode_steps: int | None = None
+    kwargs: dict[str, Json] = field(default_factory=dict)
+    kwargs_as_text: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, env: AnyEnv) -> Source:
+        """Describe an environment, single or vectorised.
+
+        Raises:
+            TypeError: ``env`` is not an environment, or has a space that JSON cannot describe.
+            ValueError: The description is too long.
+        """
+        if isinstance(env, gym.vector.VectorEnv):
+            spaces = env.single_observation_space, env.single_action_space
+        elif isinstance(env, gym.Env):
+            spaces = env.observation_space, env.action_space
+        else:
+            raise TypeError(f"expected a gymnasium Env or VectorEnv, got {type(env).__name__}")
+        given = dict(env.spec.kwargs) if env.spec is not None else {}
+        kwargs = {name: value for name, value in given.items() if _is_json(value)}
+        source = cls(
+            space_to_json(spaces[0]),
+            space_to_json(spaces[1]),
+            env_id=env.spec.id if env.spec is not None else None,
+            env_class=type(env.unwrapped).__qualname__,
+            max_episode_steps=env.spec.max_episode_steps if env.spec is not None else None,
+            kwargs=kwargs,
+            kwargs_as_text={name: _as_text(given[name]) for name in given.keys() - kwargs.keys()},
+        )
+        size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
+        if size > MAX_SOURCE:
+            raise ValueError(
+                f"the spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are kept; "
+                "open the archive without env"
+            )
+        return source
+
+    def require_same(self, folder: Path, other: Source) -> None:
+        """Raise ValueError unless the episodes of another environment belong into the same archive.
+
+        Raises:
+            ValueError: The other environment has another id or other spaces.
+        """
+        for name in ("env_id", "observation_space", "action_space"):
+            expected, got = getattr(self, name), getattr(other, name)
+            if expected != got:
+                if name != "env_id":
+                    expected, got = space_from_json(expected), space_from_json(got)
+                raise ValueError(
+                    f"the archive {folder} holds episodes with {name} {expected}, got {got}; "
+                    "write to another folder"
+                )
+
+
+def _is_json(value: Any) -> bool:
+    """Whether JSON returns the same value; it makes lists of tuples and strings of numbers as keys."""
+    try:
+        back = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return repr(back) == repr(value)
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return repr(value)[:MAX_REPR]
+    except Exception:  # an error of the value's own __repr__
+        return f"<{type(value).__name__}>"
 
 
 def _describe(space: spaces.Space[Any]) -> SpaceJson:

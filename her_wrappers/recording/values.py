@@ -1,4 +1,4 @@
-"""Values: rewards and infos as environments give them, and the arrays that they become."""
+"""Rewards as environments return them, and the numbers that they become."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.trees import NUMBERS, STRINGS
+from her_wrappers.trees import NUMBERS
 
 
 def as_reward(reward: Any, step: int) -> float:
@@ -24,21 +24,16 @@ def as_reward(reward: Any, step: int) -> float:
     return float(number)
 
 
-def as_info(key: str, value: Any, where: str) -> np.ndarray:
-    """Return a copy of an info.
+def as_rewards(rewards: Any, count: int) -> np.ndarray:
+    """Return the rewards of a batch as an array (count,).
 
     Raises:
-        ValueError: It is neither numbers nor strings.
+        ValueError: The rewards are not one number for each environment.
     """
     try:
-        array = np.array(value)
+        numbers = np.asarray(rewards)
     except (TypeError, ValueError, RuntimeError):
-        array = np.array(None)
-    if array.dtype.kind not in NUMBERS + STRINGS:
-        raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} {where}")
-    return array
-
-
-def kind_of(value: np.ndarray) -> str:
-    """Return what the values of one info have in common."""
-    return f"{'strings' if value.dtype.kind in 'US' else 'numbers'} of shape {value.shape}"
+        numbers = np.asarray(None)
+    if numbers.shape != (count,) or numbers.dtype.kind not in NUMBERS:
+        raise ValueError(f"rewards must be ({count},) numbers, got {rewards!r}")
+    return numbers

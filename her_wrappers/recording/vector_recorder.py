@@ -1,4 +1,4 @@
-"""VectorEpisodeRecorder: hands every episode of many environments to those who asked for it."""
+"""VectorEpisodeRecorder: hands every episode of many environments to its sinks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from her_wrappers.arguments import require_count, require_keys
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.recording.sinks import Sinks
-from her_wrappers.recording.timeline import Timeline
+from her_wrappers.recording.sinks import SinkError, Sinks
+from her_wrappers.recording.vector_episode_accumulator import VectorEpisodeAccumulator
+from her_wrappers.spaces import require_same_arrays
 
 if TYPE_CHECKING:
-    from her_wrappers.recording.episodes import Episodes
     from her_wrappers.recording.sinks import Sink
 
     StepResult = tuple[Any, Any, Any, Any, dict[str, Any]]
@@ -26,22 +26,26 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     """Record the episodes of a vector environment, whatever its kind, its spaces and its autoreset mode.
 
     What the environment returns passes through unchanged. Episodes go to the sinks when they terminate or are
-    truncated, and those that ``reset`` or ``close`` interrupts go to them too, as truncated: nothing is lost.
-    The row with which a NEXT_STEP environment begins its next episode is no transition and is not recorded as
-    one; the last state of a SAME_STEP environment comes from ``final_obs`` and ``final_info``.
+    truncated. Episodes that ``reset`` or ``close`` interrupts go to the sinks too, as truncated.
+    The row with which a NEXT_STEP environment begins its next episode is not a transition and is not recorded
+    as one; the last state of a SAME_STEP environment comes from ``final_obs`` and ``final_info``.
+
+    A KeyboardInterrupt at any moment loses the step under way at most. The recorder completes an interrupted
+    hand-over at the next call of ``reset``, ``step`` or ``close``; see `Sink`.
 
     Args:
         env: The vector environment; its ``metadata["autoreset_mode"]`` says how it begins its next episodes.
-        *sinks: Called in turn with each `Episode`. What has ``add_episodes``, or is that method or the
-            ``add_episode`` beside it, gets all that ended together in one call, as `Episodes`.
+        *sinks: Called in turn with each `Episode`. A sink that has ``add_episodes``, or is that method or
+            the ``add_episode`` of the same object, gets all episodes that ended together in one call, as
+            `Episodes`.
         info_keys: Entries of the infos to record; each must be there at every step of every environment.
-        max_episode_steps: Hand over an episode after so many steps, as truncated, and go on with the next
-            one from there. The environment is not reset: this cuts endless tasks.
+        max_episode_steps: Hand over an episode after this number of steps, as truncated, and continue with
+            the next one from there. The environment is not reset: this cuts endless tasks.
 
     Raises:
-        TypeError: ``env`` is no vector environment, a sink takes no episodes, ``info_keys`` is one string, or
-            a space holds no arrays.
-        ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is no whole number of at
+        TypeError: ``env`` is not a vector environment, a sink takes no episodes, ``info_keys`` is one string,
+            or a space has elements that are not arrays.
+        ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not a whole number of at
             least 1.
 
     Example:
@@ -68,19 +72,19 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             raise TypeError(
                 f"VectorEpisodeRecorder records a gymnasium VectorEnv, got {type(env).__name__}{use}"
             )
-        self._mode = _require_mode(env)
+        mode = _require_mode(env)
         self._sinks = Sinks(sinks)
         if max_episode_steps is not None:
             max_episode_steps = require_count("max_episode_steps", max_episode_steps, at_least=1)
-        self._max_episode_steps = max_episode_steps
-        self._timeline = Timeline(
-            env.single_observation_space,
-            env.single_action_space,
+        self._spaces = env.single_observation_space, env.single_action_space
+        self._recorded = VectorEpisodeAccumulator(
+            *self._spaces,
             env.num_envs,
-            require_keys("info_keys", info_keys),
+            mode,
+            info_keys=require_keys("info_keys", info_keys),
+            max_steps=max_episode_steps,
+            may_reset_twice=_may_reset_twice(env.unwrapped),
         )
-        self._ended = np.zeros(env.num_envs, bool)  # whose next step only begins an episode
-        self._in_doubt = np.zeros(env.num_envs, bool)
         super().__init__(env)
 
     def reset(
@@ -92,39 +96,36 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
 
         Raises:
             SinkError: A sink raised; the environments are not reset yet.
-            ValueError: The mask is none, an observation does not fit its space, or a space is another than it
-                was.
+            ValueError: The mask is not valid, an observation does not fit its space, or a space changed.
         """
         rows = self._rows_to_reset(options)
-        self._interrupt(rows)
+        self._truncate(rows)
         observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type] # lists too
-        self._timeline.leaves.require_same(self.env.single_observation_space, self.env.single_action_space)
-        self._timeline.begin(rows, observations, infos)
-        self._in_doubt[rows] = self._ended[rows] & _forgets_resets(self.env.unwrapped)
-        self._ended[rows] = False
+        require_same_arrays("observation", self._spaces[0], self.env.single_observation_space)
+        require_same_arrays("action", self._spaces[1], self.env.single_action_space)
+        self._recorded.begin(rows, observations, infos)
         return observations, infos
 
     def step(self, actions: Any) -> StepResult:
-        """Step the environments and record what they did.
+        """Step the environments and record the step.
 
         Raises:
-            gymnasium.error.ResetNeeded: An environment has no episode under way.
+            gymnasium.error.ResetNeeded: An environment has no open episode.
             SinkError: A sink raised; the error has the five values and the episodes.
             ValueError: The actions cannot be recorded; the environments did not get them. Or an observation,
                 a reward or an info cannot: after this, as after any error of the environment itself, the
-                episodes up to here have been handed over and a reset is needed.
+                episodes so far were passed to the sinks, and a reset is needed.
         """
+        self._hand_over_unfinished()
         self._require_begun()
-        self._timeline.act(actions)
+        self._recorded.act(actions)
         try:
             result = self.env.step(actions)
-            episodes = self._record(*result)
-        except BaseException:  # whatever it is, the environments may have moved without being seen
-            self._ended[:] = False
-            self._interrupt(np.arange(self.num_envs))
+            self._recorded.observe(*result)
+        except BaseException as error:  # the environments may have taken a step that is not recorded
+            self._hand_over_after(error)
             raise
-        if episodes is not None:
-            self._sinks.hand_over(episodes, result)
+        self._hand_over(result)
         return result
 
     def close(self, **kwargs: Any) -> None:
@@ -134,55 +135,47 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             SinkError: A sink raised; the environments are closed nevertheless.
         """
         try:
-            self._interrupt(np.arange(self.num_envs))
+            self._truncate(np.arange(self.num_envs))
         finally:
             super().close(**kwargs)
 
-    def _record(
-        self, observations: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
-    ) -> Episodes | None:
-        """Add a step to the timeline, and return the episodes that end with it."""
-        line = self._timeline
-        terminated = _as_flags("terminations", terminations, self.num_envs)
-        truncated = _as_flags("truncations", truncations, self.num_envs)
-        ended = terminated | truncated
-        beginning = self._beginning(rewards, ended)
-        last, required = None, ~beginning
-        if self._mode is AutoresetMode.SAME_STEP and ended.any():
-            last = line.read_last(np.flatnonzero(ended), infos)
-            required &= ~ended
-        line.observe(rewards, observations, infos, required, last)
-        line.begin_here(beginning)
-        self._ended = ended & (self._mode is AutoresetMode.NEXT_STEP)
-        cut = self._cut(ended)
-        over = ended | cut
-        if not over.any():
-            return None
-        episodes = line.finish(np.flatnonzero(over), terminated, truncated | cut, last)
-        line.begin_here(over if self._mode is AutoresetMode.SAME_STEP else cut)
-        return episodes
+    def _truncate(self, rows: np.ndarray) -> None:
+        """Hand over the open episodes of some environments, as truncated."""
+        self._hand_over_unfinished()
+        self._recorded.truncate(rows)
+        self._hand_over()
 
-    def _beginning(self, rewards: Any, ended: np.ndarray) -> np.ndarray:
-        """Return which environments began an episode at this step instead of taking one: (N,) bool."""
-        beginning = self._ended
-        if self._in_doubt.any():
-            beginning = beginning | (self._in_doubt & ~ended & (np.asarray(rewards) == 0))
-            self._in_doubt = np.zeros_like(beginning)
-        return beginning
+    def _hand_over(self, result: StepResult | None = None) -> None:
+        # The episodes stay in _recorded until every sink has taken them.
+        episodes = self._recorded.finished
+        if episodes is None:
+            return
+        try:
+            self._sinks.hand_over(episodes, result)
+        except SinkError:
+            self._release()
+            raise
+        self._release()
 
-    def _cut(self, ended: np.ndarray) -> np.ndarray:
-        """Return which episodes are as long as they may be: (N,) bool."""
-        if self._max_episode_steps is None:
-            return np.zeros_like(ended)
-        cut: np.ndarray = (self._timeline.lengths == self._max_episode_steps) & ~ended
-        return cut
+    def _release(self) -> None:
+        self._recorded.release()
+        self._sinks.release()
 
-    def _interrupt(self, rows: np.ndarray) -> None:
-        """Hand over what was recorded of open episodes, as truncated."""
-        flags = np.zeros(self.num_envs, bool)
-        episodes = self._timeline.finish(rows, flags, ~flags)
-        if episodes is not None:
-            self._sinks.hand_over(episodes, None)
+    def _hand_over_unfinished(self) -> None:
+        """Complete a hand-over that an interrupt stopped, and close episodes that a step broke off."""
+        self._hand_over()
+        if self._recorded.is_moving:
+            self._recorded.break_off()
+            self._hand_over()
+
+    def _hand_over_after(self, error: BaseException) -> None:
+        # A KeyboardInterrupt stays one if a sink raises.
+        try:
+            self._hand_over_unfinished()
+        except SinkError as refused:
+            if isinstance(error, Exception):
+                raise
+            raise error from refused
 
     def _rows_to_reset(self, options: Mapping[str, Any] | None) -> np.ndarray:
         """Return the environments that a reset is about.
@@ -201,12 +194,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         return np.flatnonzero(flags)
 
     def _require_begun(self) -> None:
-        """Refuse to step where an environment has no episode.
-
-        Raises:
-            gymnasium.error.ResetNeeded: One has none.
-        """
-        idle = ~(self._timeline.is_open | self._ended)
+        idle = self._recorded.is_idle
         if idle.any():
             raise ResetNeeded(
                 f"no episode is being recorded in environment {idle.argmax()} and {idle.sum() - 1} others; "
@@ -231,21 +219,9 @@ def _require_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
     return mode
 
 
-def _forgets_resets(env: gym.vector.VectorEnv[Any, Any, Any]) -> bool:
-    """Whether an environment may begin an episode twice when it is reset right after one has ended.
+def _may_reset_twice(env: gym.vector.VectorEnv[Any, Any, Any]) -> bool:
+    """Whether an environment that is reset right after an end may reset again at the next step.
 
-    The workers of Gymnasium 1.4's AsyncVectorEnv do without shared memory: they reset again at the next step.
+    The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory do.
     """
     return isinstance(env, AsyncVectorEnv) and not env.shared_memory
-
-
-def _as_flags(name: str, flags: Any, count: int) -> np.ndarray:
-    """Return terminations or truncations as an array.
-
-    Raises:
-        ValueError: They are not one bool for each environment.
-    """
-    array = np.asarray(flags)
-    if array.shape != (count,) or array.dtype != np.bool_:
-        raise ValueError(f"{name} must be ({count},) bools, got {flags!r}")
-    return array

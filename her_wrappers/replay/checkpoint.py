@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gymnasium import spaces
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.goal_interface import AnyEnv
     from her_wrappers.replay.episode_buffer import EpisodeBuffer
     from her_wrappers.trees import Path

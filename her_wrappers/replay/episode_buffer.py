@@ -11,8 +11,8 @@ import numpy as np
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.dataset import Dataset, episodes_of
 from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.open_episode import OpenEpisode
 from her_wrappers.recording.values import as_reward
 from her_wrappers.replay.prioritized import Priorities
 from her_wrappers.replay.rewards import FLOAT32_OVERFLOW
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gymnasium import spaces
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.replay.options import Options
     from her_wrappers.replay.relabeling import Relabeler
     from her_wrappers.replay.storage import EpisodeStorage
@@ -53,7 +53,7 @@ class EpisodeBuffer:
             if options.prioritized is None
             else Priorities(storage, options.buffer_size, options.prioritized)
         )
-        self._open_episode = OpenEpisode(self.observation_space, self.action_space, options.info_keys)
+        self._open_episode = EpisodeAccumulator(self.observation_space, self.action_space, options.info_keys)
         # State of a saved relabeler whose functions were not given to `load`.
         self._unused_state: Json = None
         self._lock = threading.RLock()
@@ -160,7 +160,7 @@ class EpisodeBuffer:
         with self._lock:
             if self._open_episode.length > 0:
                 self.add_episode(self._open_episode.finish(terminated=False, truncated=True))
-            self._open_episode.forget()
+            self._open_episode.discard()
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, evicting the oldest ones as far as needed.
@@ -177,7 +177,7 @@ class EpisodeBuffer:
         """
         if not isinstance(episode, Episode):
             raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
-        self.add_episodes([episode])
+        self._add([episode], episode)
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         """Add complete episodes, all or none; many at once cost much less than one by one.
@@ -190,23 +190,43 @@ class EpisodeBuffer:
             MemoryError: Not enough memory; nothing is added or evicted.
             ValueError: As `add_episode`, for one of the episodes, which is named.
         """
-        many = episodes if isinstance(episodes, list | Episodes) else list(_iterate("add_episodes", episodes))
-        if not many:
+        if isinstance(episodes, Episodes):
+            self._add(episodes, episodes)
+        else:
+            self._add(list(_iterate("add_episodes", episodes)), None)
+
+    @property
+    def last_added(self) -> Episode | Episodes | None:
+        """The object whose addition took effect last, as long as it exists; None for a list of episodes.
+
+        Changes in the moment in which the addition takes effect: recorders see from it whether an interrupted
+        call of `add_episode` or `add_episodes` did.
+        """
+        added = self._storage.memory.last_added
+        return None if added is None else added()
+
+    def _add(self, episodes: Sequence[Episode], source: Episode | Episodes | None) -> None:
+        """Validate, inspect and store episodes that come from one object, or from a list."""
+        if not episodes:
             return
         with self._lock:
             try:
-                validated = self._validated(many)
+                validated = self._validated(episodes)
             except ValueError:
-                self._require_each_valid(many)
+                self._require_each_valid(episodes)
                 raise
-            self._storage.add(validated, self._inspect(validated))
+            self._storage.add(validated, self._inspect(validated), source)
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
         """Return episodes as the storage takes them."""
-        joined = Episodes.of(episodes)
+        layout = self._storage.memory.layout
+        try:
+            joined = Episodes.of(episodes)
+        except ValueError:  # perhaps because of dtypes, which are those of the spaces afterwards
+            joined = Episodes.joined([layout.validate(run) for run in Episodes.runs(episodes)])
         if len(joined.rewards) > self.buffer_size:
             self._require_fit(joined, TOO_LONG)
-        return self._storage.memory.layout.validate(joined)
+        return layout.validate(joined)
 
     def _require_fit(self, episodes: Episodes, fix: str) -> None:
         longest = int(episodes.lengths.max())
@@ -230,26 +250,12 @@ class EpisodeBuffer:
         return np.zeros(len(validated), np.bool_)
 
     def _require_each_valid(self, episodes: Sequence[Episode]) -> None:
-        """Raise ValueError for the first of many episodes that is not valid by itself, found by bisection."""
-        first, end = 0, len(episodes)
-        if end == 1:
-            return
-        while end - first > 1:
-            middle = (first + end) // 2
-            if self._error_of(episodes[first:middle]) is not None:
-                end = middle
-            else:
-                first = middle
-        error = self._error_of(episodes[first:end])
-        if error is not None:
-            raise ValueError(f"episodes[{first}]: {error}") from error
-
-    def _error_of(self, episodes: Sequence[Episode]) -> ValueError | None:
-        try:
-            self._validated(episodes)
-        except ValueError as error:
-            return error
-        return None
+        """Raise ValueError for the first of many episodes that is not valid by itself."""
+        for number, episode in enumerate(episodes if len(episodes) > 1 else ()):
+            try:
+                self._validated([episode])
+            except ValueError as error:
+                raise ValueError(f"episodes[{number}]: {error}") from error
 
     def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
         """Add the episodes of a source; those before one that is rejected stay added.
@@ -313,7 +319,7 @@ class EpisodeBuffer:
         """
         with self._lock:
             self._storage.clear()
-            self._open_episode.forget()
+            self._open_episode.discard()
             self._unused_state = None
             if self._relabeler is not None:
                 self._relabeler = self._relabeler.reset()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gymnasium import spaces
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.goal_sampler import GoalSelection
     from her_wrappers.replay.rewards import BatchFunction

@@ -30,7 +30,7 @@ from her_wrappers.user_warning import warn_user
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.byte_rows import StoredSteps
     from her_wrappers.replay.goal_sampler import GoalSelection

@@ -19,7 +19,7 @@ from her_wrappers.replay.episode_index import SampledIndices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.replay.byte_rows import Records
     from her_wrappers.replay.episode_index import StepRefs
     from her_wrappers.replay.goal_sampler import GoalMixture, GoalSampler

@@ -8,6 +8,7 @@ it.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ class StoredMemory:
         states: Ring of the records of states.
         desired: Ring of the desired goals of segments.
         infos: Ring of the infos of steps, or None if none are stored.
+        last_added: Refers to the object that was added last, or None.
     """
 
     layout: StepLayout
@@ -48,6 +50,7 @@ class StoredMemory:
     states: Any
     desired: Any
     infos: Any
+    last_added: weakref.ref[Any] | None = None
 
 
 class EpisodeStorage:
@@ -106,17 +109,19 @@ class EpisodeStorage:
         of_rings = sum(ring.nbytes for ring in rings if ring is not None)
         return int(memory.index.nbytes + of_rings)
 
-    def add(self, episodes: Episodes, goal_independent: np.ndarray) -> None:
+    def add(self, episodes: Episodes, goal_independent: np.ndarray, source: object = None) -> None:
         """Store validated episodes, and evict the oldest as far as needed.
 
         Args:
             episodes: Episodes, each of at most ``buffer_size`` steps. If they have more steps in total, the
                 first of them only take serial numbers.
             goal_independent: (n,) bool, whether an episode terminated independently of its goal.
+            source: The object that the episodes come from, for ``last_added``.
 
         Raises:
             MemoryError: Not enough memory; nothing is stored or evicted.
         """
+        added = None if source is None else weakref.ref(source)
         memory = self.memory
         layout = self._layout_for(memory, episodes)
         num_steps = len(episodes.rewards)
@@ -130,7 +135,8 @@ class EpisodeStorage:
         room = self._with_room(layout, index, packed)
         self.memory = room  # now the oldest episodes are evicted, and nobody reads the slots that are written
         self._write(packed)
-        self.memory = StoredMemory(layout, room.index.appended(packed), room.states, room.desired, room.infos)
+        index = room.index.appended(packed)
+        self.memory = StoredMemory(layout, index, room.states, room.desired, room.infos, added)
 
     def _layout_for(self, memory: StoredMemory, episodes: Episodes) -> StepLayout:
         """Return the layout for validated episodes and what is stored."""
@@ -161,7 +167,7 @@ class EpisodeStorage:
         if end.segment - segment + len(packed.segments) > desired.capacity:
             index = index.with_room_for_segments(len(packed.segments))
             desired = desired.resized(segment, end.segment, index.segments.capacity)
-        return StoredMemory(layout, index, states, desired, infos)
+        return StoredMemory(layout, index, states, desired, infos, old.last_added)
 
     def _converted(self, layout: StepLayout, index: EpisodeIndex) -> tuple[Any, Any]:
         """Return the rings of states and of infos for another layout.

@@ -21,7 +21,7 @@ from her_wrappers.replay.rewards import call_user_function, validate_termination
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-    from her_wrappers.files.layout import Json
+    from her_wrappers.files import Json
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.rewards import Bools, GoalTransition
 

@@ -9,10 +9,11 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.batches import as_array, ended_rows, final_row, misshapen
+from her_wrappers.checker.batches import as_array, ended_rows, misshapen
 from her_wrappers.checker.registry import Occurrence, rule
 from her_wrappers.checker.values import show
 from her_wrappers.checker.vector import autoreset_mode
+from her_wrappers.infos import final_observation_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ def final_obs_missing(evidence: Evidence) -> Iterator[Occurrence]:
     """The goal that was achieved last is the best to relabel with."""
     for step in _resetting_steps(evidence):
         for i in np.flatnonzero(ended_rows(step)).tolist():
-            if final_row(step.info, i) is None:
+            if final_observation_row(step.info, i) is None:
                 yield Occurrence("none", 'infos["final_obs"] of an ended episode', step.place)
 
 

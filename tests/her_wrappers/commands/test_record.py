@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 
 from her_wrappers import Episode, EpisodeArchive
 from her_wrappers.cli import app
-from her_wrappers.recording import archive_writer
-from her_wrappers.recording.goal_coverage import goal_coverage
-from her_wrappers.recording.summary import Range, Summary, summarize
-from tests.her_wrappers.recording.test_archive import assert_same_episodes
+from her_wrappers.commands.archive_summary import Range, Summary, goal_coverage, summarize
+from her_wrappers.recording import manifest, shards
+from tests.support.archived_episodes import assert_same_episodes, forged
 from tests.support.counting import counting_episode
 
 REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
@@ -131,8 +130,8 @@ def test_a_full_disk_is_told_in_one_sentence(tmp_path, monkeypatch, shard_bytes)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(archive_writer, "write_shard", full)
-    monkeypatch.setattr(archive_writer, "SHARD_BYTES", shard_bytes)
+    monkeypatch.setattr(manifest, "write_shard", full)
+    monkeypatch.setattr(shards, "SHARD_BYTES", shard_bytes)
     result = her(*REACH, "--episodes", 4, "--out", tmp_path)
     assert result.exit_code == 3
     assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output
@@ -237,6 +236,19 @@ def test_damaged_and_foreign_folders_end_with_three_and_one_sentence(tmp_path, d
     assert result.exit_code == 3
     assert f"cannot inspect {tmp_path}" in result.output
     assert message in result.output
+
+
+def test_control_characters_of_a_manifest_are_spelled_out(tmp_path):
+    her(*REACH, "--episodes", 1, "--out", tmp_path)
+
+    def change(content):
+        content["source"].update(env_id="\x1b[2J\x07\u202eevil-v0", kwargs_as_text={"x": "\x1b]0;title\x07"})
+
+    (tmp_path / "manifest.json").write_text(forged(tmp_path, change))
+    output = her("inspect", tmp_path).output
+    assert r"\x1b[2J\x07\u202eevil-v0" in output
+    assert r"x=\x1b]0;title\x07" in output
+    assert not {"\x1b", "\x07", "\u202e"} & set(output)
 
 
 def test_an_empty_archive_is_shown_as_empty(tmp_path):

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from her_wrappers.files.layout import FOOTER, FOOTER_SIZE
 from her_wrappers.files.reading import ArrayFile, CorruptFileError
-from her_wrappers.files.writing import RowBlocks, write_arrays
+from her_wrappers.files.writing import FOOTER, FOOTER_SIZE, RowBlocks, write_arrays
 from tests.support.damage import damaged
 from tests.support.killed import kills
 
@@ -379,8 +378,8 @@ for i in itertools.count():
     for _ in kills(code, times):
         header, arrays = read(path)
         assert all((array == header["i"]).all() for array in arrays.values())
-        unfinished += (tmp_path / "a.part").exists()
-        assert set(names(tmp_path)) <= {"a", "a.part"}
+        unfinished += (tmp_path / "a.her-part").exists()
+        assert set(names(tmp_path)) <= {"a", "a.her-part"}
     assert unfinished or times < 100, "no kill came while a file was written"
     write(path, {"x": np.zeros(1)})
     assert names(tmp_path) == ["a"]

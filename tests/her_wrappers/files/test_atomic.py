@@ -51,7 +51,7 @@ def test_an_error_leaves_what_was_there_and_no_rubbish(tmp_path, error):
 
 
 def test_what_a_killed_process_left_is_overwritten(tmp_path):
-    (tmp_path / "file.part").write_bytes(b"much that was written before a kill")
+    (tmp_path / "file.her-part").write_bytes(b"much that was written before a kill")
     write(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
     assert names(tmp_path) == ["file"]
@@ -60,7 +60,7 @@ def test_what_a_killed_process_left_is_overwritten(tmp_path):
 def test_two_writers_of_one_file_do_not_mix(tmp_path):
     with replacement(tmp_path / "file") as file:
         file.write(b"the first")
-        with pytest.raises(InUseError, match=r"file\.part is being written by another process or thread"):
+        with pytest.raises(InUseError, match=r"file\.her-part is being written by another process or thread"):
             write(tmp_path / "file", b"the second")
     assert (tmp_path / "file").read_bytes() == b"the first"
     write(tmp_path / "file", b"the second")
@@ -72,6 +72,30 @@ def test_a_link_is_followed(tmp_path):
     write(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_bytes() == b"new"
+
+
+def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "file.her-part").symlink_to(victim)
+    with pytest.raises(OSError, match=r"file\.her-part is not a file that an earlier writer left; remove it"):
+        write(tmp_path / "file", b"new")
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_hard_link_in_the_place_of_the_unfinished_file_is_not_written_to(tmp_path):
+    (tmp_path / "victim").write_bytes(b"precious")
+    (tmp_path / "file.her-part").hardlink_to(tmp_path / "victim")
+    write(tmp_path / "file", b"new")
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_files_of_the_user_with_a_similar_name_are_left_alone(tmp_path):
+    (tmp_path / "file.part").write_bytes(b"a download of the user's")
+    write(tmp_path / "file", b"new")
+    assert (tmp_path / "file.part").read_bytes() == b"a download of the user's"
 
 
 def test_a_folder_is_no_file(tmp_path):

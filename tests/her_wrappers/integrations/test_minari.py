@@ -11,8 +11,8 @@ from gymnasium import spaces
 
 from her_wrappers import Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import from_minari, to_minari
-from tests.her_wrappers.recording import test_archive
-from tests.her_wrappers.recording.test_archive import assert_same_episodes
+from tests.support import archived_episodes
+from tests.support.archived_episodes import assert_same_episodes
 from tests.support.bundled import VARIANTS, ids, make
 
 minari = pytest.importorskip("minari")
@@ -32,7 +32,7 @@ def datasets(tmp_path, monkeypatch):
 
 def random_episode(length, env, **changes):
     """An episode without infos of the reset that no step has, which Minari has no place for."""
-    return test_archive.random_episode(length, env=env, **{"reset_info": {}} | changes)
+    return archived_episodes.random_episode(length, env=env, **{"reset_info": {}} | changes)
 
 
 def through_minari(episodes, env):

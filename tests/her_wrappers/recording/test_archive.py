@@ -1,95 +1,40 @@
-"""EpisodeArchive: what was added comes back, exactly; what cannot be is refused with a sentence."""
+"""EpisodeArchive: added episodes are read back exactly."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from her_envs import PointReach, TaskEnv
 from her_wrappers import (
     CorruptFileError,
-    Episode,
     EpisodeArchive,
     EpisodeRecorder,
     Episodes,
     InUseError,
     SinkError,
 )
-from her_wrappers.recording import archive_writer
+from her_wrappers.recording import archive as archive_module
+from her_wrappers.recording import manifest, shards
+from tests.support.archived_episodes import (
+    NESTED,
+    Nested,
+    assert_same_episodes,
+    files,
+    random_episode,
+)
 from tests.support.bundled import VARIANTS, ids, make
-
-NESTED = spaces.Dict({
-    "image": spaces.Box(0, 255, (2, 2, 3), np.uint8),
-    "joints": spaces.Tuple([spaces.Box(-np.inf, np.inf, (), np.float64), spaces.MultiDiscrete([3, 4])]),
-    "a/b": spaces.Discrete(5, start=-2),
-    "empty": spaces.Dict(),
-})
-
-
-class Nested(gym.Env):
-    """Observations and actions of many kinds; spaces are all that it has."""
-
-    observation_space = NESTED
-    action_space = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
-
-
-def rows(space, count, rng):
-    """Random rows of a space, with trees as the recorder makes them."""
-    if isinstance(space, spaces.Dict):
-        return {key: rows(part, count, rng) for key, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(rows(part, count, rng) for part in space)
-    return rng.integers(0, 2, (count, *space.shape)).astype(space.dtype)
-
-
-def random_episode(length, seed=0, env=Nested, **changes):
-    """An episode of an environment's spaces."""
-    rng = np.random.default_rng((length, seed))
-    parts = {
-        "observations": rows(env.observation_space, length + 1, rng),
-        "actions": rows(env.action_space, length, rng),
-        "rewards": rng.random(length),
-        "terminated": bool(rng.integers(2)),
-        "truncated": bool(rng.integers(2)),
-        "infos": {"is_success": rng.random(length) < 0.5, "place/x": rng.random((length, 2))},
-        "reset_info": {"start": rng.random(2)} if rng.integers(2) else {},
-    }
-    return Episode(**parts | changes)
-
-
-def assert_same(one, other):
-    """Two trees are alike to the last bit: structure, dtypes, values."""
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key, part in one.items():
-            assert_same(part, other[key])
-    elif isinstance(one, tuple):
-        assert len(one) == len(other)
-        for part, counterpart in zip(one, other, strict=True):
-            assert_same(part, counterpart)
-    else:
-        np.testing.assert_array_equal(one, other, strict=True)
-
-
-def assert_same_episodes(some, others):
-    for one, other in zip(some, others, strict=True):
-        for name in Episode.__dataclass_fields__:
-            assert_same(getattr(one, name), getattr(other, name))
-
-
-def files(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 @given(
@@ -239,7 +184,7 @@ def test_strings_of_all_lengths_share_a_shard(tmp_path):
 
 
 def test_large_episodes_are_written_by_their_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive_writer, "SHARD_BYTES", 2000)
+    monkeypatch.setattr(shards, "SHARD_BYTES", 2000)
     with EpisodeArchive(tmp_path) as archive:
         archive.add_episodes([random_episode(5, seed) for seed in range(20)])
         assert len(files(tmp_path)) > 5
@@ -266,7 +211,7 @@ def test_what_is_not_flushed_is_not_there_yet(tmp_path):
 def test_a_program_that_ends_without_closing_loses_nothing(tmp_path):
     code = f"""
 from her_wrappers import EpisodeArchive
-from tests.her_wrappers.recording.test_archive import random_episode
+from tests.support.archived_episodes import random_episode
 archive = EpisodeArchive({str(tmp_path)!r})
 archive(random_episode(3))
 """
@@ -286,7 +231,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     def fill(name):
-        monkeypatch.setattr(archive_writer, name, full)
+        monkeypatch.setattr(manifest if name == "write_shard" else archive_module, name, full)
 
     archive = EpisodeArchive(tmp_path, shard_steps=5)
     archive(random_episode(2))
@@ -350,12 +295,12 @@ def test_one_writer_at_a_time(tmp_path):
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(n) for n in (1, 2, 3)])
 
 
-def test_a_fork_neither_writes_nor_keeps_the_folder_in_use(tmp_path):
-    """As the workers of an AsyncVectorEnv are, which may outlive a parent that is killed."""
+def test_a_fork_does_not_write(tmp_path):
+    """Such as a worker of an AsyncVectorEnv."""
     code = f"""
-import os, time
+import os, sys
 from her_wrappers import EpisodeArchive
-from tests.her_wrappers.recording.test_archive import random_episode
+from tests.support.archived_episodes import random_episode
 archive = EpisodeArchive({str(tmp_path)!r})
 archive(random_episode(3))
 if os.fork() == 0:
@@ -365,235 +310,12 @@ if os.fork() == 0:
         except RuntimeError as error:
             print(error, flush=True)
     archive.close()
-    time.sleep(60)
-time.sleep(60)
+    sys.exit()
+os.wait()
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        for _ in range(3):
-            assert "belongs to the process that opened it, not to its forks" in process.stdout.readline()
-        process.kill()
-        process.stdout.close()
-        process.wait()
-        with EpisodeArchive(tmp_path) as archive:
-            archive(random_episode(5))
-    assert_same_episodes(archive, [random_episode(5)])
-
-
-REACH = gym.make("her_envs/PointReach-v0")
-
-
-@pytest.mark.parametrize(
-    ("env", "message"),
-    [
-        (
-            gym.make("her_envs/PointMaze-v0"),
-            "holds episodes with env_id her_envs/PointReach-v0, got her_envs/PointMaze",
-        ),
-        (
-            gym.wrappers.FlattenObservation(REACH),
-            "holds episodes with observation_space Dict('achieved_goal': Box(0.0, 1.0, (2,), float32), ",
-        ),
-        (
-            gym.wrappers.RescaleAction(REACH, -2, 2),
-            "got Box(-2.0, 2.0, (2,), float32); write to another folder",
-        ),
-    ],
-)
-def test_an_archive_from_another_environment_is_refused(tmp_path, env, message):
-    EpisodeArchive(tmp_path, env=REACH).close()
-    with pytest.raises(ValueError, match=re.escape(message)):
-        EpisodeArchive(tmp_path, env=env)
-    EpisodeArchive(tmp_path, env=REACH).close()
-
-
-def test_an_archive_that_does_not_know_its_environment_learns_it(tmp_path):
-    with EpisodeArchive(tmp_path) as archive:
-        archive(random_episode(1))
-    assert archive.observation_space is None
-    with pytest.raises(ValueError, match="holds episodes of other spaces than the environment's"):
-        EpisodeArchive(tmp_path, env=REACH)
-    with EpisodeArchive(tmp_path, env=Nested()) as archive:
-        archive(random_episode(2))
-    assert EpisodeArchive(tmp_path).observation_space == NESTED
-    assert_same_episodes(archive, [random_episode(1), random_episode(2)])
-
-
-WRONG = {
-    "observations/image must have shape (4, 2, 2, 3), got (4, 3)": {"image": np.zeros((4, 3), np.uint8)},
-    "observations/a/b must have dtype int64, got float64 with values that": {"a/b": np.full(4, 0.5)},
-    "observations/joints/0, observations/joints/1, observations/more": {"more": np.zeros(4)},
-}
-
-
-@pytest.mark.parametrize("message", WRONG)
-@pytest.mark.parametrize("known", ["from the environment", "from the first episode", "from the first shard"])
-def test_episodes_of_other_spaces_are_refused_and_nothing_is_added(tmp_path, known, message):
-    archive = EpisodeArchive(tmp_path, env=Nested() if known == "from the environment" else None)
-    archive(random_episode(3))
-    if known == "from the first shard":
-        archive.close()
-        archive = EpisodeArchive(tmp_path)
-    wrong = random_episode(3, observations=random_episode(3).observations | WRONG[message])
-    with pytest.raises(ValueError, match=re.escape(message)):
-        archive.add_episodes([wrong])
-    assert len(archive) == 1
-    archive(random_episode(3))
-    archive.close()
-
-
-def test_casts_that_lose_nothing_are_made(tmp_path):
-    episode = random_episode(3)
-    lists = episode.observations | {"a/b": episode.observations["a/b"].astype(np.float64)}
-    with EpisodeArchive(tmp_path, env=Nested()) as archive:
-        archive(random_episode(3, observations=lists))
-    assert_same_episodes(archive, [episode])
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
-        (5, TypeError, "expected an Episode, got int"),
-        (
-            random_episode(1, infos={"a": np.array([{}])}),
-            TypeError,
-            "infos/a must hold numbers, bools or strings",
-        ),
-        (
-            Episode({1: np.zeros(2)}, np.zeros(1), np.zeros(1), terminated=True, truncated=False),
-            TypeError,
-            "observations must have keys that are strings, got 1",
-        ),
-        (
-            random_episode(1, reset_info={"a": np.array([None])}),
-            TypeError,
-            "reset_infos/a/0 must hold numbers, bools or strings, got dtype object",
-        ),
-        (
-            random_episode(1, infos={"\ud800": np.zeros(1)}),
-            ValueError,
-            r"infos must have keys that UTF-8 can write, got '\ud800'",
-        ),
-        (
-            random_episode(1, reset_info={"\ud800": np.zeros(1)}),
-            ValueError,
-            r"reset_infos must have keys that UTF-8 can write, got '\ud800'",
-        ),
-        (
-            random_episode(1, infos={"k" * 70_000: np.zeros(1)}),
-            ValueError,
-            "must be at most 4000 characters long, got 70006",
-        ),
-        (
-            random_episode(1, infos={"a": np.ndarray(1, "S0")}),
-            TypeError,
-            "infos/a must hold numbers, bools or strings, got dtype |S0",
-        ),
-    ],
-)
-def test_what_is_no_plain_episode_is_refused_and_poisons_nothing(tmp_path, given, error, message):
-    with EpisodeArchive(tmp_path) as archive:
-        archive(random_episode(2))
-        with pytest.raises(error, match=re.escape(message)):
-            archive(given)
-        assert len(archive) == 1
-        archive(random_episode(3))
-    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(2), random_episode(3)])
-
-
-@pytest.mark.skipif(
-    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 has no arrays of more than 32 axes"
-)
-@pytest.mark.parametrize(
-    ("kind", "axes", "message"),
-    [
-        ("infos", 41, "infos/a must have at most 32 axes, got 41"),
-        ("reset_info", 32, "reset_infos/a/0 must have at most 32 axes, got 33"),
-    ],
-)
-def test_too_many_axes_are_refused(tmp_path, kind, axes, message):
-    with EpisodeArchive(tmp_path) as archive, pytest.raises(ValueError, match=message):
-        archive(random_episode(1, **{kind: {"a": np.zeros((1,) * axes)}}))
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"shard_steps": 0}, ValueError, "shard_steps must be a whole number >= 1, got 0"),
-        ({"env": "PointReach"}, TypeError, "expected a gymnasium Env or VectorEnv, got str"),
-    ],
-)
-def test_bad_arguments_are_refused_at_once(tmp_path, options, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        EpisodeArchive(tmp_path / "archive", **options)
-    assert files(tmp_path) == []
-
-
-def spaces_only(observation_space):
-    """An environment with these observations."""
-    env = gym.Env()
-    env.observation_space, env.action_space = observation_space, spaces.Discrete(2)
-    return env
-
-
-@pytest.mark.parametrize(
-    ("space", "error", "message"),
-    [
-        (
-            spaces.Tuple([spaces.Dict({1: spaces.Discrete(2)})]),
-            TypeError,
-            "observation_space/0 must have keys that are strings, got 1",
-        ),
-        (
-            spaces.Dict({"\ud800": spaces.Discrete(2)}),
-            ValueError,
-            "observation_space must have keys that UTF-8 can write",
-        ),
-        (
-            spaces.Box(0, 1, (1,) * 32),
-            ValueError,
-            "observation_space must have at most 32 axes, got 33",
-        ),
-    ],
-)
-def test_spaces_whose_episodes_cannot_be_written_are_refused_at_once(tmp_path, space, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        EpisodeArchive(tmp_path / "archive", env=spaces_only(space))
-    assert files(tmp_path) == []
-
-
-def test_folders_with_other_things_are_left_alone(tmp_path):
-    (tmp_path / "thesis.tex").write_text("")
-    message = "expected an archive or an empty folder, got .* with 'thesis.tex' in it"
-    with pytest.raises(FileExistsError, match=message):
-        EpisodeArchive(tmp_path, env=Nested())
-    with pytest.raises(FileExistsError, match=message):
-        EpisodeArchive(tmp_path)(random_episode(1))
-    with pytest.raises(NotADirectoryError, match="expected the path of a folder, got the file"):
-        EpisodeArchive(tmp_path / "thesis.tex", env=Nested())
-    assert files(tmp_path) == ["thesis.tex"]
-
-
-def test_somebody_elses_manifest_is_left_alone(tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(CorruptFileError, match="no manifest of an archive"):
-        EpisodeArchive(tmp_path, env=Nested())
-    assert files(tmp_path) == ["manifest.json"]
-
-
-def test_a_link_to_nowhere_is_refused(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(
-        NotADirectoryError, match=r"expected the path of a folder, got the link .* to nowhere"
-    ):
-        EpisodeArchive(tmp_path / "link", env=Nested())
-
-
-def test_what_is_no_archive_cannot_be_read(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"there is no archive at .*nowhere: it has no manifest\.json"
-    ):
-        list(EpisodeArchive(tmp_path / "nowhere"))
-    assert files(tmp_path) == []
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert told.count("belongs to the process that opened it, not to its forks") == 3
+    assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(3)])
 
 
 def test_episodes_are_read_as_batches_that_are_sequences(tmp_path):
@@ -632,3 +354,16 @@ def test_an_unlisted_shard_of_another_archive_is_refused(tmp_path):
     )
     with pytest.raises(CorruptFileError, match=r"shard-000001\.npz is of another archive; move it elsewhere"):
         EpisodeArchive(tmp_path / "one")
+
+
+def test_an_archive_of_version_0_1_can_be_read_and_added_to(tmp_path):
+    """Three episodes in two shards, written by version 0.1.0."""
+    folder = tmp_path / "archive"
+    shutil.copytree(Path(__file__).parents[2] / "data" / "v0.1" / "archive", folder)
+    old = [random_episode(n, seed=n) for n in (3, 4, 2)]
+    archive = EpisodeArchive(folder)
+    assert (archive.observation_space, archive.versions["her-toolkit"]) == (NESTED, "0.1.0")
+    assert_same_episodes(archive, old)
+    with EpisodeArchive(folder, env=Nested()) as archive:
+        archive(random_episode(5))
+    assert_same_episodes(EpisodeArchive(folder), [*old, random_episode(5)])

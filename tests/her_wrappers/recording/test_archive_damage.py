@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import time
-import zlib
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.files.writing import write_arrays
-from tests.her_wrappers.recording.test_archive import Nested, assert_same_episodes, random_episode
+from tests.support.archived_episodes import Nested, assert_same_episodes, forged, random_episode
 from tests.support.damage import damaged
 from tests.support.killed import kills
 
@@ -25,7 +25,7 @@ def test_kills_while_archiving_leave_every_completed_shard(tmp_path, archives):
         folder = tmp_path / str(seed)
         code = f"""
 from her_wrappers import EpisodeArchive
-from tests.her_wrappers.recording.test_archive import Nested, random_episode
+from tests.support.archived_episodes import Nested, random_episode
 archive = EpisodeArchive({str(folder)!r}, env=Nested(), shard_steps=50)
 number = len(archive)
 print(number, flush=True)
@@ -102,15 +102,6 @@ def test_the_whole_shards_of_a_damaged_archive_can_still_be_read(tmp_path):
     assert_same_episodes(next(iter(archive.batches())), episodes[:2])
 
 
-def forged(folder, change):
-    """Return a manifest whose checksum is right and whose content is changed: a lie."""
-    content = json.loads((folder / "manifest.json").read_text())
-    del content["crc32"]
-    change(content)
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return json.dumps({**content, "crc32": f"{zlib.crc32(canonical.encode()):08x}"})
-
-
 LIES = {
     "of another kind": lambda c: c.update(kind="cookbook"),
     "version no number": lambda c: c.update(version="1"),
@@ -128,6 +119,9 @@ LIES = {
     ),
     "a source with more": lambda c: c["source"].update(more=1),
     "a source no dict": lambda c: c.update(source=[]),
+    "more episodes than the file holds": lambda c: c["shards"][0].update(episodes=10**12, steps=10**12),
+    "a count of hundreds of digits": lambda c: c["shards"][0].update(episodes=10**300, steps=10**300),
+    "arguments no dict": lambda c: c["source"].update(kwargs=[1]),
     "a shard too few": lambda c: c.update(archive="other", shards=c["shards"][:1]),
 }
 
@@ -140,6 +134,22 @@ def test_a_manifest_that_lies_is_refused_at_once(tmp_path, lie):
     with pytest.raises(CorruptFileError):
         list(EpisodeArchive(tmp_path))
     assert time.thread_time() - begin < 1
+
+
+def test_a_manifest_allocates_nothing_for_a_space_of_many_numbers(tmp_path):
+    """A Box of 16 million numbers whose bounds are two numbers: building it takes 600 MB."""
+    example(tmp_path)
+    large = {"type": "Box", "dtype": "float32", "shape": [2**24], "low": 0, "high": 1}
+    (tmp_path / "manifest.json").write_text(
+        forged(tmp_path, lambda c: c["source"].update(observation_space=large))
+    )
+    tracemalloc.start()
+    try:
+        list(EpisodeArchive(tmp_path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**24
 
 
 def test_a_manifest_of_a_later_version_is_refused_with_a_sentence(tmp_path):

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from her_wrappers import EpisodeArchive
-from her_wrappers.recording import archive_writer, manifest
+from her_wrappers import EpisodeArchive, Episodes
+from her_wrappers.recording import archive as archive_module
+from her_wrappers.recording import manifest, shards, space_json
 from her_wrappers.recording.manifest import Shard, read_manifest, write_manifest
-from tests.her_wrappers.recording.test_archive import (
+from tests.support.archived_episodes import (
     Nested,
     assert_same,
     assert_same_episodes,
@@ -43,6 +44,26 @@ def test_many_kinds_of_infos_do_not_fill_the_memory(tmp_path):
     assert_same_episodes(archive, [random_episode(1, infos={f"info {i}": np.zeros(1)}) for i in range(25)])
 
 
+KINDS = [np.array([2**53 + 1, 7]), np.array([0.5, 1.5]), np.array([True, False]), np.array([2**53 + 3, 1])]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_episodes_of_unlike_dtypes_are_exact_one_by_one_and_as_a_list(tmp_path, together):
+    episodes = [random_episode(2, infos={"cost": cost}) for cost in KINDS]
+    with EpisodeArchive(tmp_path) as archive:
+        if together:
+            archive.add_episodes(episodes)
+        else:
+            for episode in episodes:
+                archive(episode)
+    found = {
+        str(infos["cost"].dtype): [] for infos in (episode.infos for episode in EpisodeArchive(tmp_path))
+    }
+    for episode in EpisodeArchive(tmp_path):
+        found[str(episode.infos["cost"].dtype)] += episode.infos["cost"].tolist()
+    assert found == {"int64": [2**53 + 1, 7, 2**53 + 3, 1], "float64": [0.5, 1.5], "bool": [True, False]}
+
+
 @contextmanager
 def interrupted_at_line(number):
     """Raise KeyboardInterrupt before the line of the writer that is the so-manieth to run."""
@@ -50,7 +71,7 @@ def interrupted_at_line(number):
 
     def trace(frame, event, _):
         nonlocal left
-        if frame.f_code.co_filename != archive_writer.__file__:
+        if frame.f_code.co_filename not in {module.__file__ for module in (archive_module, manifest, shards)}:
             return None
         if event == "line":
             left -= 1
@@ -66,7 +87,8 @@ def interrupted_at_line(number):
         sys.settrace(others)
 
 
-def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_path):
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_path, stride):
     """Only those that are just being added may be missing, all of them."""
     before, block = random_episode(4, 0), [random_episode(4, seed) for seed in (1, 2, 3)]
     line, interrupted = 0, True
@@ -79,7 +101,7 @@ def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_pa
                 archive.add_episodes(block)
             interrupted = False
         except KeyboardInterrupt:
-            line += 1
+            line += stride
         archive.close()
         known, found = len(archive), list(EpisodeArchive(folder))
         assert known == len(found)
@@ -87,11 +109,29 @@ def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_pa
     assert line > 20
 
 
+def test_last_added_tells_whether_an_interrupted_addition_took_effect(tmp_path):
+    block = Episodes.of([random_episode(4, seed) for seed in (1, 2, 3)])
+    line, interrupted = 0, True
+    while interrupted:
+        folder = tmp_path / str(line)
+        with EpisodeArchive(folder, shard_steps=6) as archive:
+            archive(random_episode(4, 0))
+            try:
+                with interrupted_at_line(line):
+                    archive.add_episodes(block)
+                interrupted = False
+            except KeyboardInterrupt:
+                line += 11
+            if archive.last_added is not block:
+                archive.add_episodes(block)
+        assert_same_episodes(EpisodeArchive(folder), [random_episode(4, 0), *block])
+
+
 def fill_the_disk(monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(archive_writer, "write_shard", full)
+    monkeypatch.setattr(manifest, "write_shard", full)
 
 
 def test_what_a_forgotten_archive_cannot_write_is_told(tmp_path, monkeypatch):
@@ -116,10 +156,10 @@ def test_the_manifest_is_rewritten_ever_more_rarely(tmp_path, monkeypatch):
     """It lists all shards at the end, and each of the first hundred at once."""
     written = []
     monkeypatch.setattr(
-        archive_writer, "write_manifest", lambda *given: written.append(given) or write_manifest(*given)
+        archive_module, "write_manifest", lambda *given: written.append(given) or write_manifest(*given)
     )
     shards = 230
-    monkeypatch.setattr(archive_writer, "write_shard", lambda *_: 0)
+    monkeypatch.setattr(manifest, "write_shard", lambda *_: 0)
     archive = EpisodeArchive(tmp_path, shard_steps=1)
     for _ in range(shards):
         archive(random_episode(1))
@@ -142,13 +182,13 @@ def test_a_full_manifest_can_be_read(tmp_path):
     shard = Shard(episodes=10**9, steps=10**12, checksum=2**32 - 1)
     full = manifest.Manifest("0" * 16, None, {}, (shard,) * manifest.MAX_LISTED)
     write_manifest(tmp_path, full)
-    assert (tmp_path / "manifest.json").stat().st_size < manifest.MAX_BYTES - manifest.MAX_SOURCE
+    assert (tmp_path / "manifest.json").stat().st_size < manifest.MAX_BYTES - space_json.MAX_SOURCE
     assert read_manifest(tmp_path).shards == full.shards
 
 
 def test_an_environment_that_the_manifest_has_no_room_for_is_refused_at_once(tmp_path, monkeypatch):
     """As one of a picture with bounds of its own for each pixel."""
-    monkeypatch.setattr(manifest, "MAX_SOURCE", 300)
+    monkeypatch.setattr(space_json, "MAX_SOURCE", 300)
     with pytest.raises(ValueError, match=r"the spaces and arguments of env take \d+ bytes as JSON, at most"):
         EpisodeArchive(tmp_path / "archive", env=Nested())
     assert files(tmp_path) == []

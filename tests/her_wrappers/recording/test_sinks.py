@@ -42,7 +42,7 @@ def test_what_takes_many_gets_all_that_ended_together_however_it_is_spelled(spel
 def test_a_single_episode_goes_the_shorter_way():
     store = Store()
     for sink in (store.add_episode, store.add_episodes, store):
-        Sinks([sink]).hand_over([episode(3)], None)
+        Sinks([sink]).hand_over(episode(3), None)
     assert store.calls == [3, [3], [3]]
 
 

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 
 from her_wrappers import Episode, Episodes
-from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
 from tests.support.counting import ACTIONS, SPACE, counting_episode
 
 
 def test_what_is_not_looked_at_again_would_pass():
-    recorded = OpenEpisode(SPACE, ACTIONS, ["cost"])
+    recorded = EpisodeAccumulator(SPACE, ACTIONS, ["cost"])
     one, two = counting_episode(1, 1), counting_episode(2, 4)
     for episode in (one, two):
         recorded.resume(dataclasses.replace(episode, infos={"cost": np.arange(len(episode))}))

@@ -15,7 +15,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 
 from her_wrappers import SinkError, VectorEpisodeRecorder
-from tests.her_wrappers.recording.numbered import (
+from tests.support.numbered_vector_env import (
     DISABLED,
     NEXT_STEP,
     SAME_STEP,

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from her_wrappers import VectorEpisodeRecorder
-from tests.her_wrappers.recording.numbered import NEXT_STEP, SAME_STEP, NumberedVectorEnv
+from tests.support.numbered_vector_env import NEXT_STEP, SAME_STEP, NumberedVectorEnv
 
 
 class Scripted(gym.Env):

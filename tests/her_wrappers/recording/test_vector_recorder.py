@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import her_envs
 from her_wrappers import EpisodeArchive, Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
-from tests.her_wrappers.recording.numbered import (
+from tests.support.numbered_vector_env import (
     DISABLED,
     NEXT_STEP,
     SAME_STEP,

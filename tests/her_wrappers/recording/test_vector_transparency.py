@@ -13,7 +13,7 @@ from gymnasium.wrappers import vector as wrappers
 import her_envs
 from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
 from her_wrappers.trees import map_tree
-from tests.her_wrappers.recording.numbered import DISABLED, NEXT_STEP, SAME_STEP, NumberedVectorEnv
+from tests.support.numbered_vector_env import DISABLED, NEXT_STEP, SAME_STEP, NumberedVectorEnv
 
 MODES = [NEXT_STEP, SAME_STEP, DISABLED]
 

@@ -11,10 +11,18 @@ import re
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from her_wrappers import Episode, Episodes
+from her_wrappers import Episode, Episodes, HindsightReplayBuffer
 from tests.support import buffers
-from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.support.counting import (
+    ACTIONS,
+    SPACE,
+    compute_reward,
+    compute_terminated,
+    counting_buffer,
+    counting_episode,
+)
 from tests.support.counting_rewards import costs
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
@@ -134,15 +142,31 @@ def test_of_many_episodes_end_to_end_the_bad_one_is_named_too():
     assert_refused(filled(), episodes, ValueError, f"^{re.escape(message)}$")
 
 
-def test_episodes_that_fit_alone_and_not_together_are_refused_for_what_they_differ_in():
+def test_episodes_that_fit_alone_fit_together():
+    """A list is as exact as one episode after the other, whatever else they have and whatever their dtypes."""
     plain, more = counting_episode(0, 3), counting_episode(1, 3)
     more.observations["camera"] = np.zeros((4, 9))
-    message = (
-        "observations must have the same parts throughout, got observation, achieved_goal, desired_goal and"
-    )
-    assert_refused(
-        filled(), [plain, more], ValueError, f"^{message} observation, achieved_goal, desired_goal, camera$"
-    )
+    wide = counting_episode(2, 3)
+    wide.observations["achieved_goal"] = wide.observations["achieved_goal"].astype(np.float64)
+    together, alone = filled(), filled()
+    together.add_episodes([plain, more, wide])
+    for episode in (plain, more, wide):
+        alone.add_episode(episode)
+    assert_same_episodes(together.episodes(), alone.episodes())
+
+
+def test_large_integers_are_exact_next_to_floats():
+    space = spaces.Dict({key: spaces.Box(-(2**62), 2**62, (1,), np.int64) for key in SPACE})
+    exact = 2**53 + 1
+    episodes = []
+    for dtype in (np.int64, np.float64, np.int64):
+        goals = np.full((3, 1), exact - (dtype is np.float64), dtype)
+        rows = dict.fromkeys(SPACE, goals)
+        episodes.append(Episode(rows, np.zeros((2, 1)), np.zeros(2), terminated=False, truncated=True))
+    buffer = HindsightReplayBuffer(space, ACTIONS, buffer_size=20, n_sampled_goal=0)
+    buffer.add_episodes(episodes)
+    found = [int(episode.observations["achieved_goal"][0, 0]) for episode in buffer.episodes()]
+    assert found == [exact, exact - 1, exact]
 
 
 def test_what_is_no_episode_is_told_by_its_place():

@@ -43,7 +43,7 @@ while True:
     buffer.save(path)
 """
     for _ in kills(code, times):
-        halves += path.with_name("buffer.part").exists()
+        halves += path.with_name("buffer.her-part").exists()
         buffer = HindsightReplayBuffer.load(path, compute_reward=compute_reward)
         buffer.verify()
         last = int(buffer.sample(20_000).index.max()) // 100

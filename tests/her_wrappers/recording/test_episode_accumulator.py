@@ -1,4 +1,4 @@
-"""OpenEpisode: what fails leaves no trace in the episode."""
+"""EpisodeAccumulator: failed steps leave no trace in the episode."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers.recording.open_episode import OpenEpisode
+from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
 
 OBSERVATIONS = spaces.Dict(a=spaces.Box(-9, 9, (2,), np.float64), b=spaces.Dict(c=spaces.Discrete(9)))
 
@@ -19,7 +19,7 @@ def observation(t):
 
 
 def begun():
-    episode = OpenEpisode(OBSERVATIONS, spaces.Discrete(9), info_keys=["cost"])
+    episode = EpisodeAccumulator(OBSERVATIONS, spaces.Discrete(9), info_keys=["cost"])
     episode.begin(observation(0), {})
     return episode
 
@@ -98,6 +98,6 @@ def test_what_does_not_follow_on_is_named():
 
 
 def test_zeros_of_both_signs_and_nans_follow_on_each_other():
-    episode = OpenEpisode(spaces.Box(-1, 1, (2,), np.float64), spaces.Discrete(2))
+    episode = EpisodeAccumulator(spaces.Box(-1, 1, (2,), np.float64), spaces.Discrete(2))
     episode.begin(np.array([0.0, np.nan]), {})
     episode.require_continuation(np.array([-0.0, np.nan]))

@@ -1,0 +1,185 @@
+"""Infos of single and of vector environments: the only module that reads Gymnasium's vector infos.
+
+An info ``k`` of N environments is an array ``infos["k"]`` with a row for each, and the mask ``infos["_k"]``,
+(N,) bool, tells which of them have it. Without a mask all have it. In mode SAME_STEP ``infos["final_obs"]``
+has the last observations, as an array of dicts (Gymnasium's own) or a dict of arrays (others), and
+``infos["final_info"]`` the last infos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sized
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from her_wrappers.trees import NUMBERS, STRINGS, map_tree
+
+Where: TypeAlias = Callable[[int], str]
+"""Function that says where environment i is, for messages: "at step 7 of environment 3"."""
+
+
+class InfoBatch(NamedTuple):
+    """One info of all environments.
+
+    Attributes:
+        values: (N, ...) array.
+        present: (N,) bool, the environments that have the info.
+    """
+
+    values: np.ndarray
+    present: np.ndarray
+
+
+def as_info(key: str, value: Any, where: str) -> np.ndarray:
+    """Return a copy of an info of one environment.
+
+    Args:
+        key: Name of the info.
+        value: As the environment returned it.
+        where: Place of the info in messages.
+
+    Raises:
+        ValueError: The value is neither numbers nor strings of one shape.
+    """
+    try:
+        array = np.array(value)
+    except (TypeError, ValueError, RuntimeError):
+        array = np.array(None)
+    if array.dtype.kind not in NUMBERS + STRINGS:
+        raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} {where}")
+    return array
+
+
+def describe_info(value: np.ndarray) -> str:
+    """Return the kind and shape of an info, which all values of one info have in common."""
+    return f"{'strings' if value.dtype.kind in STRINGS else 'numbers'} of shape {value.shape}"
+
+
+def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
+    """Return (N,) bool: which environments have an info.
+
+    Raises:
+        ValueError: The mask is not one bool for each environment.
+    """
+    mask = np.asarray(infos.get(f"_{key}", np.ones(num_envs, bool)))
+    if mask.shape != (num_envs,) or mask.dtype != np.bool_:
+        raise ValueError(f"infos['_{key}'] must be ({num_envs},) bools, got {infos[f'_{key}']!r}")
+    return mask if key in infos else np.zeros(num_envs, bool)
+
+
+def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where) -> InfoBatch | None:
+    """Return one info of all environments, or None if no environment has it.
+
+    Args:
+        key: Name of the info.
+        infos: Infos of a step or a reset, as a vector environment returned them.
+        required: (N,) bool, the environments that must have the info.
+        where: Place of an environment in messages.
+
+    Raises:
+        ValueError: A required info is missing, or the values are neither numbers nor strings of one shape.
+    """
+    count = len(required)
+    present = info_mask(infos, key, count)
+    missing = np.flatnonzero(required & ~present)
+    if missing.size:
+        has = sorted(name for name in infos if not name.startswith("_"))
+        raise ValueError(f"info has no {key!r} {where(int(missing[0]))}; it has {has}")
+    if not present.any():
+        return None
+    values = _as_rows(infos[key])
+    if values.shape[:1] != (count,):
+        raise ValueError(
+            f"info {key!r} must be numbers or strings with a row for each of {count} environments, "
+            f"got {infos[key]!r} {where(int(present.argmax()))}"
+        )
+    if values.dtype == object:
+        values = _unpack(key, values, present, where)
+    return InfoBatch(values, present)
+
+
+def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
+    """Return the info of environment ``i``: the keys whose mask is set, or that have no valid mask.
+
+    A value without a row for each environment, such as a count of all steps, belongs to every environment.
+    """
+    found: dict[str, Any] = {}
+    for key, value in infos.items() if isinstance(infos, dict) else ():
+        if str(key).startswith(("_", "final_")) or not _has(infos, key, i, num_envs):
+            continue
+        if isinstance(value, dict):
+            found[key] = info_row(value, i, num_envs)
+        else:
+            found[key] = _item(value[i]) if _has_rows(value, num_envs) else value
+    return found
+
+
+def final_observations(infos: Any) -> Any:
+    """Return the last observations of the episodes that ended, or None if the infos have none."""
+    names = ("final_obs", "final_observation")
+    found = (infos.get(name) for name in names) if isinstance(infos, Mapping) else ()
+    return next((value for value in found if value is not None), None)
+
+
+def final_observation_row(infos: Any, i: int) -> Any:
+    """Return the last observation of environment ``i``'s episode, or None if the infos have none."""
+    try:
+        return map_tree(lambda leaf: leaf[i], final_observations(infos))
+    except (IndexError, KeyError, TypeError):
+        return None
+
+
+def final_info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
+    """Return the last info of environment ``i``'s episode; an empty dict if the infos have none."""
+    return info_row(infos.get("final_info"), i, num_envs)
+
+
+def _as_rows(value: Any) -> np.ndarray:
+    """Return an info as an array of numbers, strings or objects; of shape () if it has no rows."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        array = np.asarray(None)
+    return array if array.dtype.kind in NUMBERS + STRINGS + "O" else np.asarray(None)
+
+
+def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> np.ndarray:
+    """Return an array of objects, Gymnasium's form of NumPy bools, strings and lists, as a plain array."""
+    rows = np.flatnonzero(present)
+    unpacked = _as_rows(values[rows].tolist())
+    if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:
+        unpacked = _stack(key, values, rows.tolist(), where)
+    batch = np.zeros((len(present), *unpacked.shape[1:]), unpacked.dtype)
+    batch[rows] = unpacked
+    return batch
+
+
+def _stack(key: str, values: np.ndarray, rows: list[int], where: Where) -> np.ndarray:
+    # Returns the given rows of an array of objects as one array.
+    arrays = [as_info(key, values[i], where(i)) for i in rows]
+    for i, array in zip(rows, arrays, strict=True):
+        if describe_info(array) != describe_info(arrays[0]):
+            raise ValueError(
+                f"info {key!r} must be of one shape and kind in all environments, "
+                f"got {describe_info(arrays[0])} and {describe_info(array)} {where(i)}"
+            )
+    return np.stack(arrays)
+
+
+def _has(infos: dict[str, Any], key: str, i: int, num_envs: int) -> bool:
+    try:
+        return bool(info_mask(infos, key, num_envs)[i])
+    except ValueError:
+        return True
+
+
+def _has_rows(value: Any, num_envs: int) -> bool:
+    is_row_of_rows = hasattr(value, "__getitem__") and isinstance(value, Sized)
+    if not is_row_of_rows or isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) == 0:
+        return False
+    return len(value) == num_envs
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

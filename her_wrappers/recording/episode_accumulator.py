@@ -1,0 +1,297 @@
+"""EpisodeAccumulator: the open episode of one environment, which grows until it ends.
+
+Values are copied when they arrive, so environments that reuse their arrays are recorded correctly. They are
+appended to byte arrays, which takes half the time of writing a row of a NumPy array, and which become the
+memory of the finished episode without another copy. `act` and `observe` have the loop that appends arrays of
+the right shape and dtype themselves: calling a function would make a step a sixth slower.
+
+A KeyboardInterrupt may come between any two instructions. A step counts from the moment at which `length` is
+assigned. Rows that an interrupted or failed step left behind `length` are removed by the next `act`.
+"""
+
+from __future__ import annotations
+
+import copy
+from array import array
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy import ndarray
+
+from her_wrappers.infos import as_info, describe_info
+from her_wrappers.recording.episode import Episode, unchecked
+from her_wrappers.recording.values import as_reward
+from her_wrappers.spaces import LeafSpec, SpaceSpec
+from her_wrappers.trees import map_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gymnasium import spaces
+
+    from her_wrappers.trees import Tree
+
+Column: TypeAlias = tuple[LeafSpec, "str | None", np.dtype[Any], tuple[int, ...], bytearray]
+"""A leaf, its key, dtype and shape, and the bytes of its rows."""
+
+
+class Phase(IntEnum):
+    """State of an open episode.
+
+    Attributes:
+        READY: The next action can be recorded.
+        ACTING: An action is being recorded; the environment did not get it.
+        ACTED: The environment may have taken a step whose outcome is not recorded.
+        ENDED: The last step ended the episode.
+        CLOSED: No episode is open.
+    """
+
+    READY = 0
+    ACTING = 1
+    ACTED = 2
+    ENDED = 3
+    CLOSED = 4
+
+
+READY, ACTING, ACTED, ENDED, CLOSED = map(int, Phase)  # an attribute of an enumeration takes longer to read
+
+
+class EpisodeAccumulator:
+    """Room for one episode, which grows with it.
+
+    Call `begin` with state 0; then for every step `act` before the environment moves, since it might change
+    the action, and `observe` after. `finish` returns the episode.
+
+    Args:
+        observation_space: Observations of the environment.
+        action_space: Actions of the environment.
+        info_keys: Entries of the infos to keep.
+        max_steps: Number of steps after which an episode ends, or None.
+
+    Raises:
+        TypeError: A space has elements that are not arrays of one shape.
+
+    Attributes:
+        length: Number of steps so far; -1 if no episode is open.
+        phase: State of the episode, one of `Phase`.
+        finished: The episode that `finish` returned last; None after `begin` and `discard`.
+        observations: Leaves of the observation space.
+        actions: Leaves of the action space.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        info_keys: Iterable[str] = (),
+        max_steps: int | None = None,
+    ) -> None:
+        self.length = -1
+        self.phase = CLOSED
+        self.finished: Episode | None = None
+        self.observations = SpaceSpec.of("observation", observation_space)
+        self.actions = SpaceSpec.of("action", action_space)
+        self._info_keys = tuple(info_keys)
+        self._max_steps = max_steps
+        self._reset_info: dict[str, np.ndarray] = {}
+        self._clear()
+
+    def begin(self, observation: Tree, info: Mapping[str, Any]) -> None:
+        """Open an episode with its first state; an open one is discarded.
+
+        Raises:
+            ValueError: The observation does not fit its space, or an info cannot be kept.
+        """
+        self.discard()
+        self._clear()
+        for leaf, *_, column in self._observation_columns:
+            _append(column, leaf, observation, 0, rounding=False)
+        self._reset_info = {key: as_info(key, info[key], "at reset") for key in self._infos if key in info}
+        self.length = 0
+        self.phase = READY
+
+    def require_continuation(self, observation: Tree) -> None:
+        """Raise ValueError unless ``observation`` equals the present state.
+
+        Raises:
+            ValueError: The observation differs, or does not fit its space.
+        """
+        difference = _difference(self._observation_columns, self.length, observation)
+        if difference:
+            raise ValueError(f"obs does not follow on the next_obs before: {difference}")
+
+    def act(self, action: Tree) -> None:
+        """Record the action of the next step; the step counts once `observe` has recorded its outcome.
+
+        Raises:
+            ValueError: The action does not fit its space; floats may be rounded.
+        """
+        if self.phase != READY:
+            self._remove_incomplete_step()
+        self.phase = ACTING
+        for leaf, key, dtype, shape, column in self._action_columns:
+            try:
+                value = action if key is None else action[key]
+                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
+                    column.extend(value)
+                    continue
+            except (KeyError, IndexError, TypeError):  # missing, or not contiguous
+                pass
+            _append(column, leaf, action, self.length, rounding=True)
+        self.phase = ACTED
+
+    def observe(
+        self,
+        reward: Any,
+        observation: Tree,
+        info: Mapping[str, Any],
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> None:
+        """Add the outcome of the step.
+
+        Args:
+            reward: A number.
+            observation: State after the step.
+            info: Info of the step.
+            terminated: Whether the step ended the task.
+            truncated: Whether the episode was cut off at this step.
+
+        Raises:
+            ValueError: The observation does not fit its space, the reward is not a number, or an info is
+                missing or cannot be kept. The episode stays as it was.
+        """
+        length = self.length
+        number = reward if type(reward) is float else as_reward(reward, length)
+        infos = self._read_infos(info) if self._infos else None
+        for leaf, key, dtype, shape, column in self._observation_columns:
+            try:
+                value = observation if key is None else observation[key]
+                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
+                    column.extend(value)
+                    continue
+            except (KeyError, IndexError, TypeError):  # missing, or not contiguous
+                pass
+            _append(column, leaf, observation, length + 1, rounding=False)
+        self._rewards.append(number)
+        if infos is not None:
+            for key, value in infos.items():
+                self._infos[key].append(value)
+        if terminated or truncated or length + 1 == self._max_steps:
+            self._end = length + 1, bool(terminated), bool(truncated)
+            self.length = length + 1
+            self.phase = ENDED
+        else:
+            self.length = length + 1
+            self.phase = READY
+
+    @property
+    def end(self) -> tuple[bool, bool] | None:
+        """Flags ``terminated`` and ``truncated`` of the last step; None if it did not end the episode."""
+        length, *flags = self._end
+        return (flags[0], flags[1]) if length == self.length else None
+
+    def finish(self, *, terminated: bool, truncated: bool) -> Episode:
+        """Close the episode and return it, in memory of its own."""
+        length = self.length
+        self.finished = unchecked(
+            Episode,
+            observations=_tree(self.observations, self._observation_columns, length + 1),
+            actions=_tree(self.actions, self._action_columns, length),
+            rewards=np.frombuffer(self._rewards, count=length),
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            infos={key: np.stack(values[:length]) for key, values in self._infos.items()},
+            reset_info=self._reset_info,
+        )
+        self.length = -1
+        self.phase = CLOSED
+        return self.finished
+
+    def copy(self) -> Episode:
+        """Return the episode so far, in memory of its own; it stays open."""
+        return copy.deepcopy(self).finish(terminated=False, truncated=False)
+
+    def resume(self, episode: Episode) -> None:
+        """Open an episode that `copy` returned.
+
+        Raises:
+            ValueError: The episode does not fit the spaces, or lacks an info.
+        """
+
+        def at(tree: Tree, t: int) -> Tree:
+            return map_tree(lambda leaf: leaf[t], tree)
+
+        self.begin(at(episode.observations, 0), episode.reset_info)
+        for t, reward in enumerate(episode.rewards):
+            self.act(at(episode.actions, t))
+            self.observe(reward, at(episode.observations, t + 1), at(episode.infos, t))
+
+    def discard(self) -> None:
+        """Drop the open episode, if there is one."""
+        self.length = -1
+        self.phase = CLOSED
+        self.finished = None
+
+    def _clear(self) -> None:
+        """Use new memory: a finished episode keeps the old one."""
+        self._observation_columns = _columns(self.observations)
+        self._action_columns = _columns(self.actions)
+        self._rewards = array("d")
+        self._infos: dict[str, list[np.ndarray]] = {key: [] for key in self._info_keys}
+        self._reset_info = {}
+        self._end = -1, False, False  # number of steps, and the flags of the last one
+
+    def _remove_incomplete_step(self) -> None:
+        """Remove the rows that an interrupted or failed step left."""
+        length = self.length
+        for columns, count in ((self._observation_columns, length + 1), (self._action_columns, length)):
+            for leaf, *_, column in columns:
+                del column[count * leaf.nbytes :]
+        del self._rewards[length:]
+        for values in self._infos.values():
+            del values[length:]
+
+    def _read_infos(self, info: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        where, values = f"at step {self.length}", {}
+        for key, earlier in self._infos.items():
+            if not isinstance(info, Mapping) or key not in info:
+                has = sorted(info) if isinstance(info, Mapping) else info
+                raise ValueError(f"info has no {key!r} {where}; it has {has}")
+            value = values[key] = as_info(key, info[key], where)
+            if earlier and describe_info(value) != describe_info(earlier[0]):
+                raise ValueError(
+                    f"info {key!r} must keep its shape and kind within an episode, "
+                    f"got {describe_info(earlier[0])} and then {describe_info(value)} {where}"
+                )
+        return values
+
+
+def _columns(spec: SpaceSpec) -> list[Column]:
+    return [(leaf, leaf.key, leaf.dtype, leaf.shape, bytearray()) for leaf in spec.leaves]
+
+
+def _append(column: bytearray, leaf: LeafSpec, tree: Tree, t: int, *, rounding: bool) -> None:
+    """Copy a leaf of a tree, of any type that NumPy converts, to row ``t``, which is the next one."""
+    where = f"at step {t}"
+    column.extend(leaf.check(leaf.find(tree, where), where, rounding=rounding).tobytes())
+
+
+def _difference(columns: list[Column], t: int, tree: Tree) -> str:
+    """Describe where a tree differs from row ``t``; empty if it does not."""
+    where = f"at step {t}"
+    for leaf, *_, column in columns:
+        value = leaf.check(leaf.find(tree, where), where)
+        row = bytes(column[t * leaf.nbytes : (t + 1) * leaf.nbytes])
+        if row != value.tobytes():
+            was = np.frombuffer(row, leaf.dtype).reshape(leaf.shape)
+            if not np.array_equal(was, value, equal_nan=leaf.dtype.kind == "f"):
+                return f"{leaf.name} is {value}, was {was}"
+    return ""
+
+
+def _tree(spec: SpaceSpec, columns: list[Column], count: int) -> Tree:
+    """Return the tree of (count, ...) arrays over the memory of the columns."""
+    return spec.build([ndarray((count, *shape), dtype, column) for _, _, dtype, shape, column in columns])

@@ -1,0 +1,117 @@
+"""StepRing: the rows of many environments' steps, used as a ring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from her_wrappers.recording.batch_columns import BatchColumns, moved, take_rows
+from her_wrappers.recording.info_columns import InfoColumns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from her_wrappers.spaces import SpaceSpec
+
+
+class Rows(NamedTuple):
+    """Rows of some episodes, end to end, in memory of their own.
+
+    Attributes:
+        observations: The leaves, each (T + n, ...).
+        actions: The leaves, each (T, ...).
+        rewards: (T,)
+        infos: Arrays (T, ...).
+        reset_infos: n dicts, or () if no infos are recorded.
+    """
+
+    observations: list[np.ndarray]
+    actions: list[np.ndarray]
+    rewards: np.ndarray
+    infos: dict[str, np.ndarray]
+    reset_infos: Sequence[Mapping[str, np.ndarray]]
+
+
+class StepRing(NamedTuple):
+    """The rows of all moments; the slot of a moment is its number modulo the capacity.
+
+    A step is a moment's actions and rewards, and the observations and infos of the next moment.
+
+    Attributes:
+        capacity: Number of rows.
+        observations: Observations of all environments.
+        actions: Actions of all environments.
+        rewards: (capacity, N)
+        infos: The requested infos.
+    """
+
+    capacity: int
+    observations: BatchColumns
+    actions: BatchColumns
+    rewards: np.ndarray
+    infos: InfoColumns
+
+    @classmethod
+    def empty(
+        cls,
+        observations: SpaceSpec,
+        actions: SpaceSpec,
+        num_envs: int,
+        info_keys: Iterable[str],
+        capacity: int,
+    ) -> StepRing:
+        """Return a ring with ``capacity`` rows."""
+        return cls(
+            capacity,
+            BatchColumns.empty(observations, num_envs, capacity),
+            BatchColumns.empty(actions, num_envs, capacity),
+            np.empty((capacity, num_envs)),
+            InfoColumns(info_keys, num_envs, capacity),
+        )
+
+    def doubled(self, now: int) -> StepRing:
+        """Return a ring with twice the capacity that has all rows up to moment ``now``."""
+        moments = np.arange(now - self.capacity, now) + 1
+        order = np.argsort(moments % self.capacity)
+        capacity = 2 * self.capacity
+        slots = moments[order] % capacity
+        return StepRing(
+            capacity,
+            self.observations.moved(slots, capacity),
+            self.actions.moved(slots, capacity),
+            moved(self.rewards, slots, capacity),
+            self.infos.moved(slots, capacity),
+        )
+
+    def collect(self, rows: np.ndarray, begun: np.ndarray, lengths: np.ndarray) -> Rows:
+        """Return the rows of some episodes.
+
+        Args:
+            rows: (n,) the environments of the episodes.
+            begun: (n,) the moments at which the episodes began.
+            lengths: (n,) their numbers of steps.
+        """
+        states, steps, outcomes = (
+            self._index(rows, first, counts)
+            for first, counts in ((begun, lengths + 1), (begun, lengths), (begun + 1, lengths))
+        )
+        return Rows(
+            self.observations.take(states),
+            self.actions.take(steps),
+            take_rows(self.rewards, steps),
+            self.infos.take(outcomes),
+            self.infos.take_first(begun % self.capacity * self._num_envs + rows),
+        )
+
+    @property
+    def _num_envs(self) -> int:
+        return int(self.rewards.shape[1])
+
+    def _index(self, rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Return slot * N + environment of ``counts`` moments of each environment, from ``first`` on."""
+        before = np.cumsum(counts) - counts
+        offsets = (first % self.capacity - before) * self._num_envs + rows
+        index: np.ndarray = np.arange(counts.sum()) * self._num_envs
+        index += np.repeat(offsets, counts)
+        return index

@@ -1,0 +1,274 @@
+"""The buffer for Stable-Baselines3 where it goes beyond SB3's own: every test fails on SB3's class."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+import her_envs
+from her_wrappers import Mixture
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
+
+sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
+from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
+from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy  # noqa: E402
+
+from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer  # noqa: E402
+from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept  # noqa: E402
+from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
+
+gym.register_envs(her_envs)
+
+
+@pytest.fixture
+def filled():
+    """A function that fills a buffer of a given kind with random steps of SB3's BitFlippingEnv."""
+
+    def fill(kind, **options):
+        model = model_of(
+            sb3.DQN, BitFlippingEnv(5), replay_buffer_class=kind, replay_buffer_kwargs=options,
+            learning_starts=10**6, buffer_size=2000,
+        )  # fmt: skip
+        return model.learn(1000).replay_buffer
+
+    return fill
+
+
+def test_a_relabeled_success_terminates_where_asked_for(filled):
+    """Issue 627 of Stable-Baselines3."""
+    assert one_success_kept(filled(sb3.HerReplayBuffer)).sum() == 0
+    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # a drop-in changes nothing unasked
+    assert one_success_kept(filled(HerReplayBuffer, termination="success")).all()
+    assert one_success_kept(filled(HerReplayBuffer, termination=reached)).all()
+
+
+def reached(achieved, desired, info):
+    return (achieved == desired).all(axis=-1)
+
+
+def test_terminations_are_recomputed_by_the_environment():
+    env = gym.make("her_envs/BitFlipping-v0", n_bits=5)
+    model = model_of(sb3.DQN, env, replay_buffer_kwargs={"termination": "recompute"}, learning_starts=10**6)
+    batch = model.learn(200).replay_buffer.sample(500)
+    reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(1)
+    assert (batch.dones[:, 0] == reached).all()
+
+
+def test_a_single_row_is_relabeled_as_often_as_any():
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 5)])
+    relabeled = sum(buffer.sample(1).observations["desired_goal"][0, 1].item() >= 0 for _ in range(2000))
+    assert 1540 < relabeled < 1660  # 1600 expected, with a deviation of 18
+
+
+def test_batches_made_together_are_independent_of_their_place():
+    """Of n batches the first is as likely to have the odd relabeled row as the last."""
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 5)])
+    shares = np.array([
+        [(buffer.sample(2).observations["desired_goal"][:, 1] >= 0).float().mean() for _ in range(15)]
+        for _ in range(400)
+        if buffer._batches.invalidate() is None
+    ])  # fmt: skip
+    np.testing.assert_allclose(shares.mean(axis=0), 0.8, atol=0.07)  # over three deviations
+
+
+def test_batches_made_ahead_are_dropped_when_an_episode_is_stored():
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 2)])
+    for _ in range(5):
+        buffer.sample(8)
+    add(buffer, [counting_episode(1, 60)])
+    for _ in range(4):  # at least two more had been made
+        assert (buffer.sample(8).observations["achieved_goal"][:, 0] == 1).any()
+
+
+def test_as_many_batches_are_made_at_once_as_were_surely_asked_for_before():
+    buffer, made = make_buffer(), []
+    make = buffer.hindsight.sample
+    buffer.hindsight.sample = lambda rows: made.append(rows // 8) or make(rows)
+    for number, asked in enumerate((5, 7, 6)):
+        add(buffer, [counting_episode(number, 4)])
+        made.clear()
+        for _ in range(asked):
+            buffer.sample(8)
+        assert made == ([1, 1, 2, 4], [5, 1, 1], [5, 1])[number]
+    buffer.sample(2)
+    assert made == [5, 1, 0]  # of another size, nothing is known
+
+
+def test_episodes_that_end_at_different_moments_are_stored_whole():
+    buffer = make_buffer(300, n_envs=3)
+    lengths = (2, 3, 7)
+    for t in range(42):
+        numbers, at = [i + 3 * (t // n) for i, n in enumerate(lengths)], [t % n for n in lengths]
+        rows = [(counting_episode(number, n), k) for number, n, k in zip(numbers, lengths, at, strict=True)]
+        buffer.add(
+            {key: np.stack([episode.observations[key][k] for episode, k in rows]) for key in SPACE},
+            {key: np.stack([episode.observations[key][k + 1] for episode, k in rows]) for key in SPACE},
+            np.stack([episode.actions[k] for episode, k in rows]),
+            np.array([episode.rewards[k] for episode, k in rows]),
+            np.array([k + 1 == n for k, n in zip(at, lengths, strict=True)]),
+            [{}] * 3,
+        )
+    stored = list(buffer.hindsight.episodes())
+    assert len(stored) == 21 + 14 + 6
+    for episode in stored:
+        number = int(episode.observations["achieved_goal"][0, 0])
+        expected = counting_episode(number, lengths[number % 3])
+        for key in SPACE:
+            np.testing.assert_array_equal(episode.observations[key], expected.observations[key])
+        np.testing.assert_array_equal(episode.actions, expected.actions.astype(np.float32))
+        np.testing.assert_array_equal(episode.rewards, expected.rewards)
+        assert episode.terminated
+
+
+def test_batches_share_no_element():
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 5)])
+    batches = [buffer.sample(8) for _ in range(7)]
+    for number, batch in enumerate(batches):
+        for part in (*batch.observations.values(), *batch.next_observations.values(), batch.rewards):
+            part.fill_(100 + number)
+    for number, batch in enumerate(batches):
+        for part in (*batch.observations.values(), *batch.next_observations.values(), batch.rewards):
+            assert (part == 100 + number).all()
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_an_episode_as_long_as_the_buffer_can_be_sampled(n_envs):
+    buffer = make_buffer(5 * n_envs, n_envs=n_envs)
+    add(buffer, [counting_episode(i, 5) for i in range(n_envs)])
+    assert set(buffer.sample(300).observations["achieved_goal"][:, 1].tolist()) == set(range(5))
+
+
+def test_a_longer_episode_is_cut_as_if_by_a_time_limit():
+    buffer = make_buffer(10)
+    add(buffer, [counting_episode(0, 13)])
+    episodes = list(buffer.hindsight.episodes())
+    assert [(len(episode), episode.terminated) for episode in episodes] == [(3, True)]
+    add(buffer, [counting_episode(1, 27)])
+    assert buffer.hindsight.num_episodes == 1  # 10, 10, 7: the oldest go
+    assert buffer.hindsight.verify() is None
+
+
+def test_infos_of_their_own_steps_go_to_the_reward():
+    asked = []
+
+    class Asked(Rewards):
+        def compute_reward(self, achieved, desired, info):
+            asked.extend(zip(achieved[:, 1], [row["t"] + 1 for row in info], strict=True))
+            info[0]["t"] = "spoilt"
+            return compute_reward(achieved, desired, info)
+
+    buffer = make_buffer(8, env=Asked, n_envs=2, copy_info_dict=True)
+    for number in range(6):
+        add(buffer, [counting_episode(2 * number + i, 1 + number % 4) for i in range(2)])
+    buffer.sample(100)
+    assert len(asked) > 80
+    assert all(step == t for step, t in asked)
+    assert len(buffer._infos._by_step) == len(buffer.hindsight)
+
+
+@pytest.mark.parametrize("strategy", ["geometric", "random", Mixture({"future": 0.5, "random": 0.5})])
+def test_strategies_beyond_those_of_sb3_are_taken(strategy):
+    buffer = make_buffer(goal_selection_strategy=strategy)
+    add(buffer, [counting_episode(0, 5)])
+    assert 200 < (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() < 280
+    assert buffer.goal_selection_strategy == strategy
+
+
+def test_a_mixture_may_name_the_share_of_original_rows():
+    mixture = Mixture({"final": 0.5, "original": 0.5})
+    buffer = make_buffer(goal_selection_strategy=mixture, n_sampled_goal=None)
+    add(buffer, [counting_episode(0, 5)])
+    assert buffer.her_ratio == 0.5
+    assert (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() == 150
+    with pytest.raises(ValueError, match="must be given once"):
+        make_buffer(goal_selection_strategy=mixture)
+
+
+@pytest.mark.parametrize("strategy", ["Future", "FINAL", *GoalSelectionStrategy])
+def test_strategies_are_spelled_as_in_sb3(strategy):
+    assert isinstance(
+        make_buffer(goal_selection_strategy=strategy).goal_selection_strategy, GoalSelectionStrategy
+    )
+
+
+@needs_n_steps
+def test_returns_of_n_steps_come_with_their_discounts():
+    buffer = make_buffer(n_sampled_goal=0, n_steps=3, gamma=0.5)
+    add(buffer, [counting_episode(0, 5)], timeout=True)
+    batch = buffer.sample(200)
+    left = (5 - batch.observations["achieved_goal"][:, 1]).clip(max=3)
+    torch.testing.assert_close(batch.discounts[:, 0], (0.5**left).float())
+    torch.testing.assert_close(batch.rewards[:, 0], -(2 - 2 * 0.5**left).float())
+
+
+@needs_n_steps
+def test_one_step_leaves_the_discount_to_the_algorithm():
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 5)])
+    assert buffer.sample(4).discounts is None
+
+
+@needs_n_steps
+def test_an_algorithm_trains_on_n_steps():
+    options = {"n_steps": 3, "gamma": 0.99, "termination": "success"}
+    model = model_of(sb3.DQN, BitFlippingEnv(4), replay_buffer_kwargs=options)
+    model.learn(60)
+    assert model.replay_buffer.sample(4).discounts.shape == (4, 1)
+
+
+@pytest.mark.skipif(HAS_N_STEPS, reason="this Stable-Baselines3 has n steps")
+def test_n_steps_are_refused_by_an_sb3_without_discounts():
+    with pytest.raises(ValueError, match="needs a Stable-Baselines3 of 2"):
+        make_buffer(n_steps=3)
+
+
+def test_the_seed_of_the_algorithm_seeds_the_buffer_and_another_gives_other_batches():
+    def batch(seed, **options):
+        model = model_of(sb3.DQN, BitFlippingEnv(4), seed=seed, replay_buffer_kwargs=options)
+        return model.learn(40).replay_buffer.sample(30)
+
+    torch.testing.assert_close(batch(1), batch(1))
+    buffers = [make_buffer(seed=seed) for seed in (1, 1, 2)]
+    for buffer in buffers:
+        add(buffer, [counting_episode(0, 40)])
+    first, same, other = (buffer.sample(30).observations["observation"] for buffer in buffers)
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_doubles_of_an_environment_are_rounded_to_the_floats_of_its_space():
+    space = spaces.Dict({key: spaces.Box(-1, 1, (2,), np.float32) for key in SPACE})
+
+    class Doubles(Rewards):
+        observation_space = space
+
+    buffer = make_buffer(env=Doubles)
+    obs = {key: np.full((1, 2), 0.1) for key in space}
+    buffer.add(obs, obs, np.zeros((1, *ACTIONS.shape)), np.zeros(1), np.ones(1, bool), [{}])
+    assert buffer.sample(1).observations["observation"].dtype == torch.float32
+
+
+def test_memory_is_that_of_states_and_none_of_sb3s_arrays():
+    buffer = make_buffer(1000)
+    for name in SB3_ARRAYS:
+        with pytest.raises(AttributeError, match=f"has no array '{name}'.*hindsight.episodes"):
+            getattr(buffer, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        buffer.nothing  # noqa: B018 - to read it is the test
+
+
+def test_batches_go_where_the_buffer_is_told():
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 5)])
+    buffer.device = torch.device("meta")
+    for _ in range(4):
+        batch = buffer.sample(4)
+        parts = (*batch.observations.values(), *batch.next_observations.values(), batch.actions, batch.dones)
+        assert {part.device.type for part in (*parts, batch.rewards)} == {"meta"}

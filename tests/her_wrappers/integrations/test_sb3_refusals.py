@@ -1,0 +1,103 @@
+"""The buffer for Stable-Baselines3: wrong arguments and steps raise one clear error."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import her_envs
+from tests.support.counting import ACTIONS, counting_episode
+
+sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
+from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
+
+from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
+from tests.support.sb3_buffers import add, make_buffer  # noqa: E402
+
+gym.register_envs(her_envs)
+
+
+def test_without_stable_baselines3_the_message_says_what_to_install():
+    code = "import sys; sys.modules['stable_baselines3'] = None; import her_wrappers.integrations.sb3"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (
+        'her_wrappers.integrations.sb3 needs Stable-Baselines3; run: pip install "her-toolkit[sb3]"'
+        in ended.stderr
+    )
+
+
+def test_a_wrong_policy_is_refused_in_one_sentence():
+    with pytest.raises(ValueError, match="You must use `MultiInputPolicy` when working with dict"):
+        sb3.DQN("MlpPolicy", BitFlippingEnv(4), replay_buffer_class=HerReplayBuffer)
+
+
+def test_plain_observations_are_refused_in_one_sentence():
+    with pytest.raises(ValueError, match="observation space must be a Dict with the keys observation,"):
+        sb3.DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=HerReplayBuffer)
+
+
+def test_without_an_environment_what_needs_it_is_refused_and_all_else_works():
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 5)])
+    buffer.sample(4)
+    loaded = copy.deepcopy(buffer)
+    for method, arguments in ((loaded.sample, [4]), (add, [loaded, [counting_episode(1, 5)]])):
+        with pytest.raises(ValueError, match=r"no environment; call set_env\(vec_env\)"):
+            method(*arguments)
+    assert (loaded.size(), len(loaded.hindsight)) == (5, 5)
+    loaded.set_env(buffer.env)
+    assert loaded.sample(4).rewards.shape == (4, 1)
+
+
+def test_without_relabeling_no_environment_is_needed():
+    buffer = copy.deepcopy(make_buffer(n_sampled_goal=0))
+    add(buffer, [counting_episode(0, 5)])
+    assert buffer.sample(4).rewards.shape == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"obs": {}}, "observation/observation is missing|observation/.* is missing"),
+        ({"action": np.zeros(7)}, r"action must have shape \(1, \d\), got \(7,\)"),
+        ({"reward": np.zeros(2)}, r"rewards must be \(1,\) numbers"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused_and_nothing_is_added(change, message):
+    buffer = make_buffer()
+    add(buffer, [counting_episode(0, 5)], steps=2)
+    obs = {key: rows[2:3] for key, rows in counting_episode(0, 5).observations.items()}
+    step = {
+        "obs": obs, "next_obs": obs, "action": np.zeros((1, *ACTIONS.shape)), "reward": np.zeros(1),
+        "done": np.zeros(1), "infos": [{}],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        buffer.add(**step | change)
+    assert buffer.pos == 2
+    add_rest = counting_episode(0, 5)
+    for t in range(2, 5):
+        buffer.add(
+            {key: rows[t : t + 1] for key, rows in add_rest.observations.items()},
+            {key: rows[t + 1 : t + 2] for key, rows in add_rest.observations.items()},
+            add_rest.actions[t : t + 1], add_rest.rewards[t : t + 1], np.array([t == 4]), [{}],
+        )  # fmt: skip
+    assert [len(episode) for episode in buffer.hindsight.episodes()] == [5]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"termination": "recompute"}, "needs compute_terminated"),
+        ({"termination": "sometimes"}, "unknown termination 'sometimes'"),
+        ({"goal_selection_strategy": "futur"}, "unknown goal_selection_strategy 'futur'"),
+        ({"n_sampled_goal": -1}, "n_sampled_goal must be a whole number"),
+    ],
+)
+def test_a_wrong_argument_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_buffer(**options)

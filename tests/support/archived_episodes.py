@@ -1,0 +1,86 @@
+"""Random episodes of nested spaces, and their comparison to the last bit."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers import (
+    Episode,
+)
+
+NESTED = spaces.Dict({
+    "image": spaces.Box(0, 255, (2, 2, 3), np.uint8),
+    "joints": spaces.Tuple([spaces.Box(-np.inf, np.inf, (), np.float64), spaces.MultiDiscrete([3, 4])]),
+    "a/b": spaces.Discrete(5, start=-2),
+    "empty": spaces.Dict(),
+})
+
+
+class Nested(gym.Env):
+    """Observations and actions of many kinds; spaces are all that it has."""
+
+    observation_space = NESTED
+    action_space = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
+
+
+def rows(space, count, rng):
+    """Random rows of a space, with trees as the recorder makes them."""
+    if isinstance(space, spaces.Dict):
+        return {key: rows(part, count, rng) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(rows(part, count, rng) for part in space)
+    return rng.integers(0, 2, (count, *space.shape)).astype(space.dtype)
+
+
+def random_episode(length, seed=0, env=Nested, **changes):
+    """An episode of an environment's spaces."""
+    rng = np.random.default_rng((length, seed))
+    parts = {
+        "observations": rows(env.observation_space, length + 1, rng),
+        "actions": rows(env.action_space, length, rng),
+        "rewards": rng.random(length),
+        "terminated": bool(rng.integers(2)),
+        "truncated": bool(rng.integers(2)),
+        "infos": {"is_success": rng.random(length) < 0.5, "place/x": rng.random((length, 2))},
+        "reset_info": {"start": rng.random(2)} if rng.integers(2) else {},
+    }
+    return Episode(**parts | changes)
+
+
+def assert_same(one, other):
+    """Two trees are alike to the last bit: structure, dtypes, values."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key, part in one.items():
+            assert_same(part, other[key])
+    elif isinstance(one, tuple):
+        assert len(one) == len(other)
+        for part, counterpart in zip(one, other, strict=True):
+            assert_same(part, counterpart)
+    else:
+        np.testing.assert_array_equal(one, other, strict=True)
+
+
+def assert_same_episodes(some, others):
+    for one, other in zip(some, others, strict=True):
+        for name in Episode.__dataclass_fields__:
+            assert_same(getattr(one, name), getattr(other, name))
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def forged(folder, change):
+    """Return a manifest whose checksum is right and whose content is changed: a lie."""
+    content = json.loads((folder / "manifest.json").read_text())
+    del content["crc32"]
+    change(content)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**content, "crc32": f"{zlib.crc32(canonical.encode()):08x}"})
