@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.tape import Start, Step
+from her_wrappers.checker.rollout import ResetRecord, StepRecord
 from her_wrappers.trees import leaf_arrays, map_tree
 
 
-def misshapen(record: Start | Step, num_envs: int) -> Iterator[tuple[str, tuple[int, ...], str]]:
+def misshapen(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, tuple[int, ...], str]]:
     """Yield the parts that have no row for each environment: name, shape, and what it should be."""
     whole = record.observation
     for key, part in whole.items() if isinstance(whole, dict) else [("observation", whole)]:
         for leaf in leaf_arrays(part):
             if as_array(leaf).shape[:1] != (num_envs,):
                 yield str(key), as_array(leaf).shape, f"({num_envs}, ...)"
-    if isinstance(record, Start):
+    if isinstance(record, ResetRecord):
         return
     for name in ("reward", "terminated", "truncated"):
         shape = as_array(getattr(record, name)).shape
@@ -34,7 +34,7 @@ def as_array(value: Any) -> np.ndarray:
         return np.asarray(None)
 
 
-def ended_rows(step: Step) -> np.ndarray:
+def ended_rows(step: StepRecord) -> np.ndarray:
     """Return which environments ended their episode: (N,) bool."""
     return np.array([bool(one or other) for one, other in zip(step.terminated, step.truncated, strict=True)])
 

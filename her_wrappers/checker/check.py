@@ -11,16 +11,16 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_function
-from her_wrappers.checker.attribution import blame_wrappers
+from her_wrappers.checker.attribution import attribute_to_wrappers
 from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.judge import judge, not_exercised
 from her_wrappers.checker.registry import Rule, selected
+from her_wrappers.checker.replicas import AnyEnv, EnvReplicator, Factory, close_safely
 from her_wrappers.checker.report import Report
-from her_wrappers.checker.tape import describe
-from her_wrappers.checker.twins import AnyEnv, Factory, TwinMaker, close_safely
+from her_wrappers.checker.rollout import describe
 
 if TYPE_CHECKING:
-    from her_wrappers.checker.tape import Policy
+    from her_wrappers.checker.rollout import Policy
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -86,26 +86,25 @@ def run_check(env: AnyEnv, factory: Factory | None, budget: Budget, rules: Seque
         rules: The rules to report.
     """
     with quiet():
-        twins = TwinMaker.of(env, factory)
+        replicator = EnvReplicator.of(env, factory)
         try:
-            return _report(env, twins, budget, rules)
+            return _report(env, replicator, budget, rules)
         finally:
-            twins.close()
+            replicator.close()
             if factory is not None:
                 close_safely(env)
 
 
-def _report(env: Any, twins: TwinMaker, budget: Budget, rules: Sequence[Rule]) -> Report:
-    evidence = collect(env, twins, budget)
-    codes = {rule.code for rule in rules}
-    findings = [finding for finding in judge(evidence) if finding.code in codes]
+def _report(env: Any, replicator: EnvReplicator, budget: Budget, rules: Sequence[Rule]) -> Report:
+    evidence = collect(env, replicator, budget)
+    findings = judge(evidence, rules)
     return Report(
         name_of(env),
         budget.seed,
         len(evidence.steps),
-        len(evidence.tape.starts),
+        len(evidence.rollout.resets),
         sum(evidence.reached),
-        tuple(blame_wrappers(findings, evidence, twins, budget)),
+        tuple(attribute_to_wrappers(findings, evidence, replicator, budget)),
         tuple(not_exercised(evidence, rules)),
     )
 

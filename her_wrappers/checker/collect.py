@@ -10,18 +10,18 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.experiments import ask_again, replay_on_twins
+from her_wrappers.checker.experiments import ask_again, replay_on_replicas
 from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
 from her_wrappers.checker.probe import probe
-from her_wrappers.checker.tape import InterruptedRunError, Runner, Tape
-from her_wrappers.checker.twins import AnyEnv, TwinMaker
+from her_wrappers.checker.replicas import AnyEnv, EnvReplicator
+from her_wrappers.checker.rollout import InterruptedRunError, Rollout, RolloutCollector
 from her_wrappers.checker.values import arrays_in
-from her_wrappers.checker.vector import VectorRunner, split
+from her_wrappers.checker.vector import VectorRolloutCollector, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from her_wrappers.checker.tape import Policy
+    from her_wrappers.checker.rollout import Policy
 
 EPISODE_CAP = 0.3
 """An episode that does not end by itself is left after this share of the budget."""
@@ -32,7 +32,7 @@ class Budget:
     """How much to run.
 
     Attributes:
-        max_steps: Steps of the environment under test; twins take up to three in twenty more.
+        max_steps: Steps of the environment under test; replicas take up to three in twenty more.
         max_seconds: Time after which the run is cut off, or None.
         policy: The user's own, or None.
         reset_options: Every second episode is reset with the next of these.
@@ -48,17 +48,17 @@ class Budget:
     on_step: Callable[[], None] = field(default=lambda: None)
 
 
-def collect(env: AnyEnv, twins: TwinMaker, budget: Budget) -> Evidence:
+def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
     """Run an environment and return what was seen.
 
     Args:
         env: A single or a vector environment.
-        twins: Makes further environments like it.
+        replicator: Makes further environments like it.
         budget: How much to run.
     """
     vector = isinstance(env, gym.vector.VectorEnv)
     width = env.num_envs if vector else 1
-    runner = (VectorRunner if vector else Runner)(
+    collector = (VectorRolloutCollector if vector else RolloutCollector)(
         env,
         seed=budget.seed,
         reset_options=budget.reset_options,
@@ -68,25 +68,25 @@ def collect(env: AnyEnv, twins: TwinMaker, budget: Budget) -> Evidence:
     )
     spaces_watch = _SpacesWatch(env)
     with contextlib.suppress(InterruptedRunError):
-        _run_phases(runner, env, replace(budget, max_steps=max(4, budget.max_steps // width)))
+        _run_phases(collector, env, replace(budget, max_steps=max(4, budget.max_steps // width)))
     evidence = Evidence(
         env,
         env.single_observation_space if vector else env.observation_space,
-        split(runner.tape, env) if vector else runner.tape,
+        split(collector.rollout, env) if vector else collector.rollout,
         probe(env, "compute_reward"),
         probe(env, "compute_terminated"),
         seed=budget.seed,
-        vector_tape=runner.tape if vector else Tape(),
+        vector_rollout=collector.rollout if vector else Rollout(),
         state=arrays_in(env.unwrapped),
         spaces_replaced=spaces_watch.replaced(),
     )
-    replay_on_twins(evidence, runner.tape, twins)
-    if runner.tape.failure is None and runner.tape.steps:
-        ask_again(evidence, runner.tape.starts[0])
+    replay_on_replicas(evidence, collector.rollout, replicator)
+    if collector.rollout.failure is None and collector.rollout.steps:
+        ask_again(evidence, collector.rollout.resets[0])
     return evidence
 
 
-def _run_phases(runner: Runner, env: AnyEnv, budget: Budget) -> None:
+def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None:
     """Spend the budget on policies that find different things.
 
     Raises:
@@ -96,20 +96,22 @@ def _run_phases(runner: Runner, env: AnyEnv, budget: Budget) -> None:
     space, total = env.action_space, budget.max_steps
     random = random_policy(space, budget.seed)
     if budget.policy is not None:
-        runner.run(random, total // 3)
-        runner.run(budget.policy, total - total // 3)
+        collector.run(random, total // 3)
+        collector.run(budget.policy, total - total // 3)
         return
-    runner.run(random, total - 2 * (total // 4))
-    runner.run(repeating_policy(space, rng), total // 4)
-    seek = random if isinstance(env, gym.vector.VectorEnv) else _seeking(runner.tape, space, rng, random)
-    runner.run(seek, total // 4)
+    collector.run(random, total - 2 * (total // 4))
+    collector.run(repeating_policy(space, rng), total // 4)
+    seek = (
+        random if isinstance(env, gym.vector.VectorEnv) else _seeking(collector.rollout, space, rng, random)
+    )
+    collector.run(seek, total // 4)
 
 
-def _seeking(tape: Tape, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
+def _seeking(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
     """Return a policy that steers to the goal, and takes to another where the goals are broken."""
     broken = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
     try:
-        seek = seeking_policy(tape, space, rng) or otherwise
+        seek = seeking_policy(rollout, space, rng) or otherwise
     except broken:
         return otherwise
 

@@ -20,7 +20,7 @@ COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print all findings, each with its first occurrence, and what was not exercised."""
+    """Print all findings, each with its first violation, and what was not exercised."""
     console.print(escape(report.summary()))
     for finding in report.findings:
         console.print(f"\n{_coloured(finding.severity)} [bold]{finding.code}[/] {finding.name}")

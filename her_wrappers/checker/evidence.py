@@ -15,7 +15,7 @@ from gymnasium import spaces
 from her_wrappers.checker.goals import shapes, stack
 from her_wrappers.checker.pairs import Pair, relabeled_pairs
 from her_wrappers.checker.probe import Answer, Probe
-from her_wrappers.checker.tape import Tape
+from her_wrappers.checker.rollout import Rollout
 from her_wrappers.checker.values import close
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.success_flag import flag_of
@@ -24,8 +24,8 @@ from her_wrappers.trees import map_tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from her_wrappers.checker.tape import Start, Step
-    from her_wrappers.checker.twins import Divergence
+    from her_wrappers.checker.replicas import Divergence
+    from her_wrappers.checker.rollout import ResetRecord, StepRecord
 
 BATCH_SIZES = (2, 3, 7)
 
@@ -42,16 +42,16 @@ class Evidence:
     Attributes:
         env: The environment.
         observation_space: Of one environment.
-        tape: All that it returned; of a vector environment, taken apart into single ones.
-        vector_tape: All that a vector environment returned, as batches; empty for a single one.
+        rollout: All that it returned; of a vector environment, taken apart into single ones.
+        vector_rollout: All that a vector environment returned, as batches; empty for a single one.
         reward: Its ``compute_reward``, or None.
         terminated: Its ``compute_terminated``, or None.
         seed: Seed of every choice made here.
         state: Arrays inside the environment right after the last step, by name.
-        twin: A further environment for experiments, or None.
-        compared: Whether the tape was replayed on a twin.
-        divergence: Where the twin came apart.
-        side_effect: Where a twin came apart on which ``compute_reward`` was called in between.
+        replica: A further environment for experiments, or None.
+        compared: Whether the rollout was replayed on a replica.
+        divergence: Where the replica came apart.
+        side_effect: Where a replica came apart on which ``compute_reward`` was called in between.
         reset_divergence: Where a second reset with the first seed differs from the first.
         rows_again: The same rewards as `rows`, asked for again at once, several times.
         later_rows: Rewards of the relabeled pairs after further steps and resets.
@@ -61,13 +61,13 @@ class Evidence:
 
     env: Any
     observation_space: spaces.Space[Any]
-    tape: Tape
+    rollout: Rollout
     reward: Probe | None
     terminated: Probe | None = None
     seed: int = 0
-    vector_tape: Tape = field(default_factory=Tape)
+    vector_rollout: Rollout = field(default_factory=Rollout)
     state: list[tuple[str, np.ndarray]] = field(default_factory=list)
-    twin: Any = None
+    replica: Any = None
     compared: bool = False
     divergence: Divergence | None = None
     side_effect: Divergence | None = None
@@ -78,9 +78,9 @@ class Evidence:
     spaces_replaced: list[str] = field(default_factory=list)
 
     @property
-    def steps(self) -> list[Step]:
-        """All steps of the tape."""
-        return self.tape.steps
+    def steps(self) -> list[StepRecord]:
+        """All steps of the rollout."""
+        return self.rollout.steps
 
     @cached_property
     def has_goals(self) -> bool:
@@ -88,7 +88,7 @@ class Evidence:
         space = self.observation_space
         if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
             return False
-        found = [_goal_shapes(record.observation) for record in self.tape.records]
+        found = [_goal_shapes(record.observation) for record in self.rollout.records]
         return all(one is not None and one == found[0] for one in found)
 
     @cached_property
@@ -192,12 +192,12 @@ class Evidence:
             ]
         return [flag_of(step.info) is True for step in self.steps]
 
-    def is_solved(self, start: Start) -> bool:
+    def is_solved(self, record: ResetRecord) -> bool:
         """Whether an episode began with its goal reached."""
-        flag = flag_of(start.info)
+        flag = flag_of(record.info)
         if flag is not None or not self.is_sparse or self.reward is None or self.success_reward is None:
             return flag is True
-        number = ask(self.reward, start).number
+        number = ask(self.reward, record).number
         return number is not None and close(number, self.success_reward)
 
     def missing(self, need: str) -> str:
@@ -242,15 +242,17 @@ NEEDS: dict[str, Any] = {
     "sparse": lambda evidence: (
         _missing_reward(evidence) or ("" if evidence.is_sparse else "rewards do not take exactly two values")
     ),
-    "twin": lambda evidence: "" if evidence.compared else "no second environment of this kind could be made",
+    "replica": lambda evidence: (
+        "" if evidence.compared else "no second environment of this kind could be made"
+    ),
     "ended": lambda evidence: (
-        "" if evidence.tape.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
+        "" if evidence.rollout.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
     ),
 }
 """What rules may need, and the functions that say why it is missing."""
 
 
-def ask(function: Probe, step: Start | Step) -> Answer:
+def ask(function: Probe, step: ResetRecord | StepRecord) -> Answer:
     """Call a goal function with what one step or reset returned."""
     goals = step.observation
     return function(goals["achieved_goal"], goals["desired_goal"], step.info)

@@ -1,4 +1,4 @@
-"""Experiments after the run: does a twin go on alike, and does asking for rewards matter or wear off?"""
+"""Experiments after the run: does a replica go on alike, and does asking for rewards matter or wear off?"""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from her_wrappers.checker.policies import random_policy
 from her_wrappers.checker.probe import Probe, probe
-from her_wrappers.checker.tape import Failure, describe
-from her_wrappers.checker.twins import compare_start, replay
+from her_wrappers.checker.replicas import compare_reset, replay
+from her_wrappers.checker.rollout import Failure, describe
 
 if TYPE_CHECKING:
     from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.tape import Start, Step, Tape
-    from her_wrappers.checker.twins import TwinMaker
+    from her_wrappers.checker.replicas import EnvReplicator
+    from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
 
 REPLAYED = 20
-"""One step in so many is replayed on each twin."""
+"""One step in so many is replayed on each replica."""
 
 STEPS_BEFORE_ASKING_AGAIN = 3
 
@@ -25,29 +25,29 @@ TIMES_ASKED_AGAIN = 4
 """Noise at the threshold of success shows in every second answer there."""
 
 
-def replay_on_twins(evidence: Evidence, tape: Tape, twins: TwinMaker) -> None:
-    """Compare with a twin beside which another is in use, and with one that is asked for rewards.
+def replay_on_replicas(evidence: Evidence, rollout: Rollout, replicator: EnvReplicator) -> None:
+    """Compare with a replica beside which another is in use, and with one that is asked for rewards.
 
     The neighbour shows what environments share: a global generator, or state kept on the class.
 
     Args:
         evidence: Gets what is found.
-        tape: What the environment returned: evidence of a vector environment holds it taken apart.
-        twins: Makes the twins.
+        rollout: What the environment returned: evidence of a vector environment holds it taken apart.
+        replicator: Makes the replicas.
     """
-    steps = len(tape.steps) // REPLAYED
+    steps = len(rollout.steps) // REPLAYED
     try:
-        evidence.twin = asked = twins.make()
+        evidence.replica = asked = replicator.make()
         if asked is None or not steps:
             return
-        twin, neighbour = twins.make(), twins.make()
-        evidence.divergence = replay(tape, twin, steps, _Neighbour(neighbour, evidence.seed + 1))
+        replica, neighbour = replicator.make(), replicator.make()
+        evidence.divergence = replay(rollout, replica, steps, _Neighbour(neighbour, evidence.seed + 1))
         evidence.compared = True
         reward = probe(asked, "compute_reward")
         if evidence.divergence is None and evidence.pairs and reward is not None:
-            evidence.side_effect = replay(tape, asked, steps, _Asking(evidence, reward))
+            evidence.side_effect = replay(rollout, asked, steps, _Asking(evidence, reward))
     except Exception as error:
-        evidence.tape.failure = evidence.tape.failure or Failure(
+        evidence.rollout.failure = evidence.rollout.failure or Failure(
             "on a second environment", "it", describe(error)
         )
 
@@ -60,7 +60,7 @@ class _Neighbour:
         self._policy = random_policy(env.action_space, seed)
         self._env.reset(seed=seed)
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: StepRecord) -> None:
         _, _, terminated, truncated, _ = self._env.step(self._policy(None))
         if np.any(terminated) or np.any(truncated):
             self._env.reset()
@@ -73,14 +73,14 @@ class _Asking:
         self._evidence = evidence
         self._reward = reward
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: StepRecord) -> None:
         pairs = self._evidence.pairs
         pair = pairs[step.t % len(pairs)]
         self._reward(pair.achieved, pair.desired, pair.info)
         self._evidence.ask_batch(self._reward, [0, 1, 2], self._evidence.info_form or "an empty dict")
 
 
-def ask_again(evidence: Evidence, first: Start) -> None:
+def ask_again(evidence: Evidence, first: ResetRecord) -> None:
     """Ask for the same rewards after further steps, then repeat the first reset.
 
     Args:
@@ -100,6 +100,6 @@ def ask_again(evidence: Evidence, first: Start) -> None:
                 if np.any(terminated) or np.any(truncated):
                     env.reset()
             evidence.later_rows = evidence.ask_rows()
-        evidence.reset_divergence = compare_start(first, env)
+        evidence.reset_divergence = compare_reset(first, env)
     except Exception as error:
-        evidence.tape.failure = Failure("after the run", "reset() or step()", describe(error))
+        evidence.rollout.failure = Failure("after the run", "reset() or step()", describe(error))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from her_wrappers.checker.probe import Probe
-    from her_wrappers.checker.tape import Step
+    from her_wrappers.checker.rollout import StepRecord
 
 SOURCES = 12
 """Steps that lend their goals."""
@@ -36,8 +36,8 @@ class Pair:
     is_self: bool = False  # the desired goal is the achieved one
 
 
-def relabeled_pairs(steps: Sequence[Step], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Choose pairs of goals from a tape.
+def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
+    """Choose pairs of goals from a rollout.
 
     Args:
         steps: The steps, at least one.
@@ -53,7 +53,7 @@ def relabeled_pairs(steps: Sequence[Step], reward: Probe, rng: np.random.Generat
     return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
 
 
-def _pairs_of(step: Step, other: Step) -> Iterator[Pair]:
+def _pairs_of(step: StepRecord, other: StepRecord) -> Iterator[Pair]:
     achieved = step.observation["achieved_goal"]
     yield Pair(achieved, achieved, step.info, is_self=True)
     yield Pair(achieved, other.observation["desired_goal"], step.info)
@@ -61,7 +61,7 @@ def _pairs_of(step: Step, other: Step) -> Iterator[Pair]:
     yield Pair(achieved, step.observation["desired_goal"], step.info)
 
 
-def _at_threshold(step: Step, reward: Probe) -> Iterator[Pair]:
+def _at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
     """Yield a pair just inside and one just outside of success, where there is a threshold."""
     achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
     if not (are_real(achieved) and are_real(desired)):

@@ -9,11 +9,11 @@ import gymnasium as gym
 
 from her_wrappers.checker.check import name_of, quiet
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.judge import apply, errors_first, findings_of, without_consequences
+from her_wrappers.checker.judge import apply, errors_first, findings_of, without_implied
 from her_wrappers.checker.probe import probe
 from her_wrappers.checker.registry import RULES
 from her_wrappers.checker.report import Finding, NotExercised, Report
-from her_wrappers.checker.tape import Start, Step, Tape
+from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
 from her_wrappers.checker.values import arrays_in, close
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.trees import copy_tree
@@ -69,8 +69,8 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._rewards = _RewardsSeen()
         self._probes = probe(env, "compute_reward"), probe(env, "compute_terminated")
         self._findings: dict[tuple[str, str], Finding] = {}
-        self._watched: Start | Step | None = None
-        self._held: list[Step] = []
+        self._watched: ResetRecord | StepRecord | None = None
+        self._held: list[StepRecord] = []
         self._observation: Any = None
         self._steps = self._successes = self._t = 0
         self._episode = -1
@@ -82,10 +82,10 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         observation, info = self.env.reset(seed=seed, options=options)
         self._episode, self._t, self._observation = self._episode + 1, 0, observation
         if self._steps < WATCHED_CLOSELY:
-            start = Start(
+            record = ResetRecord(
                 self._episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
             )
-            self._judge([start], [])
+            self._judge([record], [])
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -95,7 +95,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         else:
             before, own = copy_tree(self._observation), copy_tree(action)
             returned = self.env.step(action)
-            self._watch(Step.of((self._episode, self._t), before, own, action, returned))
+            self._watch(StepRecord.of((self._episode, self._t), before, own, action, returned))
         self._steps += 1
         self._t += 1
         self._observation = returned[0]
@@ -111,7 +111,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             steps=self._steps,
             episodes=self._episode + 1,
             successes=self._successes,
-            findings=tuple(errors_first(without_consequences(list(self._findings.values())))),
+            findings=tuple(errors_first(without_implied(list(self._findings.values())))),
             not_exercised=(NotExercised("only check_goal_env experiments", experiments),),
         )
 
@@ -123,7 +123,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._judge_held()
         super().close()
 
-    def _watch(self, step: Step) -> None:
+    def _watch(self, step: StepRecord) -> None:
         if self._steps < WATCHED_CLOSELY:
             self._judge([], [step])
             return
@@ -136,29 +136,29 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             held, self._held = self._held, []
             self._judge([], held)
 
-    def _judge(self, starts: list[Start], steps: list[Step]) -> None:
+    def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
         """Apply the passive rules to a reset or to steps, and look again at what was handed out before."""
-        tape = Tape(starts, steps)
+        rollout = Rollout(resets, steps)
         with quiet():
-            evidence = _Glance(
-                self.env, self.observation_space, tape, *self._probes, relabels=False, seen=self._rewards
+            evidence = WindowEvidence(
+                self.env, self.observation_space, rollout, *self._probes, relabels=False, seen=self._rewards
             )
-            if starts:  # once an episode, since this is the costliest look
+            if resets:  # once an episode, since this is the costliest look
                 evidence.state = arrays_in(self.env.unwrapped)
             self._rewards.add(evidence)
             rules = CLOSE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
             findings = apply(rules, evidence) + self._changed_since(steps[:-1])
-        self._watched = (starts + steps)[-1]
+        self._watched = (resets + steps)[-1]
         self._successes += sum(evidence.reached)
-        for finding in without_consequences(findings):
+        for finding in without_implied(findings):
             self._note(finding)
 
-    def _changed_since(self, steps: list[Step]) -> list[Finding]:
+    def _changed_since(self, steps: list[StepRecord]) -> list[Finding]:
         """Return what ``steps`` and the record judged before them have changed into."""
-        starts = [self._watched] if isinstance(self._watched, Start) else []
-        before = [self._watched] if isinstance(self._watched, Step) else []
-        tape = Tape(starts, before + steps)
-        past = Evidence(self.env, self.observation_space, tape, None)
+        resets = [self._watched] if isinstance(self._watched, ResetRecord) else []
+        before = [self._watched] if isinstance(self._watched, StepRecord) else []
+        rollout = Rollout(resets, before + steps)
+        past = Evidence(self.env, self.observation_space, rollout, None)
         return findings_of(CHANGES_LATER, past)
 
     def _note(self, finding: Finding) -> None:
@@ -196,15 +196,17 @@ class _RewardsSeen:
 
 
 @dataclass(eq=False)
-class _Glance(Evidence):
-    """Evidence of one record, with what was learned from the records before."""
+class WindowEvidence(Evidence):
+    """Evidence of the records since the last judgment, with the reward values of all earlier records."""
 
     seen: _RewardsSeen = field(default_factory=_RewardsSeen)
 
     @property
     def reward_values(self) -> list[float]:
+        """Up to three different finite rewards of all records so far."""
         return self.seen.values
 
     @property
     def success_reward(self) -> float | None:
+        """Reward of a goal with itself."""
         return self.seen.of_success

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from her_wrappers.checker.goals import flat
 
 if TYPE_CHECKING:
-    from her_wrappers.checker.tape import Policy, Tape
+    from her_wrappers.checker.rollout import Policy, Rollout
 
 MAX_GOAL_SIZE = 64
 """A model of larger goals (pictures) would cost more than it finds."""
@@ -39,20 +39,20 @@ def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Poli
     return policy
 
 
-def seeking_policy(tape: Tape, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
-    """Steer to the goal by a linear model of how actions move the achieved goal, fitted to the tape.
+def seeking_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
+    """Steer to the goal by a linear model of how actions move the achieved goal, fitted to the rollout.
 
     One action in ten is random, so that walls and dead ends are left again.
 
     Returns:
         The policy, or None where the goals or actions are of a kind that it cannot model.
     """
-    goals = [flat(step.before["achieved_goal"]) for step in tape.steps]
+    goals = [flat(step.before["achieved_goal"]) for step in rollout.steps]
     if not goals or goals[0].size > MAX_GOAL_SIZE:
         return None
     before = np.stack(goals)
-    moves = np.stack([flat(step.observation["achieved_goal"]) for step in tape.steps]) - before
-    actions = np.stack([np.asarray(step.action) for step in tape.steps])
+    moves = np.stack([flat(step.observation["achieved_goal"]) for step in rollout.steps]) - before
+    actions = np.stack([np.asarray(step.action) for step in rollout.steps])
     if isinstance(space, spaces.Box):
         steer = _steer_box(space, actions, moves)
     elif isinstance(space, spaces.Discrete):

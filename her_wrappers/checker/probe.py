@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.checker.tape import describe
+from her_wrappers.checker.rollout import describe
 from her_wrappers.checker.values import identical
 from her_wrappers.goal_interface import find_function
 from her_wrappers.trees import copy_tree
@@ -61,7 +61,7 @@ class Answer:
 
 
 class Probe:
-    """A goal function that gets copies of its arguments, so that it can change neither tape nor state."""
+    """A goal function that gets copies of its arguments, so that it can change neither rollout nor state."""
 
     def __init__(self, function: GoalFunction) -> None:
         self.function = function

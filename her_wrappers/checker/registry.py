@@ -1,6 +1,6 @@
 """The rules by their codes. A rule is one function in one of the files of `her_wrappers.checker.rules`.
 
-To add one, write a generator of `Occurrence` under the `rule` decorator, and a broken specimen of an
+To add one, write a generator of `Violation` under the `rule` decorator, and a broken specimen of an
 environment for the tests.
 """
 
@@ -18,14 +18,14 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True)
-class Occurrence:
+class Violation:
     """One place where a rule is broken.
 
     Attributes:
         got: What was found.
         expected: What the rule asks for.
         place: Where, such as ``"episode 0, step 3"``; empty for what holds everywhere.
-        subject: Occurrences of different subjects, such as keys, become findings of their own.
+        subject: Violations of different subjects, such as keys, become findings of their own.
         hint: A likely cause.
         severity: Where it differs from the rule's.
         adapter: Where it differs from the rule's.
@@ -40,7 +40,7 @@ class Occurrence:
     adapter: str | None = None
 
 
-Check: TypeAlias = "Callable[[Evidence], Iterator[Occurrence]]"
+Check: TypeAlias = "Callable[[Evidence], Iterator[Violation]]"
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Rule:
     right: str
     needs: tuple[str, ...]
     inconclusive_without: tuple[str, ...]
+    implies: tuple[str, ...]
     adapter: str
     passive: bool
     check: Check
@@ -92,6 +93,7 @@ def rule(
     right: str,
     needs: tuple[str, ...] = (),
     inconclusive_without: tuple[str, ...] = (),
+    implies: tuple[str, ...] = (),
     adapter: str = "",
     passive: bool = False,
 ) -> Callable[[Check], Check]:
@@ -100,7 +102,7 @@ def rule(
     def register(check: Check) -> Check:
         RULES[code] = Rule(
             code, name, severity, meaning, fix, wrong.strip("\n"), right.strip("\n"),
-            needs, inconclusive_without, adapter, passive, check,
+            needs, inconclusive_without, implies, adapter, passive, check,
         )  # fmt: skip
         return check
 

@@ -18,7 +18,7 @@ class GoalEnvError(ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """One broken rule: its first occurrence, and how many there are.
+    """One broken rule: its first violation, and how many there are.
 
     Attributes:
         code: Code of the rule, such as ``"GE101"``.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.checker.goals import between, flat
-from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import close, show
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from her_wrappers.checker.evidence import Evidence
     from her_wrappers.checker.probe import Answer
-    from her_wrappers.checker.tape import Step
+    from her_wrappers.checker.rollout import StepRecord
 
 ROUNDING = 1e-3
 """Half precision and rounding to three decimals make differences up to this share of the largest reward."""
@@ -35,6 +35,7 @@ NUDGE = 1e-2
     fix="compute the reward after the move, by compute_reward alone; pass what else it needs through info",
     needs=("reward",),
     passive=True,
+    implies=("GE103", "GE202", "GE205", "GE207"),
     wrong="""
 reward = self.compute_reward(self._achieved_goal(), self.goal, {})
 self._move(action)""",
@@ -42,12 +43,12 @@ self._move(action)""",
 self._move(action)
 reward = self.compute_reward(self._achieved_goal(), self.goal, {})""",
 )
-def reward_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_mismatch(evidence: Evidence) -> Iterator[Violation]:
     """Original and relabeled transitions are rewarded alike."""
     mismatches = [mismatch for mismatch in _mismatches(evidence) if not _is_rounding(evidence, *mismatch)]
     cause = _cause(evidence, mismatches) if mismatches else ""
     for step, answer in mismatches:
-        yield Occurrence(
+        yield Violation(
             f"{show(step.reward)}",
             f"reward {show(answer.value)} from compute_reward with info {show(step.info)}",
             step.place,
@@ -65,11 +66,11 @@ def reward_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
     wrong="reward = self.compute_reward(position_in_float64, self.goal, {})",
     right='reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})',
 )
-def reward_rounding(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_rounding(evidence: Evidence) -> Iterator[Violation]:
     """Rewards come from what the agent sees, not from something more precise."""
     for step, answer in _mismatches(evidence):
         if _is_rounding(evidence, step, answer):
-            yield Occurrence(
+            yield Violation(
                 f"{show(step.reward)}", f"reward {show(answer.value)} from compute_reward", step.place
             )
 
@@ -82,16 +83,17 @@ def reward_rounding(evidence: Evidence) -> Iterator[Occurrence]:
     fix="work on a new array",
     needs=("reward",),
     passive=True,
+    implies=("GE101", "GE103", "GE106", "GE110", "GE111", "GE112", "GE202", "GE205", "GE301", "GE302"),
     wrong="""
 achieved_goal -= desired_goal
 return -np.linalg.norm(achieved_goal, axis=-1)""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_mutates_input(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
     """Arguments are left as they were."""
     for answer in [*evidence.recomputed, *evidence.rows, *(answer for _, answer in evidence.batch_answers)]:
         if answer.mutated:
-            yield Occurrence("changed values", "the argument as it was", subject=answer.mutated)
+            yield Violation("changed values", "the argument as it was", subject=answer.mutated)
 
 
 @rule(
@@ -101,17 +103,18 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Occurrence]:
     meaning="compute_reward answers differently after other steps, or does not look at desired_goal.",
     fix="use only the arguments",
     needs=("later",),
+    implies=("GE101", "GE103", "GE106", "GE115", "GE202", "GE204", "GE205", "GE207"),
     wrong="return -np.linalg.norm(achieved_goal - self.goal, axis=-1)",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_depends_on_state(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
     """The reward is a function of the two goals and the info."""
     for first, later in zip(evidence.rows, evidence.later_rows or [], strict=True):
         if not _same_answer(first, later):
-            yield Occurrence(_tell(later), f"{_tell(first)} again, after further steps and a reset")
+            yield Violation(_tell(later), f"{_tell(first)} again, after further steps and a reset")
             return
     if _ignores_goal(evidence):
-        yield Occurrence("one reward for all of them", "rewards that depend on desired_goal")
+        yield Violation("one reward for all of them", "rewards that depend on desired_goal")
 
 
 def _ignores_goal(evidence: Evidence) -> bool:
@@ -135,15 +138,16 @@ def _ignores_goal(evidence: Evidence) -> bool:
     meaning="The same call of compute_reward gives two answers.",
     fix="make it a pure function: no randomness in rewards",
     needs=("later",),
+    implies=("GE101", "GE103", "GE106", "GE110", "GE112", "GE115", "GE116", "GE202", "GE205", "GE401"),
     wrong="return -distance + self.np_random.normal(0, 0.01)",
     right="return -distance",
 )
-def reward_nondeterministic(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
     """Two calls at once give one answer."""
     answers = itertools.chain.from_iterable(evidence.rows_again)
     for first, again in zip(itertools.cycle(evidence.rows), answers, strict=False):
         if not _same_answer(first, again):
-            yield Occurrence(_tell(again), f"{_tell(first)} again from the same call")
+            yield Violation(_tell(again), f"{_tell(first)} again from the same call")
 
 
 @rule(
@@ -152,17 +156,18 @@ def reward_nondeterministic(evidence: Evidence) -> Iterator[Occurrence]:
     "error",
     meaning="Calling compute_reward changes the steps that follow.",
     fix="make it a pure function: write to no attribute, draw no random number",
-    needs=("reward", "twin"),
+    needs=("reward", "replica"),
+    implies=("GE101", "GE103", "GE106", "GE110", "GE401"),
     wrong="""
 self.last_distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return -self.last_distance""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_side_effect(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
     """An environment that was asked for rewards goes on like one that was not."""
     found = evidence.side_effect
     if found is not None:
-        yield Occurrence(
+        yield Violation(
             show(found.there), f"{show(found.here)} as without the calls", found.place, found.part
         )
 
@@ -175,21 +180,22 @@ def reward_side_effect(evidence: Evidence) -> Iterator[Occurrence]:
     fix="guard divisions and logarithms, above all where the goals are equal; return a number on every path",
     needs=("reward",),
     passive=True,
+    implies=("GE101", "GE103", "GE106", "GE110", "GE115", "GE202", "GE204", "GE205", "GE207"),
     wrong="return -np.log(np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
     right="return -np.log(1e-3 + np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
 )
-def reward_not_finite(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_not_finite(evidence: Evidence) -> Iterator[Violation]:
     """Rewards are finite numbers, for a goal and itself too."""
     for step, answer in zip(evidence.steps, evidence.recomputed, strict=True):
         if _not_finite(answer):
-            yield Occurrence(show(answer.value), "a finite reward", step.place)
+            yield Violation(show(answer.value), "a finite reward", step.place)
     for pair, row in zip(evidence.pairs, evidence.rows, strict=True):
         if _not_finite(row):
             goals = "a goal and itself" if pair.is_self else "relabeled goals"
-            yield Occurrence(show(row.value), f"a finite reward for {goals}")
+            yield Violation(show(row.value), f"a finite reward for {goals}")
     for step in evidence.steps:
         if not math.isfinite(_number(step.reward)):
-            yield Occurrence(show(step.reward), "a finite reward", step.place, "reward of step()")
+            yield Violation(show(step.reward), "a finite reward", step.place, "reward of step()")
 
 
 @rule(
@@ -202,7 +208,7 @@ def reward_not_finite(evidence: Evidence) -> Iterator[Occurrence]:
     wrong="def compute_reward(self, achieved_goal, goal, info):",
     right="def compute_reward(self, achieved_goal, desired_goal, info):",
 )
-def reward_signature(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_signature(evidence: Evidence) -> Iterator[Violation]:
     """The names are those of the goal interface."""
     expected = ["achieved_goal", "desired_goal", "info"]
     if evidence.reward is None:
@@ -213,10 +219,10 @@ def reward_signature(evidence: Evidence) -> Iterator[Occurrence]:
         return  # a builtin without a signature takes arguments by position only
     names = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_POSITIONAL]
     if names[:3] != expected[: len(names)]:
-        yield Occurrence(f"({', '.join(names)})", f"parameters ({', '.join(expected)})")
+        yield Violation(f"({', '.join(names)})", f"parameters ({', '.join(expected)})")
 
 
-def _mismatches(evidence: Evidence) -> list[tuple[Step, Answer]]:
+def _mismatches(evidence: Evidence) -> list[tuple[StepRecord, Answer]]:
     """Return the steps whose reward is not what compute_reward gives."""
     return [
         (step, answer)
@@ -234,7 +240,7 @@ def _number(reward: Any) -> float:
         return np.nan
 
 
-def _is_rounding(evidence: Evidence, step: Step, answer: Answer) -> bool:
+def _is_rounding(evidence: Evidence, step: StepRecord, answer: Answer) -> bool:
     """Whether a mismatch is as small as rounding, or a tiny change of the achieved goal explains it."""
     reward, computed = _number(step.reward), answer.number
     if computed is None or not np.isfinite(reward):
@@ -252,7 +258,7 @@ def _is_rounding(evidence: Evidence, step: Step, answer: Answer) -> bool:
     return any(row.number is not None and close(row.number, reward) for row in shifted)
 
 
-def _cause(evidence: Evidence, mismatches: list[tuple[Step, Answer]]) -> str:
+def _cause(evidence: Evidence, mismatches: list[tuple[StepRecord, Answer]]) -> str:
     """Guess what makes the rewards of steps differ from compute_reward's."""
     if _from_previous_goal(evidence, mismatches):
         return "the previous achieved goal explains it"
@@ -267,7 +273,7 @@ def _cause(evidence: Evidence, mismatches: list[tuple[Step, Answer]]) -> str:
     return ""
 
 
-def _from_previous_goal(evidence: Evidence, mismatches: list[tuple[Step, Answer]]) -> bool:
+def _from_previous_goal(evidence: Evidence, mismatches: list[tuple[StepRecord, Answer]]) -> bool:
     if evidence.reward is None:
         return False
     return all(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.checker.evidence import INFO_FORMS, ask
-from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 def compute_terminated(self, achieved_goal, desired_goal, info):
     return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
 )
-def no_compute_terminated(evidence: Evidence) -> Iterator[Occurrence]:
+def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
     """Relabeled transitions that reach their goal must be terminal if original ones are."""
     if evidence.terminated is not None:
         return
     successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
     if successes and all(step.terminated for step in successes):
-        yield Occurrence("none", "a method compute_terminated, since success terminates", successes[0].place)
+        yield Violation("none", "a method compute_terminated, since success terminates", successes[0].place)
 
 
 @rule(
@@ -54,24 +54,24 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
     right="""
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
-def terminated_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
     """Goals end episodes as compute_terminated says; a crash may end them besides."""
     if evidence.terminated is None:
         return
     for step, reached in zip(evidence.steps, evidence.reached, strict=True):
         answer = ask(evidence.terminated, step)
         if isinstance(answer.error, NotImplementedError):
-            yield Occurrence(answer.raised, "an implementation, or no compute_terminated", step.place)
+            yield Violation(answer.raised, "an implementation, or no compute_terminated", step.place)
             return
         ends = None if answer.number is None else bool(answer.number)
         if ends is True and not step.terminated:
-            yield Occurrence("terminated=False", "terminated=True as from compute_terminated", step.place)
+            yield Violation("terminated=False", "terminated=True as from compute_terminated", step.place)
         elif ends is False and step.terminated and reached:
-            yield Occurrence(
+            yield Violation(
                 "terminated=True on success", "terminated=False as from compute_terminated", step.place
             )
         elif ends is None:
-            yield Occurrence(answer.raised or show(answer.value), "True or False for one goal", step.place)
+            yield Violation(answer.raised or show(answer.value), "True or False for one goal", step.place)
 
 
 @rule(
@@ -84,7 +84,7 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
     wrong="return bool(np.linalg.norm(achieved_goal - desired_goal) < 0.05)",
     right="return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05",
 )
-def terminated_not_rowwise(evidence: Evidence) -> Iterator[Occurrence]:
+def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
     """Each row of a batch has an end of its own."""
     if evidence.terminated is None:
         return
@@ -97,17 +97,17 @@ def terminated_not_rowwise(evidence: Evidence) -> Iterator[Occurrence]:
         yield from _row_by_row(answer, alone)
 
 
-def _row_by_row(answer: Answer, alone: np.ndarray) -> Iterator[Occurrence]:
+def _row_by_row(answer: Answer, alone: np.ndarray) -> Iterator[Violation]:
     count = len(alone)
     numbers = answer.numbers
     if numbers is None:
-        yield Occurrence(
+        yield Violation(
             answer.raised or show(answer.value), f"{count} answers for {count} goals", severity="error"
         )
         return
     wrong = numbers.shape not in {(), (count,)} or bool((numbers != alone).any())
     if wrong or numbers.shape != (count,):
-        yield Occurrence(
+        yield Violation(
             show(answer.value),
             f"{show(alone.astype(bool))} as row by row",
             f"a batch of {count}",

@@ -13,8 +13,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
 from her_wrappers.checker import check_goal_env
-from tests.her_wrappers.checker.specimens.broken import FAULTS
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+from tests.support.specimens.broken import FAULTS
+from tests.support.specimens.reach import DenseReach, Reach
 
 sb3 = pytest.importorskip("stable_baselines3.common.env_checker")
 

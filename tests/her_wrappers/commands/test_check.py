@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from her_wrappers.checker.registry import RULES
 from her_wrappers.cli import app
 
-BROKEN = "tests.her_wrappers.checker.specimens."
+BROKEN = "tests.support.specimens."
 SCALED = f"{BROKEN}broken_rewards:RewardScaled"
 NO_FLAG = f"{BROKEN}broken_episodes:NoFlag"
 RENAMED = f"{BROKEN}broken_rewards:RewardNamesDiffer"

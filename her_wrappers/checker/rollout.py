@@ -1,4 +1,4 @@
-"""The tape: everything an environment handed out, as live objects and as copies made at that moment."""
+"""The rollout: everything an environment handed out, as live objects and as copies made at that moment."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     Policy = Callable[[Any], Any]
 
 MAX_BYTES = 2**30
-"""A tape of large pictures ends here rather than fill the memory."""
+"""A rollout of large pictures ends here rather than fill the memory."""
 
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
-"""The first episodes are left early, so that the part replayed on twins has resets in it."""
+"""The first episodes are left early, so that the part replayed on replicas has resets in it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Start:
+class ResetRecord:
     """One call of ``reset``."""
 
     episode: int
@@ -44,7 +44,7 @@ class Start:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class StepRecord:
     """One call of ``step``; ``t`` counts from 0 within its episode."""
 
     episode: int
@@ -63,7 +63,7 @@ class Step:
     @classmethod
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, given: Any, returned: tuple[Any, ...]
-    ) -> Step:
+    ) -> StepRecord:
         """Write down a step.
 
         Args:
@@ -95,27 +95,27 @@ class Failure:
 
 
 @dataclass(eq=False)
-class Tape:
+class Rollout:
     """Starts and steps in the order in which they happened."""
 
-    starts: list[Start] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    resets: list[ResetRecord] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
     failure: Failure | None = None
     cut_off: str = ""
     ended_episodes: int = 0
 
     @property
-    def records(self) -> list[Start | Step]:
-        """All starts, then all steps."""
-        return [*self.starts, *self.steps]
+    def records(self) -> list[ResetRecord | StepRecord]:
+        """All resets, then all steps."""
+        return [*self.resets, *self.steps]
 
 
 class InterruptedRunError(Exception):
-    """The run cannot go on; the tape says why."""
+    """The run cannot go on; the rollout says why."""
 
 
-class Runner:
-    """Runs an environment by policies and writes the tape.
+class RolloutCollector:
+    """Runs an environment by policies and writes the rollout.
 
     Args:
         env: The environment; it is neither closed nor wrapped.
@@ -136,7 +136,7 @@ class Runner:
         max_seconds: float | None,
         on_step: Callable[[], None],
     ) -> None:
-        self.tape = Tape()
+        self.rollout = Rollout()
         self._env = env
         self._seed: int | None = seed
         self._reset_options = reset_options
@@ -152,7 +152,7 @@ class Runner:
             InterruptedRunError: The environment raised, or time or memory ran out.
         """
         while steps > 0:
-            cap = self._episode_cap if len(self.tape.starts) >= SHORT_EPISODES else SHORT_STEPS
+            cap = self._episode_cap if len(self.rollout.resets) >= SHORT_EPISODES else SHORT_STEPS
             steps -= self._run_episode(policy, min(steps, cap))
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
@@ -160,13 +160,13 @@ class Runner:
         for t in range(limit):
             step = self._step(t, observation, policy(copy_tree(observation)))
             if step.terminated or step.truncated:
-                self.tape.ended_episodes += 1
+                self.rollout.ended_episodes += 1
                 return t + 1
             observation = step.observation
         return limit
 
-    def _reset(self, options: dict[str, Any] | None = None) -> Start:
-        episode = len(self.tape.starts)
+    def _reset(self, options: dict[str, Any] | None = None) -> ResetRecord:
+        episode = len(self.rollout.resets)
         if options is None and self._reset_options and episode % 2:
             options = self._reset_options[episode // 2 % len(self._reset_options)]
         seed, self._seed = self._seed, None
@@ -174,18 +174,20 @@ class Runner:
         observation, info = self._call(
             place, "reset", lambda: as_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
         )
-        start = Start(episode, seed, options, copy_tree(observation), copy_tree(info), observation, info)
-        self.tape.starts.append(start)
-        return start
+        record = ResetRecord(
+            episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
+        )
+        self.rollout.resets.append(record)
+        return record
 
-    def _step(self, t: int, before: Any, action: Any) -> Step:
-        episode = len(self.tape.starts) - 1
+    def _step(self, t: int, before: Any, action: Any) -> StepRecord:
+        episode = len(self.rollout.resets) - 1
         given = copy_tree(action)
         returned = self._call(
             f"episode {episode}, step {t}", "step", lambda: self._as_step(self._env.step(given))
         )
-        step = Step.of((episode, t), before, action, given, returned)
-        self.tape.steps.append(step)
+        step = StepRecord.of((episode, t), before, action, given, returned)
+        self.rollout.steps.append(step)
         self._on_step()
         self._stop_when_full(step.observation)
         return step
@@ -206,15 +208,15 @@ class Runner:
         try:
             return function()
         except Exception as error:
-            self.tape.failure = Failure(place, f"{name}()", describe(error))
+            self.rollout.failure = Failure(place, f"{name}()", describe(error))
             raise InterruptedRunError from error
 
     def _stop_when_full(self, observation: Any) -> None:
         self._room -= 2 * sum(getattr(part, "nbytes", 0) for part in _values(observation))
         if self._room < 0:
-            self.tape.cut_off = f"the observations filled {MAX_BYTES >> 20} MiB"
+            self.rollout.cut_off = f"the observations filled {MAX_BYTES >> 20} MiB"
         elif self._deadline is not None and time.monotonic() > self._deadline:
-            self.tape.cut_off = "max_seconds had passed"
+            self.rollout.cut_off = "max_seconds had passed"
         else:
             return
         raise InterruptedRunError

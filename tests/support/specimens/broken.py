@@ -1,6 +1,6 @@
 """All broken specimens, each with the code of the rule that it breaks."""
 
-from tests.her_wrappers.checker.specimens import (
+from tests.support.specimens import (
     broken_batches,
     broken_episodes,
     broken_rewards,

@@ -1,6 +1,6 @@
 """What the checker says of each fault, word for word, to be read side by side in `findings.md`.
 
-`python -m tests.her_wrappers.checker.specimens.findings` writes it anew; look at the difference.
+`python -m tests.support.specimens.findings` writes it anew; look at the difference.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from her_wrappers.checker import check_goal_env
-from tests.her_wrappers.checker.specimens.broken import FAULTS
+from tests.support.specimens.broken import FAULTS
 
 RANDOM = {"GE111", "GE112", "GE401"}
 """Of faults with these codes other numbers are told each time; `#` stands for them."""
