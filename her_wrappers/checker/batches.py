@@ -1,4 +1,4 @@
-"""Batches of a vector environment: what in them belongs to each environment, and what is no batch."""
+"""Batches of a vector environment: the rows of each environment, and the parts without such rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from her_wrappers.trees import leaf_arrays, map_tree
 
 
 def misshapen(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield the parts that have no row for each environment: name, shape, and what it should be."""
+    """Yield the parts without a row for each environment: name, shape and expected shape."""
     whole = record.observation
     for key, part in whole.items() if isinstance(whole, dict) else [("observation", whole)]:
         for leaf in leaf_arrays(part):
@@ -27,7 +27,7 @@ def misshapen(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return a value as an array; one of no shape where it makes none, as lists of unlike length."""
+    """Return a value as an array; an array without axes for values such as lists of unequal length."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -53,7 +53,7 @@ def final_key(infos: Any) -> str | None:
 def final_row(infos: Any, i: int) -> Any:
     """Return the last observation of environment ``i``'s episode, or None where the infos lack it.
 
-    It stands in an array of dicts (Gymnasium), or in a dict of arrays (others).
+    Gymnasium has an array of dicts there, other libraries a dict of arrays.
     """
     key = final_key(infos)
     if key is None:
@@ -72,7 +72,7 @@ def final_info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
 def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
     """Return the info of environment ``i``: the keys whose mask is set, or that have no mask.
 
-    What has no row for each environment, such as a count of all steps, is told of all of them.
+    A value without a row for each environment, such as a count of all steps, belongs to every environment.
     """
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.experiments import ask_again, replay_on_replicas
+from her_wrappers.checker.experiments import repeat_calls, replay_on_replicas
 from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
 from her_wrappers.checker.probe import probe
 from her_wrappers.checker.replicas import AnyEnv, EnvReplicator
@@ -29,14 +29,14 @@ EPISODE_CAP = 0.3
 
 @dataclass(frozen=True)
 class Budget:
-    """How much to run.
+    """Steps, time, policy and seed of a run.
 
     Attributes:
-        max_steps: Steps of the environment under test; replicas take up to three in twenty more.
+        max_steps: Steps of the environment under test; replicas take up to 15 % more.
         max_seconds: Time after which the run is cut off, or None.
-        policy: The user's own, or None.
+        policy: Policy of the user, or None.
         reset_options: Every second episode is reset with the next of these.
-        seed: Seed of everything.
+        seed: Seed of the first reset and of all random choices.
         on_step: Called after each step.
     """
 
@@ -49,12 +49,12 @@ class Budget:
 
 
 def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
-    """Run an environment and return what was seen.
+    """Run an environment and return the evidence.
 
     Args:
         env: A single or a vector environment.
         replicator: Makes further environments like it.
-        budget: How much to run.
+        budget: Steps, time, policy and seed of the run.
     """
     vector = isinstance(env, gym.vector.VectorEnv)
     width = env.num_envs if vector else 1
@@ -82,15 +82,15 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
     )
     replay_on_replicas(evidence, collector.rollout, replicator)
     if collector.rollout.failure is None and collector.rollout.steps:
-        ask_again(evidence, collector.rollout.resets[0])
+        repeat_calls(evidence, collector.rollout.resets[0])
     return evidence
 
 
 def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None:
-    """Spend the budget on policies that find different things.
+    """Spend the budget on policies that reach different states.
 
     Raises:
-        InterruptedRunError: The run cannot go on.
+        InterruptedRunError: The environment raised, or time or memory ran out.
     """
     rng = np.random.default_rng(budget.seed)
     space, total = env.action_space, budget.max_steps
@@ -108,7 +108,7 @@ def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> Non
 
 
 def _seeking(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
-    """Return a policy that steers to the goal, and takes to another where the goals are broken."""
+    """Return a policy that steers to the goal, or the other one where goals cannot be modelled."""
     broken = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
     try:
         seek = seeking_policy(rollout, space, rng) or otherwise
@@ -125,7 +125,7 @@ def _seeking(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, 
 
 
 class _SpacesWatch:
-    """Remembers the space objects of an environment, to see whether they are replaced."""
+    """The space objects of an environment, to detect that they are replaced."""
 
     def __init__(self, env: AnyEnv) -> None:
         self._env = env
@@ -135,5 +135,5 @@ class _SpacesWatch:
         return {name: getattr(self._env, name) for name in ("observation_space", "action_space")}
 
     def replaced(self) -> list[str]:
-        """Return the names of the spaces that are other objects than at first."""
+        """Return the names of the spaces that were replaced."""
         return [name for name, space in self._now().items() if space is not self._before[name]]

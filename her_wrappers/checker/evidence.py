@@ -1,6 +1,6 @@
-"""Evidence: what was seen of an environment, and what follows from it by arithmetic.
+"""Evidence: the recorded run of an environment, and all values derived from it.
 
-Rules read it and nothing else. Everything derived is worked out once, when a rule first asks.
+Rules read the evidence and nothing else. A derived value is computed once, at its first use.
 """
 
 from __future__ import annotations
@@ -37,26 +37,28 @@ NO_GOALS = "the observations have not both goals in one shape"
 
 @dataclass(eq=False)
 class Evidence:
-    """What was seen of one environment.
+    """The recorded run of one environment, and the outcomes of the experiments.
 
     Attributes:
         env: The environment.
-        observation_space: Of one environment.
-        rollout: All that it returned; of a vector environment, taken apart into single ones.
-        vector_rollout: All that a vector environment returned, as batches; empty for a single one.
-        reward: Its ``compute_reward``, or None.
-        terminated: Its ``compute_terminated``, or None.
-        seed: Seed of every choice made here.
+        observation_space: Observation space of one environment.
+        rollout: Everything that the environment returned; for a vector environment, split into its
+            environments.
+        vector_rollout: Everything that a vector environment returned, as batches; empty for a single
+            environment.
+        reward: Probe of ``compute_reward``, or None.
+        terminated: Probe of ``compute_terminated``, or None.
+        seed: Seed of the random choices of the evidence.
         state: Arrays inside the environment right after the last step, by name.
         replica: A further environment for experiments, or None.
         compared: Whether the rollout was replayed on a replica.
-        divergence: Where the replica came apart.
-        side_effect: Where a replica came apart on which ``compute_reward`` was called in between.
-        reset_divergence: Where a second reset with the first seed differs from the first.
-        rows_again: The same rewards as `rows`, asked for again at once, several times.
+        divergence: First difference between the environment and a replica.
+        side_effect: First difference to a replica on which ``compute_reward`` was called between the steps.
+        reset_divergence: First difference between the first reset and a second one with the same seed.
+        rows_again: The rewards of `rows`, computed again at once, several times.
         later_rows: Rewards of the relabeled pairs after further steps and resets.
         relabels: Whether to try goals other than the recorded ones.
-        spaces_replaced: Names of the spaces that are other objects than before the first reset.
+        spaces_replaced: Names of the space attributes that were replaced since the first reset.
     """
 
     env: Any
@@ -96,7 +98,7 @@ class Evidence:
         """``compute_reward`` of each step's next achieved goal, desired goal and info."""
         if self.reward is None or not self.has_goals:
             return []
-        return [ask(self.reward, step) for step in self.steps]
+        return [call_with(self.reward, step) for step in self.steps]
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -108,10 +110,10 @@ class Evidence:
     @cached_property
     def rows(self) -> list[Answer]:
         """``compute_reward`` of the relabeled pairs, one by one."""
-        return self.ask_rows()
+        return self.call_rows()
 
-    def ask_rows(self) -> list[Answer]:
-        """Call ``compute_reward`` with the relabeled pairs, one by one."""
+    def call_rows(self) -> list[Answer]:
+        """Call ``compute_reward`` with each relabeled pair."""
         if self.reward is None:
             return []
         return [self.reward(pair.achieved, pair.desired, pair.info) for pair in self.pairs]
@@ -123,7 +125,7 @@ class Evidence:
         everything = list(range(len(self.pairs)))
         return [cut for cut in cuts if cut[-1] < len(self.pairs)] + [everything]
 
-    def ask_batch(self, function: Probe, rows: Sequence[int], form: str) -> Answer:
+    def call_batch(self, function: Probe, rows: Sequence[int], form: str) -> Answer:
         """Call a goal function with several relabeled pairs, or none, and the info in one of its forms."""
         pairs = [self.pairs[i] for i in rows]
         achieved, desired = (
@@ -139,7 +141,7 @@ class Evidence:
         """``compute_reward`` of two pairs, with the info in each of its forms."""
         if self.reward is None or len(self.pairs) < 2:
             return {}
-        return {form: self.ask_batch(self.reward, [0, 1], form) for form in INFO_FORMS}
+        return {form: self.call_batch(self.reward, [0, 1], form) for form in INFO_FORMS}
 
     @cached_property
     def info_form(self) -> str | None:
@@ -151,7 +153,7 @@ class Evidence:
         """``compute_reward`` of batches of relabeled pairs, with the pairs' indices."""
         if self.reward is None or not self.relabels or self.info_form is None:
             return []
-        return [(rows, self.ask_batch(self.reward, rows, self.info_form)) for rows in self.batches()]
+        return [(rows, self.call_batch(self.reward, rows, self.info_form)) for rows in self.batches()]
 
     @cached_property
     def reward_values(self) -> list[float]:
@@ -197,22 +199,22 @@ class Evidence:
         flag = flag_of(record.info)
         if flag is not None or not self.is_sparse or self.reward is None or self.success_reward is None:
             return flag is True
-        number = ask(self.reward, record).number
+        number = call_with(self.reward, record).number
         return number is not None and close(number, self.success_reward)
 
     def missing(self, need: str) -> str:
-        """Return why something that a rule needs is not there, or an empty text."""
+        """Return why something that a rule needs is missing, or an empty text."""
         reason: str = NEEDS[need](self)
         return reason
 
 
 def _goal_shapes(observation: Any) -> Any:
-    """Return what both goals of an observation have in common, or None where there are none alike."""
+    """Return the shapes of both goals of an observation, or None if goals are missing or differ in shape."""
     if not isinstance(observation, dict) or not set(GOAL_KEYS) <= observation.keys():
         return None
     try:
         achieved, desired = shapes(observation["achieved_goal"]), shapes(observation["desired_goal"])
-    except ValueError:  # of lists of unlike length, which make no array
+    except ValueError:  # lists of unequal length are not arrays
         return None
     return achieved if achieved == desired else None
 
@@ -233,7 +235,7 @@ NEEDS: dict[str, Any] = {
         _missing_reward(evidence) or ("" if evidence.info_form else "compute_reward takes no batch")
     ),
     "later": lambda evidence: (
-        "" if evidence.later_rows else "compute_reward could not be asked a second time"
+        "" if evidence.later_rows else "compute_reward could not be called a second time"
     ),
     "success": lambda evidence: (
         _missing_reward(evidence)
@@ -249,11 +251,11 @@ NEEDS: dict[str, Any] = {
         "" if evidence.rollout.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
     ),
 }
-"""What rules may need, and the functions that say why it is missing."""
+"""The needs of rules, with functions that return why the evidence does not meet them."""
 
 
-def ask(function: Probe, step: ResetRecord | StepRecord) -> Answer:
-    """Call a goal function with what one step or reset returned."""
+def call_with(function: Probe, step: ResetRecord | StepRecord) -> Answer:
+    """Call a goal function with the goals and the info of one step or reset."""
     goals = step.observation
     return function(goals["achieved_goal"], goals["desired_goal"], step.info)
 

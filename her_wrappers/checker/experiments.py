@@ -1,4 +1,4 @@
-"""Experiments after the run: does a replica go on alike, and does asking for rewards matter or wear off?"""
+"""Experiments after the run: replays on replicas, and repeated calls of ``compute_reward``."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
 
 REPLAYED = 20
-"""One step in so many is replayed on each replica."""
+"""One in 20 steps is replayed on each replica."""
 
-STEPS_BEFORE_ASKING_AGAIN = 3
+STEPS_BEFORE_REPEATING = 3
 
-TIMES_ASKED_AGAIN = 4
-"""Noise at the threshold of success shows in every second answer there."""
+REPETITIONS = 4
+"""Noise at the threshold of success shows in every second answer."""
 
 
 def replay_on_replicas(evidence: Evidence, rollout: Rollout, replicator: EnvReplicator) -> None:
-    """Compare with a replica beside which another is in use, and with one that is asked for rewards.
+    """Replay the rollout on a replica while another is in use, and on one whose ``compute_reward`` is called.
 
-    The neighbour shows what environments share: a global generator, or state kept on the class.
+    The environment used at the same time reveals shared state: a global generator, or attributes of the
+    class.
 
     Args:
-        evidence: Gets what is found.
-        rollout: What the environment returned: evidence of a vector environment holds it taken apart.
+        evidence: Evidence, to which the outcome is added.
+        rollout: The rollout as the environment returned it; that of a vector environment is not split.
         replicator: Makes the replicas.
     """
     steps = len(rollout.steps) // REPLAYED
     try:
-        evidence.replica = asked = replicator.make()
-        if asked is None or not steps:
+        evidence.replica = called = replicator.make()
+        if called is None or not steps:
             return
         replica, neighbour = replicator.make(), replicator.make()
         evidence.divergence = replay(rollout, replica, steps, _Neighbour(neighbour, evidence.seed + 1))
         evidence.compared = True
-        reward = probe(asked, "compute_reward")
+        reward = probe(called, "compute_reward")
         if evidence.divergence is None and evidence.pairs and reward is not None:
-            evidence.side_effect = replay(rollout, asked, steps, _Asking(evidence, reward))
+            evidence.side_effect = replay(rollout, called, steps, _RewardCalls(evidence, reward))
     except Exception as error:
         evidence.rollout.failure = evidence.rollout.failure or Failure(
             "on a second environment", "it", describe(error)
@@ -53,7 +54,7 @@ def replay_on_replicas(evidence: Evidence, rollout: Rollout, replicator: EnvRepl
 
 
 class _Neighbour:
-    """Steps another environment of the same kind."""
+    """Steps another environment of the same kind before each step."""
 
     def __init__(self, env: Any, seed: int) -> None:
         self._env = env
@@ -66,8 +67,8 @@ class _Neighbour:
             self._env.reset()
 
 
-class _Asking:
-    """Asks for rewards of relabeled goals, one and many at a time."""
+class _RewardCalls:
+    """Computes rewards of relabeled goals before each step, of one goal and of a batch."""
 
     def __init__(self, evidence: Evidence, reward: Probe) -> None:
         self._evidence = evidence
@@ -77,29 +78,29 @@ class _Asking:
         pairs = self._evidence.pairs
         pair = pairs[step.t % len(pairs)]
         self._reward(pair.achieved, pair.desired, pair.info)
-        self._evidence.ask_batch(self._reward, [0, 1, 2], self._evidence.info_form or "an empty dict")
+        self._evidence.call_batch(self._reward, [0, 1, 2], self._evidence.info_form or "an empty dict")
 
 
-def ask_again(evidence: Evidence, first: ResetRecord) -> None:
-    """Ask for the same rewards after further steps, then repeat the first reset.
+def repeat_calls(evidence: Evidence, first: ResetRecord) -> None:
+    """Compute the same rewards again, at once and after further steps, then repeat the first reset.
 
     Args:
-        evidence: Gets what is found.
+        evidence: Evidence, to which the outcome is added.
         first: The first reset.
     """
     env = evidence.env
     try:
         if evidence.pairs:
-            # All that is asked at once must be asked before the environment moves on.
+            # These must be computed before the environment takes further steps.
             _ = evidence.recomputed, evidence.rows, evidence.batch_answers
-            evidence.rows_again = [evidence.ask_rows() for _ in range(TIMES_ASKED_AGAIN)]
+            evidence.rows_again = [evidence.call_rows() for _ in range(REPETITIONS)]
             env.reset()
             policy = random_policy(env.action_space, evidence.seed)
-            for _ in range(STEPS_BEFORE_ASKING_AGAIN):
+            for _ in range(STEPS_BEFORE_REPEATING):
                 _, _, terminated, truncated, _ = env.step(policy(None))
                 if np.any(terminated) or np.any(truncated):
                     env.reset()
-            evidence.later_rows = evidence.ask_rows()
+            evidence.later_rows = evidence.call_rows()
         evidence.reset_divergence = compare_reset(first, env)
     except Exception as error:
         evidence.rollout.failure = Failure("after the run", "reset() or step()", describe(error))

@@ -1,6 +1,7 @@
-"""Pairs of goals to relabel with: reached and missed, and those next to the threshold between the two.
+"""Pairs of goals to relabel with: reached, not reached, and close to the threshold of success.
 
-Recorded pairs of a sparse task are all failures and prove nothing: achieved goals stand in as desired.
+Recorded pairs of a sparse task are all failures and prove nothing, so achieved goals are used as desired
+goals.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import StepRecord
 
 SOURCES = 12
-"""Steps that lend their goals."""
+"""Number of steps whose goals are used."""
 
 THRESHOLDS = 3
-"""Steps whose success threshold is searched for."""
+"""Number of steps whose success threshold is searched for."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,8 +42,8 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
 
     Args:
         steps: The steps, at least one.
-        reward: Asked for the threshold of success.
-        rng: Source of the choice.
+        reward: Probe of ``compute_reward``, for the threshold of success.
+        rng: Generator of the random choices.
     """
     spread = np.unique(np.linspace(0, len(steps) - 1, SOURCES).astype(int))
     sources = [steps[i] for i in spread]

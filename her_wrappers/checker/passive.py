@@ -20,38 +20,38 @@ from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
-"""Steps that are all looked at, with the resets between them; then one step in `STRIDE` is."""
+"""Number of first steps that are all checked, with their resets; later one step in `STRIDE` is."""
 
 STRIDE = 16
 
 HELD = 8
-"""Steps watched from then on that are judged together: going through the rules costs more than the steps."""
+"""Number of later steps that are judged together: applying the rules costs more than recording the steps."""
 
 CHANGES_LATER = RULES["GE301"]
-"""Judged of each record when the next one comes."""
+"""Applied to each record when the next one comes."""
 
 CLOSE_RULES = [rule for rule in RULES.values() if rule.passive and rule is not CHANGES_LATER]
 
 LASTING_RULES = [rule for rule in CLOSE_RULES if rule.code != "GE302"]
-"""Those that go on after `WATCHED_CLOSELY`: memory is shared from the beginning or never."""
+"""The rules after `WATCHED_CLOSELY` steps: memory is shared from the beginning or never."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """Checks what passes through it, and warns once for each finding.
+    """Checks an environment while it is used, and warns once for each finding.
 
-    It looks at each of the first 1000 steps and at one in 16 from then on, eight of these at a time, or when
-    `report` or `close` is called. It sees only what happens, so it can tell less than `check_goal_env`:
+    The first 1000 steps are all checked, later one in 16, in groups of eight or when `report` or `close` is
+    called. Only the steps taken are checked, so fewer rules apply than in `check_goal_env`:
     observations outside of their space (GE005), rewards that differ from ``compute_reward`` (GE101), changed
     arguments (GE109), rewards that are not finite (GE114), success and termination that contradict them
     (GE202, GE205), data that changes later (GE301), shared memory (GE302), and goals that change (GE303).
-    Nothing that passes through is altered.
+    Actions, observations and infos are passed on unchanged.
 
     Args:
         env: The goal environment.
 
     Raises:
-        TypeError: ``env`` is no single environment.
-        ValueError: It is no goal environment.
+        TypeError: ``env`` is not a single environment.
+        ValueError: ``env`` is not a goal environment.
 
     Example:
         >>> import her_envs
@@ -102,7 +102,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return what was found so far."""
+        """Return the findings so far."""
         self._judge_held()
         experiments = tuple(rule.code for rule in RULES.values() if not rule.passive)
         return Report(
@@ -119,7 +119,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
     def close(self) -> None:
-        """Judge what is left, and close the environment."""
+        """Judge the steps that are left, and close the environment."""
         self._judge_held()
         super().close()
 
@@ -137,7 +137,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             self._judge([], held)
 
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
-        """Apply the passive rules to a reset or to steps, and look again at what was handed out before."""
+        """Apply the passive rules to a reset or to steps, and compare earlier records with their copies."""
         rollout = Rollout(resets, steps)
         with quiet():
             evidence = WindowEvidence(
@@ -154,7 +154,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             self._note(finding)
 
     def _changed_since(self, steps: list[StepRecord]) -> list[Finding]:
-        """Return what ``steps`` and the record judged before them have changed into."""
+        """Return the findings for ``steps`` and the record before them that have changed since."""
         resets = [self._watched] if isinstance(self._watched, ResetRecord) else []
         before = [self._watched] if isinstance(self._watched, StepRecord) else []
         rollout = Rollout(resets, before + steps)
@@ -172,7 +172,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
 
 class _RewardsSeen:
-    """The different rewards of all steps so far, which one step alone cannot tell."""
+    """The different rewards of all steps so far."""
 
     def __init__(self) -> None:
         self.values: list[float] = []

@@ -1,7 +1,7 @@
-"""Replicas: further environments like the one under test, and what a comparison with one of them shows.
+"""Replicas: further environments like the one under test, and comparisons with them.
 
-A replica comes from the user's factory, else from the environment's spec, else from a deep copy. Where all
-three fail, the rules that need one are reported as not exercised.
+A replica is made by the user's factory, else from the environment's spec, else by a deep copy. If all three
+fail, the rules that need a replica are reported as not exercised.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EnvReplicator:
     """Makes replicas, and closes them in the end.
 
     Args:
-        factory: Makes one, or None where there is no way.
+        factory: Returns a new replica; None if replicas cannot be made.
     """
 
     def __init__(self, factory: Factory | None) -> None:
@@ -43,12 +43,12 @@ class EnvReplicator:
 
         Args:
             env: The environment under test, before its first reset.
-            factory: What made it, if the user gave that.
+            factory: The function of the user that made the environment, or None.
         """
         return cls(_checked(factory, env) or _checked(_from_spec(env), env) or _from_copy(env))
 
     def make(self) -> AnyEnv | None:
-        """Make a replica, or return None where there is no way."""
+        """Return a new replica, or None if replicas cannot be made."""
         if self._factory is None:
             return None
         replica = self._factory()
@@ -62,7 +62,7 @@ class EnvReplicator:
 
 
 def close_safely(env: AnyEnv) -> None:
-    """Close an environment; what its ``close`` raises is no reason to lose a report."""
+    """Close an environment and ignore errors, which must not cost the report."""
     with contextlib.suppress(Exception):
         env.close()
 
@@ -122,7 +122,7 @@ def layers(env: AnyEnv) -> list[AnyEnv]:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place where an environment and its replica came apart."""
+    """The first difference between an environment and its replica."""
 
     place: str
     at_reset: bool
@@ -137,13 +137,13 @@ def replay(
     """Repeat the beginning of a rollout on a replica and return the first Divergence, or None.
 
     Args:
-        rollout: What the environment under test returned.
-        replica: Another like it.
-        steps: How many steps to repeat.
-        before_step: Called before each step, to see whether it has an effect.
+        rollout: Rollout of the environment under test.
+        replica: The replica.
+        steps: Number of steps to repeat.
+        before_step: Called before each step, to detect its effect.
 
     Raises:
-        Exception: Whatever the replica raises.
+        Exception: The replica raised.
     """
     resets = iter(rollout.resets)
     episode = -1

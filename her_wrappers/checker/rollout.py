@@ -1,4 +1,4 @@
-"""The rollout: everything an environment handed out, as live objects and as copies made at that moment."""
+"""The rollout: everything an environment returned, as returned and as copies made at that moment."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     Policy = Callable[[Any], Any]
 
 MAX_BYTES = 2**30
-"""A rollout of large pictures ends here rather than fill the memory."""
+"""A rollout of large images ends at this size."""
 
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
-"""The first episodes are left early, so that the part replayed on replicas has resets in it."""
+"""The first episodes are cut short, so that the part replayed on replicas contains resets."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,7 +39,7 @@ class ResetRecord:
 
     @property
     def place(self) -> str:
-        """Where this happened, for messages."""
+        """Episode and step, for messages."""
         return f"episode {self.episode}, reset"
 
 
@@ -64,13 +64,13 @@ class StepRecord:
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, given: Any, returned: tuple[Any, ...]
     ) -> StepRecord:
-        """Write down a step.
+        """Return the record of a step.
 
         Args:
-            place: Number of the episode, and of the step in it.
-            before: Copy of the observation before it.
+            place: Number of the episode, and of the step in the episode.
+            before: Copy of the observation before the step.
             action: Copy of the action.
-            given: The action object that the environment got.
+            given: The action object passed to the environment.
             returned: The five values that the environment returned.
         """
         observation, reward, terminated, truncated, info = returned
@@ -81,7 +81,7 @@ class StepRecord:
 
     @property
     def place(self) -> str:
-        """Where this happened, for messages."""
+        """Episode and step, for messages."""
         return f"episode {self.episode}, step {self.t}"
 
 
@@ -111,17 +111,17 @@ class Rollout:
 
 
 class InterruptedRunError(Exception):
-    """The run cannot go on; the rollout says why."""
+    """The run was cut short; the rollout says why."""
 
 
 class RolloutCollector:
-    """Runs an environment by policies and writes the rollout.
+    """Runs an environment with policies and records the rollout.
 
     Args:
-        env: The environment; it is neither closed nor wrapped.
-        seed: Of the first ``reset``.
+        env: The environment, which is neither closed nor wrapped.
+        seed: Seed of the first ``reset``.
         reset_options: Every second episode is reset with the next of these.
-        episode_cap: Steps after which an episode that does not end is left.
+        episode_cap: Steps after which an episode without end is cut short.
         max_seconds: Time after which the run is cut off.
         on_step: Called after every step.
     """
@@ -196,7 +196,7 @@ class RolloutCollector:
         """Return the five values of a step.
 
         Raises:
-            TypeError: They are not five, or do not say whether the episode has ended.
+            TypeError: The environment returned another number of values, or flags that are not one bool.
         """
         values = as_tuple(returned, 5)
         for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
@@ -229,10 +229,10 @@ def describe(error: Exception) -> str:
 
 
 def as_tuple(returned: Any, length: int) -> tuple[Any, ...]:
-    """Return what an environment returned, if it is a tuple of so many values.
+    """Return a tuple of ``length`` values.
 
     Raises:
-        TypeError: It is none.
+        TypeError: ``returned`` is not a tuple of this length.
     """
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__

@@ -39,7 +39,7 @@ Record = TypeVar("Record", ResetRecord, StepRecord)
 class VectorRolloutCollector(RolloutCollector):
     """Runs a vector environment; the rollout holds batches.
 
-    What it calls an episode lasts from one call of ``reset`` to the next: as long as a run, but for the mode
+    An episode of this rollout lasts from one call of ``reset`` to the next: a whole run, except in the mode
     DISABLED.
     """
 
@@ -61,10 +61,10 @@ class VectorRolloutCollector(RolloutCollector):
         return limit
 
     def _whole(self, record: Record) -> Record:
-        """Return a record, unless it is none of batches.
+        """Return a record of complete batches.
 
         Raises:
-            InterruptedRunError: It is not; vector-shape tells which part.
+            InterruptedRunError: A part has no row for each environment, which rule GE603 reports.
         """
         if any(misshapen(record, self._num_envs)):
             raise InterruptedRunError
@@ -147,7 +147,7 @@ class _Splitter:
         ended = ended_rows(step)
         for i in range(self._num_envs):
             if self._ended[i]:
-                self._begin(i, step)  # the row of NEXT_STEP that is no transition
+                self._begin(i, step)  # the reset row of NEXT_STEP is not a transition
                 continue
             same_step = bool(ended[i]) and self._mode is AutoresetMode.SAME_STEP
             self._add(i, step, same_step=same_step)

@@ -1,4 +1,4 @@
-"""GE30x: what was returned once stays as it was."""
+"""GE30x: returned values do not change afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ self._position = self._position + action
 return {"achieved_goal": self._position.copy(), ...}""",
 )
 def data_changes_later(evidence: Evidence) -> Iterator[Violation]:
-    """A buffer that keeps what it was given keeps what was true."""
+    """A buffer that keeps returned objects keeps the values that they had."""
     for record in evidence.rollout.records:
         for name, live, held in (
             ("observation", record.live_observation, record.observation),
@@ -66,7 +66,7 @@ return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.g
 return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
 )
 def shared_memory(evidence: Evidence) -> Iterator[Violation]:
-    """Every array that changes hands is the receiver's own."""
+    """Returned arrays belong to the receiver, and actions to the caller."""
     yield from _shared_with_state(evidence)
     records = sorted(evidence.rollout.records, key=lambda record: (record.episode, getattr(record, "t", -1)))
     for i, record in enumerate(records[:LOOKED_AT]):

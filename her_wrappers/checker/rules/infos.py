@@ -52,7 +52,7 @@ class _InfoReplay(gym.Env[Any, Any]):
     right='info = {"distance": 0.0}',
 )
 def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
-    """What each environment's info says stands in the batched infos."""
+    """The batched infos contain the values of each environment's info."""
     odd = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
     if odd is not None:
         yield Violation(show(odd.info), "a dict as info", odd.place)

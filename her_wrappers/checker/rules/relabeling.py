@@ -27,7 +27,7 @@ REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:2])
     "GE104",
     "reward-not-vectorised",
     "error",
-    meaning="compute_reward raises on a batch of goals, whatever the form of the info.",
+    meaning="compute_reward raises on a batch of goals, for every form of the info.",
     fix="reduce over axis=-1, and use np.where in place of `if`",
     needs=("reward",),
     implies=("GE106", "GE108"),
@@ -109,7 +109,7 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
         if answer.shape not in {(), None}:
             yield Violation(f"shape {answer.shape}", "shape () for one goal", subject="one goal")
     for count in (1, 0):
-        answer = evidence.ask_batch(evidence.reward, range(count), evidence.info_form)
+        answer = evidence.call_batch(evidence.reward, range(count), evidence.info_form)
         if answer.error is not None or answer.shape != (count,):
             got = answer.raised or f"shape {answer.shape}"
             yield Violation(got, f"shape ({count},)", subject=f"a batch of {count}")

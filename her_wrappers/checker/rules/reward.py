@@ -1,4 +1,4 @@
-"""GE10x, GE11x: step() and compute_reward tell the same reward, and it is a function of its arguments."""
+"""GE10x, GE11x: step() and compute_reward give the same reward, and it depends on the arguments only."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def reward_rounding(evidence: Evidence) -> Iterator[Violation]:
     "GE109",
     "reward-mutates-input",
     "error",
-    meaning="compute_reward changes its arguments in place, and thereby a replay buffer's data.",
+    meaning="compute_reward changes its arguments in place, which alters the data of a replay buffer.",
     fix="work on a new array",
     needs=("reward",),
     passive=True,
@@ -111,7 +111,7 @@ def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
     """The reward is a function of the two goals and the info."""
     for first, later in zip(evidence.rows, evidence.later_rows or [], strict=True):
         if not _same_answer(first, later):
-            yield Violation(_tell(later), f"{_tell(first)} again, after further steps and a reset")
+            yield Violation(_describe(later), f"{_describe(first)} again, after further steps and a reset")
             return
     if _ignores_goal(evidence):
         yield Violation("one reward for all of them", "rewards that depend on desired_goal")
@@ -147,7 +147,7 @@ def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
     answers = itertools.chain.from_iterable(evidence.rows_again)
     for first, again in zip(itertools.cycle(evidence.rows), answers, strict=False):
         if not _same_answer(first, again):
-            yield Violation(_tell(again), f"{_tell(first)} again from the same call")
+            yield Violation(_describe(again), f"{_describe(first)} again from the same call")
 
 
 @rule(
@@ -164,7 +164,7 @@ return -self.last_distance""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
-    """An environment that was asked for rewards goes on like one that was not."""
+    """Calls of compute_reward do not change the steps that follow."""
     found = evidence.side_effect
     if found is not None:
         yield Violation(
@@ -296,5 +296,5 @@ def _same_answer(a: Answer, b: Answer) -> bool:
     return close(a.numbers, b.numbers)
 
 
-def _tell(answer: Answer) -> str:
+def _describe(answer: Answer) -> str:
     return answer.raised or show(answer.value)

@@ -1,4 +1,4 @@
-"""GE204 to GE206: what ends an episode can be worked out for other goals."""
+"""GE204 to GE206: terminations can be computed for other goals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_wrappers.checker.evidence import INFO_FORMS, ask
+from her_wrappers.checker.evidence import INFO_FORMS, call_with
 from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show
 
@@ -55,11 +55,11 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
 def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """Goals end episodes as compute_terminated says; a crash may end them besides."""
+    """Goals end episodes as compute_terminated says; other reasons, such as a crash, may end them too."""
     if evidence.terminated is None:
         return
     for step, reached in zip(evidence.steps, evidence.reached, strict=True):
-        answer = ask(evidence.terminated, step)
+        answer = call_with(evidence.terminated, step)
         if isinstance(answer.error, NotImplementedError):
             yield Violation(answer.raised, "an implementation, or no compute_terminated", step.place)
             return
@@ -92,7 +92,7 @@ def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
     if any(row.number is None for row in rows):
         return  # reported with the steps by terminated-mismatch
     for batch in evidence.batches():
-        answer = evidence.ask_batch(evidence.terminated, batch, INFO_FORMS[0])
+        answer = evidence.call_batch(evidence.terminated, batch, INFO_FORMS[0])
         alone = np.array([rows[i].number for i in batch])
         yield from _row_by_row(answer, alone)
 

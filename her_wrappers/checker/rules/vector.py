@@ -1,4 +1,4 @@
-"""GE6xx: a vector environment says how it resets, and its batches keep what single environments say."""
+"""GE6xx: a vector environment declares its autoreset mode, and its batches lose nothing."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def vector_shape(evidence: Evidence) -> Iterator[Violation]:
     right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',
 )
 def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
-    """Whether the episode succeeded stands in its last info."""
+    """The last info says whether the episode succeeded."""
     for step in _resetting_steps(evidence):
         if "final_info" not in step.info:
             yield Violation("none", 'infos["final_info"] of an ended episode', step.place)
