@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.goal_interface import DecidedAtUse, RowByRow
+from her_wrappers.goal_interface import LazilyVectorizedGoalFunction, LoopedGoalFunction
 from her_wrappers.replay.arrays import filled_like, read_only
 from her_wrappers.replay.relabeling.outcomes import Outcomes
 from her_wrappers.replay.relabeling.rewards import rewards_agree, warn_of_other_rewards
@@ -129,7 +129,9 @@ class Relabeling:
     def asks_row_by_row(self) -> bool:
         """Whether terminations are asked for one goal at a time, or may be."""
         rule = self._termination
-        return isinstance(rule, Recompute) and isinstance(rule.function, RowByRow | DecidedAtUse)
+        return isinstance(rule, Recompute) and isinstance(
+            rule.function, LoopedGoalFunction | LazilyVectorizedGoalFunction
+        )
 
     def _studied(self, episodes: EncodedEpisodes) -> np.ndarray:
         if self._termination.studies == "all steps":
