@@ -90,7 +90,9 @@ class Evidence:
         space = self.observation_space
         if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
             return False
-        found = [_goal_shapes(record.observation) for record in self.rollout.records]
+        observations = [record.observation for record in self.rollout.records]
+        observations += [step.before for step in self.steps[:1]]
+        found = [_goal_shapes(observation) for observation in observations]
         return all(one is not None and one == found[0] for one in found)
 
     @cached_property

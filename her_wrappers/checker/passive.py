@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.checker.check import name_of, quiet
 from her_wrappers.checker.evidence import Evidence
@@ -63,15 +65,22 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
+        if isinstance(env, gym.vector.VectorEnv):
+            raise TypeError(
+                f"GoalEnvChecker wraps a single environment, got {type(env).__name__}; call "
+                "check_goal_env(vector_env), or wrap each environment: "
+                "SyncVectorEnv([lambda: GoalEnvChecker(make_env()), ...])"
+            )
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         GoalInterface.of(env)
         self._rewards = _RewardsSeen()
         self._probes = probe(env, "compute_reward"), probe(env, "compute_terminated")
         self._findings: dict[tuple[str, str], Finding] = {}
-        self._watched: ResetRecord | StepRecord | None = None
+        self._last: ResetRecord | StepRecord | None = None
         self._held: list[StepRecord] = []
-        self._observation: Any = None
+        self._before: Any = None  # a copy of the last observation, where the next step is checked
+        self._ended = False
         self._steps = self._successes = self._t = 0
         self._episode = -1
 
@@ -79,26 +88,35 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset the environment, see `gymnasium.Env.reset`."""
+        last = self._as_receiver_left_it()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._episode, self._t, self._observation = self._episode + 1, 0, observation
+        changed = _changes(last)
+        self._episode, self._t, self._ended = self._episode + 1, 0, False
         if self._steps < WATCHED_CLOSELY:
-            record = ResetRecord(
+            self._last = ResetRecord(
                 self._episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
             )
-            self._judge([record], [])
+            self._judge([self._last], [], changed)
+        else:
+            self._note(changed)
+        self._before = self._copy_of_last(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment, see `gymnasium.Env.step`."""
-        if not self._is_watching():
-            returned = self.env.step(action)
+        last, before = self._as_receiver_left_it(), self._before
+        own = copy_tree(action) if self._is_watching() else None
+        returned = self.env.step(action)
+        changed, has_ended = _changes(last), _has_ended(returned)
+        # A wrapper such as Autoreset returns the first observation of the next episode: not a step.
+        is_reset = self._ended and not has_ended
+        if self._is_watching() and not is_reset:
+            self._last = StepRecord.of((self._episode, self._t), before, own, action, returned)
+            self._watch(self._last, changed)
         else:
-            before, own = copy_tree(self._observation), copy_tree(action)
-            returned = self.env.step(action)
-            self._watch(StepRecord.of((self._episode, self._t), before, own, action, returned))
-        self._steps += 1
-        self._t += 1
-        self._observation = returned[0]
+            self._note(changed)
+        self._steps, self._t, self._ended = self._steps + 1, self._t + 1, has_ended
+        self._before = self._copy_of_last(returned[0])
         return returned
 
     def report(self) -> Report:
@@ -123,10 +141,24 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._judge_held()
         super().close()
 
-    def _watch(self, step: StepRecord) -> None:
+    def _as_receiver_left_it(self) -> ResetRecord | StepRecord | None:
+        """Return the last record with new copies, to compare after the next call of the environment."""
+        last, self._last = self._last, None
+        if last is None:
+            return None
+        return replace(last, observation=copy_tree(last.live_observation), info=copy_tree(last.live_info))
+
+    def _copy_of_last(self, observation: Any) -> Any:
+        """Return a copy of the observation just returned, if the next step is checked."""
+        if self._last is not None:
+            return self._last.observation
+        return copy_tree(observation) if self._is_watching() else None
+
+    def _watch(self, step: StepRecord, changed: list[Finding]) -> None:
         if self._steps < WATCHED_CLOSELY:
-            self._judge([], [step])
+            self._judge([], [step], changed)
             return
+        self._note(changed)
         self._held.append(step)
         if len(self._held) == HELD:
             self._judge_held()
@@ -134,10 +166,10 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _judge_held(self) -> None:
         if self._held:
             held, self._held = self._held, []
-            self._judge([], held)
+            self._judge([], held, [])
 
-    def _judge(self, resets: list[ResetRecord], steps: list[StepRecord]) -> None:
-        """Apply the passive rules to a reset or to steps, and compare earlier records with their copies."""
+    def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
+        """Apply the passive rules to a reset or to steps."""
         rollout = Rollout(resets, steps)
         with quiet():
             evidence = WindowEvidence(
@@ -147,28 +179,31 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
                 evidence.state = arrays_in(self.env.unwrapped)
             self._rewards.add(evidence)
             rules = CLOSE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
-            findings = apply(rules, evidence) + self._changed_since(steps[:-1])
-        self._watched = (resets + steps)[-1]
+            findings = apply(rules, evidence)
         self._successes += sum(evidence.reached)
+        self._note(findings + changed)
+
+    def _note(self, findings: list[Finding]) -> None:
         for finding in without_implied(findings):
-            self._note(finding)
+            key = (finding.code, finding.subject)
+            known = self._findings.get(key)
+            if known is None:
+                self._findings[key] = finding
+                warn_user(str(finding))
+            else:
+                self._findings[key] = replace(known, count=known.count + finding.count)
 
-    def _changed_since(self, steps: list[StepRecord]) -> list[Finding]:
-        """Return the findings for ``steps`` and the record before them that have changed since."""
-        resets = [self._watched] if isinstance(self._watched, ResetRecord) else []
-        before = [self._watched] if isinstance(self._watched, StepRecord) else []
-        rollout = Rollout(resets, before + steps)
-        past = Evidence(self.env, self.observation_space, rollout, None)
-        return findings_of(CHANGES_LATER, past)
 
-    def _note(self, finding: Finding) -> None:
-        key = (finding.code, finding.subject)
-        known = self._findings.get(key)
-        if known is not None:
-            self._findings[key] = replace(known, count=known.count + finding.count)
-            return
-        self._findings[key] = finding
-        warn_user(str(finding))
+def _changes(record: ResetRecord | StepRecord | None) -> list[Finding]:
+    """Return the findings if the live objects of a record differ from their copies."""
+    if record is None:
+        return []
+    rollout = Rollout([record], []) if isinstance(record, ResetRecord) else Rollout([], [record])
+    return findings_of(CHANGES_LATER, Evidence(None, spaces.Dict(), rollout, None))
+
+
+def _has_ended(returned: tuple[Any, ...]) -> bool:
+    return any(bool(np.any(np.asarray(flag, dtype=object))) for flag in returned[2:4])
 
 
 class _RewardsSeen:
