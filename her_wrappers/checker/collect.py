@@ -117,9 +117,11 @@ def _seeking(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, 
 
     def policy(observation: Any) -> Any:
         try:
-            return seek(observation)
+            action = seek(observation)
         except broken:
             return otherwise(observation)
+        # A goal of NaN gives an action of NaN, which must not reach a simulator or a robot.
+        return action if np.isfinite(action).all() and space.contains(action) else otherwise(observation)
 
     return policy
 

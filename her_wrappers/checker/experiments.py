@@ -9,7 +9,7 @@ import numpy as np
 from her_wrappers.checker.policies import random_policy
 from her_wrappers.checker.probe import Probe, probe
 from her_wrappers.checker.replicas import compare_reset, replay
-from her_wrappers.checker.rollout import Failure, describe
+from her_wrappers.checker.rollout import Failure
 
 if TYPE_CHECKING:
     from her_wrappers.checker.evidence import Evidence
@@ -49,7 +49,7 @@ def replay_on_replicas(evidence: Evidence, rollout: Rollout, replicator: EnvRepl
             evidence.side_effect = replay(rollout, called, steps, _RewardCalls(evidence, reward))
     except Exception as error:
         evidence.rollout.failure = evidence.rollout.failure or Failure(
-            "on a second environment", "it", describe(error)
+            "on a second environment", "reset() or step()", error
         )
 
 
@@ -103,4 +103,4 @@ def repeat_calls(evidence: Evidence, first: ResetRecord) -> None:
             evidence.later_rows = evidence.call_rows()
         evidence.reset_divergence = compare_reset(first, env)
     except Exception as error:
-        evidence.rollout.failure = Failure("after the run", "reset() or step()", describe(error))
+        evidence.rollout.failure = Failure("after the run", "reset() or step()", error)

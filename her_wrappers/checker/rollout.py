@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sysconfig
 import time
+import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 
 from her_wrappers.trees import copy_tree
@@ -20,6 +25,11 @@ if TYPE_CHECKING:
 MAX_BYTES = 2**30
 """A rollout of large images ends at this size."""
 
+
+STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
+
+LIBRARIES = [Path(__file__).parents[1], *(Path(package.__path__[0]) for package in (gymnasium, np))]
+"""Folders whose lines do not show where an environment raised."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
 """The first episodes are cut short, so that the part replayed on replicas contains resets."""
@@ -91,12 +101,24 @@ class Failure:
 
     place: str
     call: str
-    error: str
+    error: Exception
+
+    @property
+    def hint(self) -> str:
+        """A likely cause: the old Gym API, or the line that raised."""
+        text = str(self.error)
+        if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
+            return "define it as reset(self, *, seed=None, options=None), and call super().reset(seed=seed)"
+        if self.call == "reset()" and "expected 2" in text:
+            return "return (observation, info); the old Gym API had the observation alone"
+        if self.call == "step()" and re.search("expected 5.* got 4", text):
+            return "return (observation, reward, terminated, truncated, info); the old Gym API had 4 values"
+        return raised_at(self.error)
 
 
 @dataclass(eq=False)
 class Rollout:
-    """Starts and steps in the order in which they happened."""
+    """Resets and steps, in the order in which they happened."""
 
     resets: list[ResetRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
@@ -208,7 +230,7 @@ class RolloutCollector:
         try:
             return function()
         except Exception as error:
-            self.rollout.failure = Failure(place, f"{name}()", describe(error))
+            self.rollout.failure = Failure(place, f"{name}()", error)
             raise InterruptedRunError from error
 
     def _stop_when_full(self, observation: Any) -> None:
@@ -226,6 +248,24 @@ def describe(error: Exception) -> str:
     """Return the last line of the traceback of ``error``."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def raised_at(error: Exception) -> str:
+    """Return file and line of the innermost frame outside of libraries, or an empty text."""
+    frames = [
+        (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    own = [(path, line) for path, line in frames if not _is_library(path)]
+    if not own:
+        return ""
+    path, line = own[-1]
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"raised in {shown}, line {line}"
+
+
+def _is_library(path: Path) -> bool:
+    is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
+    return is_standard or any(path.is_relative_to(folder) for folder in LIBRARIES)
 
 
 def as_tuple(returned: Any, length: int) -> tuple[Any, ...]:

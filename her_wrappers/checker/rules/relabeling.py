@@ -254,4 +254,11 @@ def _gives_none_for_unknown_type(evidence: Evidence) -> bool:
 
 
 def _widened(goal: Any) -> Any:
-    return map_tree(lambda leaf: np.asarray(leaf).astype(np.int64)[()], goal)
+    """Return a goal with its integer leaves as int64; the parts of a Dict goal can differ in kind."""
+    return map_tree(
+        lambda leaf: leaf.astype(np.int64)[()] if leaf.dtype.kind in "iu" else leaf, _as_arrays(goal)
+    )
+
+
+def _as_arrays(goal: Any) -> Any:
+    return map_tree(np.asarray, goal)

@@ -114,21 +114,42 @@ def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(_describe(later), f"{_describe(first)} again, after further steps and a reset")
             return
     if _ignores_goal(evidence):
-        yield Violation("one reward for all of them", "rewards that depend on desired_goal")
+        hint = (
+            "the reward comes from info, which holds that of the recorded goal"
+            if _reads_info(evidence)
+            else ""
+        )
+        yield Violation(
+            "one reward for all of them",
+            "rewards that depend on desired_goal",
+            hint=hint * _reads_info(evidence),
+        )
 
 
 def _ignores_goal(evidence: Evidence) -> bool:
-    """Whether no achieved goal ever got two different rewards, though asked for different goals."""
-    rewards: dict[bytes, list[float]] = {}
-    goals: dict[bytes, set[bytes]] = {}
+    """Whether no achieved goal with one info ever got two different rewards for different desired goals."""
+    rewards: dict[tuple[bytes, int], list[float]] = {}
+    goals: dict[tuple[bytes, int], set[bytes]] = {}
     for pair, row in zip(evidence.pairs, evidence.rows, strict=True):
         if row.number is None or not np.isfinite(row.number):
             return False
-        key = flat(pair.achieved).tobytes()
+        key = flat(pair.achieved).tobytes(), id(pair.info)
         rewards.setdefault(key, []).append(row.number)
         goals.setdefault(key, set()).add(flat(pair.desired).tobytes())
     asked = [key for key, wanted in goals.items() if len(wanted) > 1]
     return bool(asked) and all(close(min(rewards[key]), max(rewards[key])) for key in asked)
+
+
+def _reads_info(evidence: Evidence) -> bool:
+    """Whether the infos of other steps change the rewards of the same goals."""
+    if evidence.reward is None:
+        return False
+    rows = list(zip(evidence.pairs, evidence.rows, strict=True))
+    for (pair, row), (other, _) in itertools.product(rows[:1], rows):
+        answer = evidence.reward(pair.achieved, pair.desired, other.info)
+        if answer.number is not None and row.number is not None and not close(answer.number, row.number):
+            return True
+    return False
 
 
 @rule(
@@ -262,15 +283,26 @@ def _cause(evidence: Evidence, mismatches: list[tuple[StepRecord, Answer]]) -> s
     """Guess what makes the rewards of steps differ from compute_reward's."""
     if _from_previous_goal(evidence, mismatches):
         return "the previous achieved goal explains it"
-    rewards = np.array([_number(step.reward) for step, _ in mismatches])
-    computed = np.array([answer.number for _, answer in mismatches])
     if len(mismatches) < 2:
         return ""
+    if _decides_otherwise(evidence, mismatches):
+        agree = len(evidence.steps) - len(mismatches)
+        return f"step() decides on success in another way, such as by another threshold: {agree} steps agree"
+    rewards = np.array([_number(step.reward) for step, _ in mismatches])
+    computed = np.array([answer.number for _, answer in mismatches])
     if close(rewards - computed, np.full(len(rewards), rewards[0] - computed[0])):
         return f"a constant offset of {show(rewards[0] - computed[0])} explains it"
     if computed.all() and close(rewards / computed, np.full(len(rewards), rewards[0] / computed[0])):
         return f"a constant factor of {show(rewards[0] / computed[0])} explains it"
     return ""
+
+
+def _decides_otherwise(evidence: Evidence, mismatches: list[tuple[StepRecord, Answer]]) -> bool:
+    """Whether at most half of the steps differ, each by having the other of the two values."""
+    if not evidence.is_sparse or 2 * len(mismatches) > len(evidence.steps):
+        return False
+    rewards = [_number(step.reward) for step, _ in mismatches]
+    return all(any(close(reward, value) for value in evidence.reward_values) for reward in rewards)
 
 
 def _from_previous_goal(evidence: Evidence, mismatches: list[tuple[StepRecord, Answer]]) -> bool:

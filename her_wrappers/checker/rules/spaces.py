@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.checker.registry import Violation, rule
+from her_wrappers.checker.rollout import describe, raised_at
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.trees import Path, path_name
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     "environment-raises",
     "error",
     meaning="reset, step or compute_reward raised an exception.",
-    fix="repair the call that the message quotes",
+    fix="fix the line that raises, or the values that it returns",
     implies=("GE104", "GE113"),
     wrong="""
 def step(self, action):
@@ -37,10 +38,17 @@ def environment_raises(evidence: Evidence) -> Iterator[Violation]:
     """The run must not be stopped by an exception."""
     failure = evidence.rollout.failure
     if failure is not None:
-        yield Violation(failure.error, f"{failure.call} to return", failure.place)
-    errors = [row.raised for row in evidence.rows]
-    if errors and all(errors) and evidence.info_form is None:
-        yield Violation(errors[0], "compute_reward to take one goal", subject="compute_reward")
+        yield Violation(
+            describe(failure.error), f"{failure.call} to return", failure.place, hint=failure.hint
+        )
+    errors = [row.error for row in evidence.rows if row.error is not None]
+    if errors and len(errors) == len(evidence.rows) and evidence.info_form is None:
+        yield Violation(
+            describe(errors[0]),
+            "compute_reward to take one goal",
+            subject="compute_reward",
+            hint=raised_at(errors[0]),
+        )
 
 
 @rule(

@@ -267,8 +267,9 @@ def test_two_mismatches_are_enough_for_a_cause_and_one_is_not():
     mismatches = [
         (SimpleNamespace(reward=reward), SimpleNamespace(number=reward + 2)) for reward in (1.0, 3.0)
     ]
-    assert _cause(SimpleNamespace(reward=None), mismatches) == "a constant offset of -2.0 explains it"
-    assert _cause(SimpleNamespace(reward=None), mismatches[:1]) == ""
+    evidence = SimpleNamespace(reward=None, is_sparse=False)
+    assert _cause(evidence, mismatches) == "a constant offset of -2.0 explains it"
+    assert _cause(evidence, mismatches[:1]) == ""
 
 
 def test_an_answer_differs_from_an_error_and_from_another_error():

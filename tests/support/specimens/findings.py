@@ -26,6 +26,7 @@ def report_of(specimen, seed=0):
 def findings_in(report, code):
     """All that a report tells, but for what differs from run to run."""
     _, _, text = report.text().partition("\n")
+    text = re.sub(r"raised in \S*?(\w+\.py), line \d+", r"raised in \1, line #", text)
     text += "".join(f"\n    from {finding.wrapper}" for finding in report.findings if finding.wrapper)
     return re.sub(r"(?<!GE)-?\b\d[\d.e-]*\b", "#", text) if code in RANDOM else text
 
