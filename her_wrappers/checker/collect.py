@@ -32,7 +32,7 @@ class Budget:
     """Steps, time, policy and seed of a run.
 
     Attributes:
-        max_steps: Steps of the environment under test; replicas take up to 15 % more.
+        max_steps: Steps of the environment under test; replicas take up to 25 % more, and 100 at least.
         max_seconds: Time after which the run is cut off, or None.
         policy: Policy of the user, or None.
         reset_options: Every second episode is reset with the next of these.
@@ -80,7 +80,7 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
         state=arrays_in(env.unwrapped),
         spaces_replaced=spaces_watch.replaced(),
     )
-    replay_on_replicas(evidence, collector.rollout, replicator)
+    replay_on_replicas(evidence, collector.rollout, replicator, budget.reset_options)
     if collector.rollout.failure is None and collector.rollout.steps:
         repeat_calls(evidence, collector.rollout.resets[0])
     return evidence
@@ -111,8 +111,10 @@ def _seeking(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, 
     """Return a policy that steers to the goal, or the other one where goals cannot be modelled."""
     broken = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
     try:
-        seek = seeking_policy(rollout, space, rng) or otherwise
+        seek = seeking_policy(rollout, space, rng)
     except broken:
+        return otherwise
+    if seek is None:
         return otherwise
 
     def policy(observation: Any) -> Any:

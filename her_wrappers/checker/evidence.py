@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.buffer_calls import BufferCalls
 from her_wrappers.checker.goals import shapes, stack
 from her_wrappers.checker.pairs import Pair, relabeled_pairs
 from her_wrappers.checker.probe import Answer, Probe
@@ -24,6 +25,7 @@ from her_wrappers.trees import map_tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from her_wrappers.checker.experiments import StateChange
     from her_wrappers.checker.replicas import Divergence
     from her_wrappers.checker.rollout import ResetRecord, StepRecord
 
@@ -55,6 +57,10 @@ class Evidence:
         divergence: First difference between the environment and a replica.
         side_effect: First difference to a replica on which ``compute_reward`` was called between the steps.
         reset_divergence: First difference between the first reset and a second one with the same seed.
+        rerun_divergence: First difference between the rollout and a replica that was used before.
+        options_divergence: First difference between two resets with the same seed and options.
+        state_changes: Answers of goal functions that differ from earlier answers to the same arguments.
+        seeded_by: Calls that seed a global random generator.
         rows_again: The rewards of `rows`, computed again at once, several times.
         later_rows: Rewards of the relabeled pairs after further steps and resets.
         relabels: Whether to try goals other than the recorded ones.
@@ -74,6 +80,10 @@ class Evidence:
     divergence: Divergence | None = None
     side_effect: Divergence | None = None
     reset_divergence: Divergence | None = None
+    rerun_divergence: Divergence | None = None
+    options_divergence: Divergence | None = None
+    state_changes: list[StateChange] = field(default_factory=list)
+    seeded_by: list[str] = field(default_factory=list)
     rows_again: list[list[Answer]] = field(default_factory=list)
     later_rows: list[Answer] | None = None
     relabels: bool = True
@@ -127,8 +137,8 @@ class Evidence:
         everything = list(range(len(self.pairs)))
         return [cut for cut in cuts if cut[-1] < len(self.pairs)] + [everything]
 
-    def call_batch(self, function: Probe, rows: Sequence[int], form: str) -> Answer:
-        """Call a goal function with several relabeled pairs, or none, and the info in one of its forms."""
+    def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
+        """Return the goals of several relabeled pairs, or none, and the info in one of its forms."""
         pairs = [self.pairs[i] for i in rows]
         achieved, desired = (
             map_tree(lambda leaves: leaves[: len(pairs)], stack(goals))
@@ -136,7 +146,11 @@ class Evidence:
                 *((pair.achieved, pair.desired) for pair in pairs or self.pairs[:1]), strict=True
             )
         )
-        return function(achieved, desired, info_of(pairs, form))
+        return achieved, desired, info_of(pairs, form or self.info_form or INFO_FORMS[0])
+
+    def call_batch(self, function: Probe, rows: Sequence[int], form: str) -> Answer:
+        """Call a goal function with several relabeled pairs, or none, and the info in one of its forms."""
+        return function(*self.batch(rows, form))
 
     @cached_property
     def form_answers(self) -> dict[str, Answer]:
@@ -156,6 +170,11 @@ class Evidence:
         if self.reward is None or not self.relabels or self.info_form is None:
             return []
         return [(rows, self.call_batch(self.reward, rows, self.info_form)) for rows in self.batches()]
+
+    @cached_property
+    def buffer_calls(self) -> BufferCalls | None:
+        """Answers to calls as replay buffers make them, or None where ``compute_reward`` takes no batch."""
+        return BufferCalls.of(self) if self.batch_answers else None
 
     @cached_property
     def reward_values(self) -> list[float]:
@@ -199,8 +218,14 @@ class Evidence:
     def is_solved(self, record: ResetRecord) -> bool:
         """Whether an episode began with its goal reached."""
         flag = flag_of(record.info)
-        if flag is not None or not self.is_sparse or self.reward is None or self.success_reward is None:
+        if flag is not None or not self.is_sparse:
             return flag is True
+        return self.is_rewarded_as_success(record)
+
+    def is_rewarded_as_success(self, record: ResetRecord) -> bool:
+        """Whether ``compute_reward`` gives its best for the goals of a reset."""
+        if self.reward is None or self.success_reward is None:
+            return False
         number = call_with(self.reward, record).number
         return number is not None and close(number, self.success_reward)
 

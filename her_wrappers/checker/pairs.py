@@ -7,21 +7,28 @@ goals.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.checker.goals import are_real, between
+from her_wrappers.checker.goals import are_real, between, stack
 from her_wrappers.checker.values import close
+from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from her_wrappers.checker.probe import Probe
     from her_wrappers.checker.rollout import StepRecord
 
 SOURCES = 12
 """Number of steps whose goals are used."""
+
+EXTREMES_FROM = 500
+"""Number of steps whose goals are searched for extreme values."""
+
+GOALS = ("achieved_goal", "desired_goal")
 
 THRESHOLDS = 3
 """Number of steps whose success threshold is searched for."""
@@ -52,6 +59,20 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
     thresholds = [pair for step in sources for pair in _at_threshold(step, reward)][: 2 * THRESHOLDS]
     mixed = pairs[4:] + thresholds
     return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
+
+
+def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
+    """Return the least and the greatest recorded value of each part of the goals as pairs, in both orders."""
+    spread = np.unique(np.linspace(0, len(steps) - 1, EXTREMES_FROM).astype(int))
+    observations = [steps[i].observation for i in spread]
+    goals = stack([observation[key] for observation in observations for key in GOALS])
+    least, greatest = (map_tree(partial(_reduce, of), goals) for of in (np.min, np.max))
+    info = steps[0].info
+    return [Pair(least, greatest, info), Pair(greatest, least, info)]
+
+
+def _reduce(function: Callable[..., Any], leaf: Any) -> Any:
+    return function(leaf, axis=0)
 
 
 def _pairs_of(step: StepRecord, other: StepRecord) -> Iterator[Pair]:

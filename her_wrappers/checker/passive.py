@@ -236,6 +236,12 @@ class WindowEvidence(Evidence):
 
     seen: _RewardsSeen = field(default_factory=_RewardsSeen)
 
+    def missing(self, need: str) -> str:
+        """Return why something that a rule needs is missing; a reset alone can show a wrong success flag."""
+        if need == "sparse" and self.has_goals and self.is_sparse:
+            return ""
+        return super().missing(need)
+
     @property
     def reward_values(self) -> list[float]:
         """Up to three different finite rewards of all records so far."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.checker.rollout import describe
-from her_wrappers.checker.values import identical
+from her_wrappers.checker.values import close, identical, show
 from her_wrappers.goal_interface import find_function
 from her_wrappers.trees import copy_tree
 
@@ -79,6 +79,13 @@ class Probe:
         ]
         return Answer(_own(value), None, mutated[0] if mutated else "")
 
+    def on_views(self, achieved: Any, desired: Any, info: Any) -> Answer:
+        """Call the function with the arrays themselves, which must be read-only."""
+        try:
+            return Answer(_own(self.function(achieved, desired, copy_tree(info))))
+        except Exception as error:
+            return Answer(None, error)
+
 
 def _own(value: Any) -> Any:
     """Return a copy of an array, which later calls cannot change."""
@@ -89,3 +96,15 @@ def probe(env: AnyEnv, name: str) -> Probe | None:
     """Return a probe of an environment's goal function, or None if the environment has no such function."""
     function = find_function(env, name)
     return Probe(function) if callable(function) else None
+
+
+def same_answer(a: Answer, b: Answer) -> bool:
+    """Whether two answers are equal up to rounding, or raised the same error."""
+    if a.numbers is None or b.numbers is None:
+        return a.numbers is b.numbers and a.raised == b.raised
+    return close(a.numbers, b.numbers)
+
+
+def describe_answer(answer: Answer) -> str:
+    """Return the error or the value of an answer, for messages."""
+    return answer.raised or show(answer.value)

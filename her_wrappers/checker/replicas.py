@@ -164,7 +164,7 @@ def replay(
 def compare_reset(record: ResetRecord, replica: AnyEnv) -> Divergence | None:
     """Repeat a reset and return where it differs, or None."""
     observation, _ = replica.reset(seed=record.seed, options=copy_tree(record.options))
-    return _diverges(record.place, at_reset=True, here=record.observation, there=copy_tree(observation))
+    return divergence_of(record.place, at_reset=True, here=record.observation, there=copy_tree(observation))
 
 
 def _compare_step(step: StepRecord, replica: AnyEnv) -> Divergence | None:
@@ -175,12 +175,13 @@ def _compare_step(step: StepRecord, replica: AnyEnv) -> Divergence | None:
     )
     there = (observation, {"reward": reward, "terminated": terminated, "truncated": truncated})
     for own, other in zip(here, there, strict=True):
-        found = _diverges(step.place, at_reset=False, here=own, there=copy_tree(other))
+        found = divergence_of(step.place, at_reset=False, here=own, there=copy_tree(other))
         if found:
             return found
     return None
 
 
-def _diverges(place: str, *, at_reset: bool, here: Any, there: Any) -> Divergence | None:
+def divergence_of(place: str, *, at_reset: bool, here: Any, there: Any) -> Divergence | None:
+    """Return the first difference of two trees, or None."""
     found = first_difference(here, there)
     return Divergence(place, at_reset, *found) if found else None

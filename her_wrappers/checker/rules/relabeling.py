@@ -8,6 +8,7 @@ import numpy as np
 
 from her_wrappers.checker.evidence import INFO_FORMS
 from her_wrappers.checker.goals import flat, leaves
+from her_wrappers.checker.pairs import extreme_pairs
 from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import close, show
 from her_wrappers.trees import map_tree
@@ -30,7 +31,7 @@ REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:2])
     meaning="compute_reward raises on a batch of goals, for every form of the info.",
     fix="reduce over axis=-1, and use np.where in place of `if`",
     needs=("reward",),
-    implies=("GE106", "GE108"),
+    implies=("GE106", "GE108", "GE119", "GE121"),
     wrong="""
 distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return 0.0 if distance < 0.05 else -1.0""",
@@ -55,7 +56,7 @@ def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     meaning="A batch of N goals gets rewards of another shape than (N,).",
     fix="reduce over axis=-1 without keepdims",
     needs=("batch",),
-    implies=("GE106", "GE108"),
+    implies=("GE106", "GE108", "GE119", "GE121"),
     wrong="return -np.linalg.norm(achieved_goal - desired_goal)  # () for any batch",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
@@ -73,6 +74,7 @@ def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
     meaning="The rewards of a batch are not those of its rows one by one.",
     fix="index and reduce the last axis only; let no row look at another",
     needs=("batch",),
+    implies=("GE119", "GE121"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(axis=0)",
     right="return -np.abs(achieved_goal - desired_goal).sum(axis=-1)",
 )
@@ -189,21 +191,23 @@ def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
 
 @rule(
     "GE118",
-    "unsigned-goal-wrap",
+    "integer-goal-overflow",
     "error",
-    meaning="Integer goals get another reward after a cast to int64: differences wrap around.",
-    fix="cast to a signed or floating dtype before subtracting",
+    meaning="Integer goals get another reward after a cast to int64: differences or squares overflow.",
+    fix="cast to int64 or a floating dtype before subtracting",
     needs=("batch",),
     implies=("GE101", "GE106", "GE115", "GE202", "GE205"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(-1)  # uint8: 0 - 1 is 255",
     right="return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1)",
 )
-def unsigned_goal_wrap(evidence: Evidence) -> Iterator[Violation]:
+def integer_goal_overflow(evidence: Evidence) -> Iterator[Violation]:
     """The reward depends on the numbers, not on their dtype."""
-    for pair, row in zip(evidence.pairs, evidence.rows, strict=True):
-        kinds = {leaf.dtype.kind for leaf in leaves(pair.achieved)}
-        if evidence.reward is None or not kinds & {"i", "u"}:
-            return
+    kinds = {leaf.dtype.kind for pair in evidence.pairs[:1] for leaf in leaves(pair.achieved)}
+    if evidence.reward is None or not kinds & {"i", "u"}:
+        return
+    extremes = extreme_pairs(evidence.steps)
+    rows = [evidence.reward(pair.achieved, pair.desired, pair.info) for pair in extremes]
+    for pair, row in zip(evidence.pairs + extremes, evidence.rows + rows, strict=True):
         wide = evidence.reward(_widened(pair.achieved), _widened(pair.desired), pair.info)
         if row.number is not None and wide.number is not None and not close(row.number, wide.number):
             dtype = leaves(pair.achieved)[0].dtype

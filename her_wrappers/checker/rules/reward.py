@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.checker.goals import between, flat
+from her_wrappers.checker.probe import describe_answer, same_answer
 from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import close, show
 
@@ -83,7 +84,21 @@ def reward_rounding(evidence: Evidence) -> Iterator[Violation]:
     fix="work on a new array",
     needs=("reward",),
     passive=True,
-    implies=("GE101", "GE103", "GE106", "GE110", "GE111", "GE112", "GE202", "GE205", "GE301", "GE302"),
+    implies=(
+        "GE101",
+        "GE103",
+        "GE106",
+        "GE110",
+        "GE111",
+        "GE112",
+        "GE119",
+        "GE121",
+        "GE122",
+        "GE202",
+        "GE205",
+        "GE301",
+        "GE302",
+    ),
     wrong="""
 achieved_goal -= desired_goal
 return -np.linalg.norm(achieved_goal, axis=-1)""",
@@ -103,15 +118,34 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
     meaning="compute_reward answers differently after other steps, or does not look at desired_goal.",
     fix="use only the arguments",
     needs=("later",),
-    implies=("GE101", "GE103", "GE106", "GE115", "GE202", "GE204", "GE205", "GE207"),
+    implies=(
+        "GE101",
+        "GE103",
+        "GE106",
+        "GE115",
+        "GE118",
+        "GE119",
+        "GE121",
+        "GE202",
+        "GE204",
+        "GE205",
+        "GE207",
+    ),
     wrong="return -np.linalg.norm(achieved_goal - self.goal, axis=-1)",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
     """The reward is a function of the two goals and the info."""
     for first, later in zip(evidence.rows, evidence.later_rows or [], strict=True):
-        if not _same_answer(first, later):
-            yield Violation(_describe(later), f"{_describe(first)} again, after further steps and a reset")
+        if not same_answer(first, later):
+            yield Violation(
+                describe_answer(later), f"{describe_answer(first)} again, after further steps and a reset"
+            )
+            return
+    for change in evidence.state_changes:
+        if change.function == "compute_reward":
+            got = f"{describe_answer(change.later)} after a reset"
+            yield Violation(got, f"{describe_answer(change.first)} as at {change.place}")
             return
     if _ignores_goal(evidence):
         hint = (
@@ -159,7 +193,23 @@ def _reads_info(evidence: Evidence) -> bool:
     meaning="The same call of compute_reward gives two answers.",
     fix="make it a pure function: no randomness in rewards",
     needs=("later",),
-    implies=("GE101", "GE103", "GE106", "GE110", "GE112", "GE115", "GE116", "GE202", "GE205", "GE401"),
+    implies=(
+        "GE101",
+        "GE103",
+        "GE106",
+        "GE110",
+        "GE112",
+        "GE115",
+        "GE116",
+        "GE119",
+        "GE121",
+        "GE202",
+        "GE205",
+        "GE209",
+        "GE401",
+        "GE402",
+        "GE403",
+    ),
     wrong="return -distance + self.np_random.normal(0, 0.01)",
     right="return -distance",
 )
@@ -167,8 +217,8 @@ def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
     """Two calls at once give one answer."""
     answers = itertools.chain.from_iterable(evidence.rows_again)
     for first, again in zip(itertools.cycle(evidence.rows), answers, strict=False):
-        if not _same_answer(first, again):
-            yield Violation(_describe(again), f"{_describe(first)} again from the same call")
+        if not same_answer(first, again):
+            yield Violation(describe_answer(again), f"{describe_answer(first)} again from the same call")
 
 
 @rule(
@@ -201,7 +251,19 @@ def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
     fix="guard divisions and logarithms, above all where the goals are equal; return a number on every path",
     needs=("reward",),
     passive=True,
-    implies=("GE101", "GE103", "GE106", "GE110", "GE115", "GE202", "GE204", "GE205", "GE207"),
+    implies=(
+        "GE101",
+        "GE103",
+        "GE106",
+        "GE110",
+        "GE115",
+        "GE119",
+        "GE121",
+        "GE202",
+        "GE204",
+        "GE205",
+        "GE207",
+    ),
     wrong="return -np.log(np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
     right="return -np.log(1e-3 + np.linalg.norm(achieved_goal - desired_goal, axis=-1))",
 )
@@ -320,13 +382,3 @@ def _from_previous_goal(evidence: Evidence, mismatches: list[tuple[StepRecord, A
 
 def _not_finite(answer: Answer) -> bool:
     return answer.error is None and (answer.numbers is None or not np.isfinite(answer.numbers).all())
-
-
-def _same_answer(a: Answer, b: Answer) -> bool:
-    if a.numbers is None or b.numbers is None:
-        return a.numbers is b.numbers and a.raised == b.raised
-    return close(a.numbers, b.numbers)
-
-
-def _describe(answer: Answer) -> str:
-    return answer.raised or show(answer.value)

@@ -134,6 +134,8 @@ def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
         "GE113",
         "GE114",
         "GE115",
+        "GE119",
+        "GE121",
         "GE206",
     ),
     wrong="spaces.Dict(achieved_goal=spaces.Box(-1, 1, (3,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",

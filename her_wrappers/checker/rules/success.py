@@ -58,6 +58,16 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
                 f"{name}={reached}, since compute_reward gives {show(answer.value)}",
                 step.place,
             )
+    for record in evidence.rollout.resets:
+        if flag_of(record.info) and not evidence.is_rewarded_as_success(record):
+            name = flag_name(record.info)
+            yield Violation(
+                f"{name}=True",
+                f"{name}=False, since compute_reward does not give its best",
+                record.place,
+                "reset",
+                hint="the flag is left over from before the reset",
+            )
 
 
 @rule(

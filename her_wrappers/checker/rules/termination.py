@@ -1,4 +1,4 @@
-"""GE204 to GE206: terminations can be computed for other goals."""
+"""GE204 to GE209: terminations can be computed for other goals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.checker.evidence import INFO_FORMS, call_with
+from her_wrappers.checker.probe import describe_answer
 from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
     from her_wrappers.checker.evidence import Evidence
     from her_wrappers.checker.probe import Answer
+    from her_wrappers.checker.rollout import StepRecord
+
+MIN_EPISODES = 4
+"""Fewer episodes of the same length can be a coincidence."""
 
 
 @rule(
@@ -72,6 +77,61 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
             )
         elif ends is None:
             yield Violation(answer.raised or show(answer.value), "True or False for one goal", step.place)
+
+
+@rule(
+    "GE208",
+    "time-limit-terminates",
+    "warning",
+    meaning="Episodes terminate after a fixed number of steps: a time limit should truncate them.",
+    fix="return truncated=True at a time limit, and terminated=True only where the task itself ends",
+    needs=("steps", "goals"),
+    inconclusive_without=("ended",),
+    wrong="terminated = reached or self.elapsed >= self.horizon",
+    right="terminated, truncated = reached, self.elapsed >= self.horizon",
+)
+def time_limit_terminates(evidence: Evidence) -> Iterator[Violation]:
+    """Learners expect future rewards after a truncation, and none after a termination."""
+    lengths: dict[int, int] = {}
+    for step in evidence.steps:
+        lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
+    ends = [
+        step
+        for step, reached in zip(evidence.steps, evidence.reached, strict=True)
+        if step.terminated and not (reached or _ends_by_goal(evidence, step))
+    ]
+    limit = max(lengths.values(), default=0)
+    if len(ends) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in ends):
+        got = f"{len(ends)} episodes without success terminated after exactly {limit} steps, none later"
+        yield Violation(got, "truncated=True and terminated=False at a time limit", ends[0].place)
+
+
+def _ends_by_goal(evidence: Evidence, step: StepRecord) -> bool:
+    """Whether compute_terminated says that the goals of a step end the episode."""
+    return evidence.terminated is not None and bool(call_with(evidence.terminated, step).number)
+
+
+@rule(
+    "GE209",
+    "terminated-depends-on-state",
+    "error",
+    meaning="compute_terminated answers differently at another time: it reads a clock, a goal or a position.",
+    fix="use only the arguments; report time limits by truncated, and other reasons by step()",
+    needs=("replica", "reward"),
+    implies=("GE205", "GE206", "GE208"),
+    wrong="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    return (self.elapsed >= self.horizon) | self._is_reached(achieved_goal, desired_goal)""",
+    right="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    return self._is_reached(achieved_goal, desired_goal)""",
+)
+def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
+    """The termination is a function of the two goals and the info."""
+    for change in evidence.state_changes:
+        if change.function == "compute_terminated":
+            got = f"{describe_answer(change.later)} after a reset"
+            yield Violation(got, f"{describe_answer(change.first)} as at {change.place}")
 
 
 @rule(

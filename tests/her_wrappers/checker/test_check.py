@@ -20,10 +20,10 @@ from her_wrappers import GoalEnvError, check_goal_env
 from her_wrappers.checker import rollout
 from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.judge import apply
-from her_wrappers.checker.probe import Answer
+from her_wrappers.checker.probe import Answer, same_answer
 from her_wrappers.checker.registry import RULES
 from her_wrappers.checker.replicas import EnvReplicator
-from her_wrappers.checker.rules.reward import _cause, _same_answer
+from her_wrappers.checker.rules.reward import _cause
 from tests.support.checker import Uncopyable, gaps
 from tests.support.specimens.broken_batches import NormOverEverything
 from tests.support.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
@@ -275,7 +275,7 @@ def test_two_mismatches_are_enough_for_a_cause_and_one_is_not():
 def test_an_answer_differs_from_an_error_and_from_another_error():
     answers = [Answer(1.0), Answer(None, ValueError("full")), Answer(None, ValueError("empty")), Answer("")]
     for a, b in itertools.product(answers, repeat=2):
-        assert _same_answer(a, b) == (a is b)
+        assert same_answer(a, b) == (a is b)
 
 
 def test_a_reward_of_step_that_is_no_number_is_told_as_such():
