@@ -327,7 +327,7 @@ def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
             return makers[0]()  # type: ignore[no-any-return] # AsyncVectorEnv does not say what it keeps
         if vector_env.spec is not None:
             return gym.make(vector_env.spec.id, disable_env_checker=True, **vector_env.spec.kwargs)
-    except Exception:  # without a local environment there is no function to find
+    except Exception:  # the function is then missing
         return None
     return None
 

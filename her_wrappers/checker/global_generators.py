@@ -1,6 +1,6 @@
 """The global random generators of Python, NumPy and torch: does an environment seed them?
 
-Whoever seeds a global generator makes the random numbers of all other code repeat: exploration noise, or the
+After a global generator was seeded, the random numbers of all other code repeat: exploration noise, or the
 batches of a replay buffer.
 """
 

@@ -1,4 +1,4 @@
-"""The table of mistakes in README.md and docs/checking.md: what three checkers find of the planted faults.
+"""The table of mistakes in README.md and docs/checking.md: planted faults that three checkers find.
 
 `python -m tests.support.mistakes` writes it into both pages.
 """

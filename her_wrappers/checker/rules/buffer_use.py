@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "reward-batch-size",
     "error",
     meaning="compute_reward raises or gives other rewards for large batches, as replay buffers compute them.",
-    fix="compute all rows alike, whatever their number",
+    fix="compute rows in the same way for every batch size",
     needs=("batch",),
     wrong="""
 rewards = np.zeros(len(achieved_goal))
@@ -29,7 +29,7 @@ rewards[:100] = -np.linalg.norm(achieved_goal[:100] - desired_goal[:100], axis=-
     right="rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
-    """A pair of goals has one reward, however large its batch."""
+    """The reward of a pair of goals does not depend on the size of the batch."""
     alone = np.array([np.nan if row.number is None else row.number for row in evidence.rows])
     for rows, answer in evidence.buffer_calls.large if evidence.buffer_calls else ():
         if answer.shape != (len(rows),) or answer.numbers is None:
@@ -59,7 +59,7 @@ achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def goals_read_only(evidence: Evidence) -> Iterator[Violation]:
-    """The values of the goals count, not their memory."""
+    """The answer depends on the values of the goals, not on their memory."""
     for name, answer, on_views in evidence.buffer_calls.on_views if evidence.buffer_calls else ():
         if not same_answer(answer, on_views):
             expected = f"{describe_answer(answer)} as for other arrays"
@@ -79,6 +79,6 @@ return self._rewards[: len(distance)]""",
     right="return -distance",
 )
 def output_reused(evidence: Evidence) -> Iterator[Violation]:
-    """An answer stays as it is."""
+    """An answer does not change later."""
     for name in evidence.buffer_calls.reused if evidence.buffer_calls else ():
         yield Violation("an array in the memory of the answer before", "a new array", subject=name)

@@ -62,7 +62,7 @@ def state_survives_reset(evidence: Evidence) -> Iterator[Violation]:
     "options-ignore-seed",
     "error",
     meaning="reset(seed=..., options=...) with one seed and the same options starts differently each time.",
-    fix="call super().reset(seed=seed) whatever the options, and draw from self.np_random only",
+    fix="call super().reset(seed=seed) with and without options, and draw from self.np_random only",
     needs=("replica",),
     wrong="""
 if options is not None:
@@ -101,7 +101,7 @@ def _violation(found: Divergence, other: str, cause: str = "") -> Violation:
     if not found.at_reset:
         subject, hint = "dynamics", "a step draws from a generator that the seed does not set"
     elif found.part.startswith("desired_goal"):
-        subject, hint = "goal", "the goal is drawn from a generator that the seed does not set, or seeds anew"
+        subject, hint = "goal", "the goal is drawn from a generator that the seed does not set, or sets again"
     else:
         subject, hint = "reset", "the start is random beyond the seed, or something survives reset()"
     return Violation(

@@ -1,4 +1,4 @@
-"""What our checker and two others find of the planted faults: the table of the README and of the docs."""
+"""The table of mistakes in README.md and docs/checking.md is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollout: what an environment returns is taken apart, or refused with what it was."""
+"""Rollout: values that an environment returns are unpacked, or rejected by their kind."""
 
 from __future__ import annotations
 

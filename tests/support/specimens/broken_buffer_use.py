@@ -71,6 +71,8 @@ class ViewsAsOneVector(Reach):
     """Needs rows without gaps to see all of them as one vector."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
+        if not achieved_goal.size:
+            return super().compute_reward(achieved_goal, desired_goal, info)
         flat = [
             np.frombuffer(memoryview(goal).cast("B"), goal.dtype) for goal in (achieved_goal, desired_goal)
         ]
@@ -163,6 +165,12 @@ class SquaresOverflow(IntegerReach):
         return -np.square(achieved_goal - desired_goal).sum(-1).astype(np.float64)
 
 
+class SquaresOverflowAtTheEdges(SquaresOverflow):
+    """Only of the greatest difference, 184, the square does not fit into 16 bits."""
+
+    bound = 92
+
+
 class DifferencesOverflow(IntegerReach):
     dtype, bound = np.int8, 100
 
@@ -199,6 +207,7 @@ FAULTS = [
     (OutputOfEachShape, "GE122"),
     (TerminationInOneArray, "GE122"),
     (SquaresOverflow, "GE118"),
+    (SquaresOverflowAtTheEdges, "GE118"),
     (DifferencesOverflow, "GE118"),
     (ProductsOverflow, "GE118"),
     (SumsOverflow, "GE118"),

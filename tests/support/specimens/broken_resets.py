@@ -62,7 +62,7 @@ class TerminationReadsTheGoal(Reach):
 
 
 class TerminationReadsThePosition(DenseReach):
-    """A crash is no matter of the goals."""
+    """A crash does not depend on the goals."""
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
         crashed = bool(np.abs(self.position).max() > 0.7)

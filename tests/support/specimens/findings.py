@@ -1,6 +1,6 @@
-"""What the checker says of each fault, word for word, to be read side by side in `findings.md`.
+"""The reports of all faults, word for word, to be read together in `findings.md`.
 
-`python -m tests.support.specimens.findings` writes it anew; look at the difference.
+`python -m tests.support.specimens.findings` writes the page again; look at the difference.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class IntegerActions(ActsBy):
 
 
 class SeededByHand(Reach):
-    """A generator of its own, seeded by reset, beside that of Gymnasium."""
+    """A second generator, which reset seeds too."""
 
     noise = np.random.default_rng(0)
 
@@ -192,7 +192,7 @@ class RandomHorizon(Reach):
 
 
 class RandomCrash(Reach):
-    """Terminates by chance, whatever the goals."""
+    """Terminates by chance, for any goals."""
 
     def terminated(self, observation, info):
         return super().terminated(observation, info) or bool(self.np_random.random() < 0.05)
