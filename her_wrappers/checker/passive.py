@@ -104,19 +104,29 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment, see `gymnasium.Env.step`."""
-        last, before = self._as_receiver_left_it(), self._before
-        own = copy_tree(action) if self._is_watching() else None
+        is_watching = self._is_watching()
+        if is_watching or self._last is not None:
+            returned = self._step_and_check(action, is_watching=is_watching)
+        else:
+            returned = self.env.step(action)
+        self._steps, self._t, self._ended = self._steps + 1, self._t + 1, _has_ended(returned)
+        self._before = self._copy_of_last(returned[0])
+        return returned
+
+    def _step_and_check(
+        self, action: Any, *, is_watching: bool
+    ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        last = self._as_receiver_left_it()
+        own = copy_tree(action) if is_watching else None
         returned = self.env.step(action)
-        changed, has_ended = _changes(last), _has_ended(returned)
+        changed = _changes(last)
         # A wrapper such as Autoreset returns the first observation of the next episode: not a step.
-        is_reset = self._ended and not has_ended
-        if self._is_watching() and not is_reset:
-            self._last = StepRecord.of((self._episode, self._t), before, own, action, returned)
+        is_reset = self._ended and not _has_ended(returned)
+        if is_watching and not is_reset:
+            self._last = StepRecord.of((self._episode, self._t), self._before, own, action, returned)
             self._watch(self._last, changed)
         else:
             self._note(changed)
-        self._steps, self._t, self._ended = self._steps + 1, self._t + 1, has_ended
-        self._before = self._copy_of_last(returned[0])
         return returned
 
     def report(self) -> Report:
@@ -203,7 +213,11 @@ def _changes(record: ResetRecord | StepRecord | None) -> list[Finding]:
 
 
 def _has_ended(returned: tuple[Any, ...]) -> bool:
-    return any(bool(np.any(np.asarray(flag, dtype=object))) for flag in returned[2:4])
+    return _is_true(returned[2]) or _is_true(returned[3])
+
+
+def _is_true(flag: Any) -> bool:
+    return flag if isinstance(flag, bool) else bool(np.any(np.asarray(flag, dtype=object)))
 
 
 class _RewardsSeen:
