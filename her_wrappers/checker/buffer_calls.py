@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
 """Batch sizes that are common in practice; 205 is the relabeled part of 256."""
 
-MAX_BYTES = 2**26
+MAX_BYTES = 2**24
 """Larger batches of goals (images) are not tried."""
 
 FEW = 3

@@ -108,11 +108,11 @@ class Failure:
         """A likely cause: the old Gym API, or the line that raised."""
         text = str(self.error)
         if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
-            return "define it as reset(self, *, seed=None, options=None), and call super().reset(seed=seed)"
+            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
         if self.call == "reset()" and "expected 2" in text:
-            return "return (observation, info); the old Gym API had the observation alone"
+            return "the old Gym API returns the observation alone; return (observation, info)"
         if self.call == "step()" and re.search("expected 5.* got 4", text):
-            return "return (observation, reward, terminated, truncated, info); the old Gym API had 4 values"
+            return "the old Gym API has 4 values; return (observation, reward, terminated, truncated, info)"
         return raised_at(self.error)
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     fix="compute rows in the same way for every batch size",
     needs=("batch",),
     wrong="""
-rewards = np.zeros(len(achieved_goal))
-rewards[:100] = -np.linalg.norm(achieved_goal[:100] - desired_goal[:100], axis=-1)""",
-    right="rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
+rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+return np.where(np.arange(len(rewards)) < 100, rewards, 0)""",
+    right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
     """The reward of a pair of goals does not depend on the size of the batch."""

@@ -121,7 +121,8 @@ def _ends_by_goal(evidence: Evidence, step: StepRecord) -> bool:
     implies=("GE205", "GE206", "GE208"),
     wrong="""
 def compute_terminated(self, achieved_goal, desired_goal, info):
-    return (self.elapsed >= self.horizon) | self._is_reached(achieved_goal, desired_goal)""",
+    reached = self._is_reached(achieved_goal, desired_goal)
+    return reached | (self.elapsed >= self.horizon)""",
     right="""
 def compute_terminated(self, achieved_goal, desired_goal, info):
     return self._is_reached(achieved_goal, desired_goal)""",

@@ -72,8 +72,8 @@ class StepReturnsDone(Reach):
         return observation, reward, terminated or truncated, info
 
 
-DEFINE_RESET = "define it as reset(self, *, seed=None, options=None), and call super().reset(seed=seed)"
-FOUR_VALUES = "return (observation, reward, terminated, truncated, info); the old Gym API had 4 values"
+DEFINE_RESET = "seed or options is missing; define reset(self, *, seed=None, options=None)"
+FOUR_VALUES = "the old Gym API has 4 values; return (observation, reward, terminated, truncated, info)"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,10 @@ FOUR_VALUES = "return (observation, reward, terminated, truncated, info); the ol
     [
         (ResetWithoutSeed, DEFINE_RESET),
         (ResetWithoutOptions, DEFINE_RESET),
-        (ResetReturnsTheObservation, "return (observation, info); the old Gym API had the observation alone"),
+        (
+            ResetReturnsTheObservation,
+            "the old Gym API returns the observation alone; return (observation, info)",
+        ),
         (StepReturnsDone, FOUR_VALUES),
     ],
 )
