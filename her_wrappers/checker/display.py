@@ -45,7 +45,7 @@ def print_explanation(rule: Rule, console: Console) -> None:
         console.print(escape(f"Or wrap the environment in her_wrappers.adapters.{rule.adapter}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
-        console.print(Syntax(example, "python", background_color="default", word_wrap=True))
+        console.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)
 
 
 def _finding_table(finding: Finding) -> Table:

@@ -107,6 +107,12 @@ def test_explain_shows_a_wrong_and_a_right_example(code):
         assert example.strip().split("\n")[0][:40] in output
 
 
+def test_explain_shows_all_of_an_example_on_a_narrow_terminal():
+    output = CliRunner().invoke(app, ["explain", "GE302"], env={"COLUMNS": "80"}).output
+    for example in (RULES["GE302"].wrong, RULES["GE302"].right):
+        assert example.replace(" ", "").replace("\n", "") in output.replace(" ", "").replace("\n", "")
+
+
 def test_explaining_what_is_unknown_is_wrong_usage():
     result = her("explain", "GE107")
     assert result.exit_code == 2
