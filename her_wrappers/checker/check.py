@@ -46,7 +46,7 @@ def check_goal_env(
     Args:
         env_or_factory: A goal environment, with any wrappers, or a function that returns one. Replicas for
             comparison are made by the function, else from the environment's spec, else by a deep copy.
-        max_steps: Number of steps; the replicas together take up to 25 % more, and 100 at least.
+        max_steps: Number of steps; the replicas together take up to 25 % more, and 80 at least.
         max_seconds: Seconds after which the run is cut off; the report says so.
         policy: ``observation -> action``, used for two thirds of the steps, for goals that random actions do
             not reach.

@@ -32,7 +32,7 @@ class Budget:
     """Steps, time, policy and seed of a run.
 
     Attributes:
-        max_steps: Steps of the environment under test; replicas take up to 25 % more, and 100 at least.
+        max_steps: Steps of the environment under test; replicas take up to 25 % more, and 80 at least.
         max_seconds: Time after which the run is cut off, or None.
         policy: Policy of the user, or None.
         reset_options: Every second episode is reset with the next of these.

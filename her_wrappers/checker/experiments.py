@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REPLAYED = 20
 """One in 20 steps is replayed on each replica."""
 
-MIN_CLOCK_STEPS = 100
+MIN_CLOCK_STEPS = 80
 """Least number of steps between which the goal functions are called: enough for the end of some episodes."""
 
 STEPS_BEFORE_REPEATING = 3
