@@ -1,14 +1,14 @@
-"""GoalInterface: what an environment offers to relabeling. All other parts stand on it.
+"""GoalInterface: the goal functions and spaces of an environment, which all other parts use.
 
-Finding ``compute_reward`` is harder than it looks: Gymnasium's wrappers do not forward attributes since 1.0,
-``env.unwrapped`` skips a wrapper that overrides it, and vector wrappers forward nothing at all. The search is
-done here, once.
+Finding ``compute_reward`` takes care: Gymnasium's wrappers do not forward attributes since 1.0,
+``env.unwrapped`` skips a wrapper that overrides it, and vector wrappers forward nothing at all.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -65,9 +65,9 @@ class GoalInterface:
             compute_terminated: Used instead of the environment's own.
 
         Raises:
-            TypeError: ``env`` is no environment, or a function is not callable.
+            TypeError: ``env`` is not an environment, or a function is not callable.
             ValueError: The observation space is not a Dict of the three goal keys with goals alike, the
-                environment has no ``compute_reward``, or ``compute_terminated`` answers in a wrong shape.
+                environment has no ``compute_reward``, or ``compute_terminated`` returns a wrong shape.
 
         Example:
             >>> import gymnasium as gym, her_envs
@@ -94,7 +94,7 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
     """Return the observation and action space of one environment.
 
     Raises:
-        TypeError: ``env`` is no environment.
+        TypeError: ``env`` is not an environment.
         ValueError: The observation space is not that of a goal environment.
     """
     if isinstance(env, gym.vector.VectorEnv):
@@ -110,7 +110,7 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
     """Return ``space`` if it is that of a goal environment.
 
     Raises:
-        ValueError: It is not a Dict, a goal key is missing, or the goals differ in shape or dtype.
+        ValueError: The space is not a Dict, a goal key is missing, or the goals differ in shape or dtype.
     """
     if not isinstance(space, spaces.Dict):
         raise ValueError(  # noqa: TRY004 - what is wrong is the environment, not the argument's type
@@ -133,24 +133,25 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
 
 
 def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[Any]) -> GoalFunction | None:
-    """Make ``compute_terminated`` answer for every row of a batch.
+    """Make ``compute_terminated`` return one bool for each row of a batch.
 
-    It is probed with 2 and 3 goals: gymnasium-robotics' Fetch returns one False and its PointMaze one wrong
-    bool for any batch, and functions written with ``if`` raise.
+    The function is probed with 2 and 3 goals: gymnasium-robotics' Fetch returns one False and its PointMaze
+    one wrong bool for any batch, and functions written with ``if`` raise.
 
     Args:
-        function: ``compute_terminated`` of an environment or of the user's own, or None.
+        function: ``compute_terminated`` of an environment or of the user, or None.
         goal_space: Space of one goal.
 
     Returns:
-        The function for batches, a `RowByRow` where it knows single goals only, a `DecidedAtUse` where it
-        needs infos to answer at all, or None where it is absent or raises NotImplementedError.
+        The function for batches; a `LoopedGoalFunction` if it takes single goals only; a
+        `LazilyVectorizedGoalFunction` if it raises without the infos of real steps; None if it is None or
+        raises NotImplementedError.
 
     Raises:
         TypeError: ``function`` is not callable with three arguments.
-        ValueError: A batch of N goals gets neither one answer nor N.
+        ValueError: The shape of the answer for N goals is neither () nor (N,).
     """
-    if function is None or isinstance(function, RowByRow | DecidedAtUse):
+    if function is None or isinstance(function, LoopedGoalFunction | LazilyVectorizedGoalFunction):
         return function
     require_function("compute_terminated", function)
     for count in (2, 3):
@@ -158,11 +159,14 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
             shape = _probe(function, goal_space, count)
         except NotImplementedError:
             return None
-        except Exception:  # whatever a scalar function raises on a batch
-            known = _knows_single_goals(function, goal_space)
-            return RowByRow(function) if known else DecidedAtUse(function)
+        except Exception as error:  # a function of single goals can raise anything on a batch
+            if not _takes_three_arguments(function):
+                raise TypeError(
+                    f"compute_terminated must be a function of (achieved_goal, desired_goal, info): {error}"
+                ) from error
+            return _without_batches(function, goal_space)
         if shape == ():
-            return RowByRow(function)
+            return LoopedGoalFunction(function)
         if shape != (count,):
             raise ValueError(
                 f"compute_terminated must return shape ({count},) for {count} goals, got {shape}; "
@@ -172,30 +176,40 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
 
 
 def _probe(function: GoalFunction, goal_space: spaces.Space[Any], count: int | None) -> tuple[int, ...]:
-    """Return the shape of the answer for ``count`` goals, or for a single one."""
+    """Return the shape of the answer for ``count`` sampled goals, or for one goal without a batch axis."""
     space = copy.deepcopy(goal_space) if count is None else batch_space(goal_space, count)
     space.seed(count or 1)
     infos: Any = {} if count is None else [{} for _ in range(count)]
     return np.shape(function(space.sample(), space.sample(), infos))
 
 
-def _knows_single_goals(function: GoalFunction, goal_space: spaces.Space[Any]) -> bool:
-    """Whether a function that raised on a batch answers for a single goal.
-
-    Raises:
-        TypeError: It cannot be called like ``compute_terminated``.
-    """
+def _takes_three_arguments(function: GoalFunction) -> bool:
     try:
-        return _probe(function, goal_space, None) == ()
-    except TypeError as error:
-        raise TypeError(
-            f"compute_terminated must be a function of (achieved_goal, desired_goal, info): {error}"
-        ) from error
-    except Exception:  # it may need an info that only real steps have
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
         return False
+    except ValueError:  # some builtin functions have no signature
+        return True
+    return True
 
 
-class RowByRow:
+def _without_batches(function: GoalFunction, goal_space: spaces.Space[Any]) -> GoalFunction:
+    """Wrap a function that raised on sampled goals and empty infos."""
+    with contextlib.suppress(Exception):  # it may need the infos of real steps
+        if _probe(function, goal_space, None) == () and _raises_on_batches(function, goal_space):
+            return LoopedGoalFunction(function)
+    return LazilyVectorizedGoalFunction(function)
+
+
+def _raises_on_batches(function: GoalFunction, goal_space: spaces.Space[Any]) -> bool:
+    """Whether the function raises again, so that the first error was not a passing one."""
+    try:
+        return _probe(function, goal_space, 2) == ()
+    except Exception:
+        return True
+
+
+class LoopedGoalFunction:
     """A function of single goals, called once for each row of a batch.
 
     Args:
@@ -207,7 +221,7 @@ class RowByRow:
         self._warned = False
 
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> np.ndarray:
-        """Return (B,) bools; the first time, warn of the cost."""
+        """Return (B,) bools, and warn of the cost at the first batch."""
         infos = _info_rows(info, _count(achieved_goal))
         if not self._warned and len(infos) > 1:
             self._warned = True
@@ -219,11 +233,14 @@ class RowByRow:
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
 
-class DecidedAtUse:
-    """A function that needs the infos of real steps: whether it knows batches shows at its first call.
+class LazilyVectorizedGoalFunction:
+    """A function that needs the infos of real steps, so that its first call shows whether it takes batches.
+
+    An error that the next call does not repeat, such as a MemoryError, decides nothing: it is raised, and the
+    next call tries again.
 
     Args:
-        function: ``(achieved_goal, desired_goal, info)`` -> (B,) bool or one bool.
+        function: ``(achieved_goal, desired_goal, info)`` -> (B,) bool, or one bool for one goal.
     """
 
     def __init__(self, function: GoalFunction) -> None:
@@ -232,16 +249,38 @@ class DecidedAtUse:
 
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return (B,) bools."""
-        if self._batched is None:
-            self._batched = RowByRow(self._function)
-            with contextlib.suppress(Exception):  # whatever a scalar function raises on a batch
-                if np.shape(self._function(achieved_goal, desired_goal, info)) != ():
-                    self._batched = self._function
-        return self._batched(achieved_goal, desired_goal, info)
+        if self._batched is not None:
+            return self._batched(achieved_goal, desired_goal, info)
+        try:
+            answers = self._function(achieved_goal, desired_goal, info)
+        except Exception:  # a function of single goals can raise anything on a batch
+            if not self._takes_single_goals_only(achieved_goal, desired_goal, info):
+                raise
+            answers = None
+        if np.shape(answers) == ():
+            self._batched = LoopedGoalFunction(self._function)
+            return self._batched(achieved_goal, desired_goal, info)
+        self._batched = self._function
+        return answers
+
+    def _takes_single_goals_only(self, achieved_goal: Any, desired_goal: Any, info: Any) -> bool:
+        """Whether the function answers for the first row, and raises on the batch again."""
+        infos = _info_rows(info, _count(achieved_goal))
+        try:
+            alone = self._function(_row(achieved_goal, 0), _row(desired_goal, 0), infos[0])
+        except Exception:
+            return False
+        if np.shape(alone) != ():
+            return False
+        try:
+            self._function(achieved_goal, desired_goal, info)
+        except Exception:
+            return True
+        return False
 
 
 def _info_rows(info: Any, count: int) -> list[Any]:
-    """Return one info a row, also where they came as a dict of columns."""
+    """Return one info for each row, also for infos given as a dict of columns."""
     if not isinstance(info, Mapping):
         return list(info)
     return [{key: column[i] for key, column in info.items()} for i in range(count)]
@@ -280,7 +319,7 @@ def _find_in_sub_environments(vector_env: Any, name: str) -> Any:
 def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
     """Make one environment like those behind ``vector_env``.
 
-    Asking the worker processes by ``call`` would cost far more, and a function that raises there ends them.
+    ``call`` in the worker processes would cost far more, and a function that raises there ends them.
     """
     makers = getattr(vector_env, "env_fns", None)
     try:
@@ -288,7 +327,7 @@ def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
             return makers[0]()  # type: ignore[no-any-return] # AsyncVectorEnv does not say what it keeps
         if vector_env.spec is not None:
             return gym.make(vector_env.spec.id, disable_env_checker=True, **vector_env.spec.kwargs)
-    except Exception:  # what cannot be made alone has nothing to find either
+    except Exception:  # the function is then missing
         return None
     return None
 

@@ -1,4 +1,4 @@
-"""Batches of a vector environment: what in them belongs to each environment, and what is no batch."""
+"""Batches of a vector environment: the rows of each environment, and the parts without such rows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.tape import Start, Step
+from her_wrappers.checker.rollout import ResetRecord, StepRecord
 from her_wrappers.trees import leaf_arrays, map_tree
 
 
-def misshapen(record: Start | Step, num_envs: int) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield the parts that have no row for each environment: name, shape, and what it should be."""
+def misshapen(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """Yield the parts without a row for each environment: name, shape and expected shape."""
     whole = record.observation
     for key, part in whole.items() if isinstance(whole, dict) else [("observation", whole)]:
         for leaf in leaf_arrays(part):
             if as_array(leaf).shape[:1] != (num_envs,):
                 yield str(key), as_array(leaf).shape, f"({num_envs}, ...)"
-    if isinstance(record, Start):
+    if isinstance(record, ResetRecord):
         return
     for name in ("reward", "terminated", "truncated"):
         shape = as_array(getattr(record, name)).shape
@@ -27,14 +27,14 @@ def misshapen(record: Start | Step, num_envs: int) -> Iterator[tuple[str, tuple[
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return a value as an array; one of no shape where it makes none, as lists of unlike length."""
+    """Return a value as an array; an array without axes for values such as lists of unequal length."""
     try:
         return np.asarray(value)
     except ValueError:
         return np.asarray(None)
 
 
-def ended_rows(step: Step) -> np.ndarray:
+def ended_rows(step: StepRecord) -> np.ndarray:
     """Return which environments ended their episode: (N,) bool."""
     return np.array([bool(one or other) for one, other in zip(step.terminated, step.truncated, strict=True)])
 

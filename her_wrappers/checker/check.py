@@ -1,4 +1,4 @@
-"""check_goal_env: evidence, then judgment, then a report."""
+"""check_goal_env: collect evidence, apply the rules, return a report."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_function
-from her_wrappers.checker.attribution import blame_wrappers
+from her_wrappers.checker.attribution import attribute_to_wrappers
 from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.judge import judge, not_exercised
 from her_wrappers.checker.registry import Rule, selected
+from her_wrappers.checker.replicas import AnyEnv, EnvReplicator, Factory, close_safely
 from her_wrappers.checker.report import Report
-from her_wrappers.checker.tape import describe
-from her_wrappers.checker.twins import AnyEnv, Factory, TwinMaker, close_safely
+from her_wrappers.checker.rollout import describe
 
 if TYPE_CHECKING:
-    from her_wrappers.checker.tape import Policy
+    from her_wrappers.checker.rollout import Policy
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -38,29 +38,32 @@ def check_goal_env(
 ) -> Report:
     """Check whether an environment keeps the promises that hindsight relabeling relies on.
 
-    The environment is run with random actions, with actions held for long, and with actions that steer to
-    the goal by a model fitted to what was seen; then its goal functions are asked about relabeled goals.
-    The verdict depends on ``seed`` and ``max_steps`` alone. An environment passed in is used but not closed.
+    The environment is run with random actions, with actions repeated for several steps, and with actions that
+    steer to the goal by a linear model of the recorded steps. Then its goal functions are called with
+    relabeled goals. The verdict depends on ``seed`` and ``max_steps`` alone. An environment passed in is used
+    but not closed.
 
     Args:
-        env_or_factory: A goal environment, with any wrappers, or a function that makes one. Further ones
-            are made for comparison: by the function, else from its spec, else by a deep copy.
-        max_steps: Steps to take; the environments made for comparison take up to three in twenty more.
-        max_seconds: Time after which the run is cut off; the report says so.
-        policy: ``observation -> action``, used for two thirds of the steps, to get where chance does not.
+        env_or_factory: A goal environment, with any wrappers, or a function that returns one. Replicas for
+            comparison are made by the function, else from the environment's spec, else by a deep copy.
+        max_steps: Number of steps; the replicas together take up to 25 % more, and 80 at least.
+        max_seconds: Seconds after which the run is cut off; the report says so.
+        policy: ``observation -> action``, used for two thirds of the steps, for goals that random actions do
+            not reach.
         reset_options: Options of ``reset``, or several in turn, for every second episode.
-        select: Codes or beginnings of codes to report, such as ``"GE1"``; all by default.
+        select: Codes or beginnings of codes to report, such as ``"GE1"``; all by default. Other rules are not
+            applied, except those that imply a selected one.
         ignore: Codes or beginnings of codes not to report.
-        seed: Of the first reset and of everything random in the check.
+        seed: Seed of the first reset and of all random choices of the check.
 
     Returns:
         The report; ``report.raise_if_errors()`` makes it a test.
 
     Raises:
-        TypeError: ``env_or_factory`` is or gives no environment, ``policy`` is no function, or
-            ``reset_options`` are no dicts.
-        ValueError: The factory raised, a rule code is unknown, ``max_steps`` is no whole number of at least
-            1, or ``seed`` none of at least 0.
+        TypeError: ``env_or_factory`` is not an environment and does not return one, ``policy`` is not
+            callable, or ``reset_options`` is neither a dict nor a list of dicts.
+        ValueError: The factory raised, a rule code is unknown, ``max_steps`` is not an integer >= 1, or
+            ``seed`` is not an integer >= 0.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -77,42 +80,42 @@ def check_goal_env(
 
 
 def run_check(env: AnyEnv, factory: Factory | None, budget: Budget, rules: Sequence[Rule]) -> Report:
-    """Check an environment by some rules.
+    """Check an environment with a choice of rules.
 
     Args:
         env: The environment.
-        factory: What made it, and makes others like it; None for one of the user's, which is not closed.
-        budget: How much to run.
+        factory: The function that made the environment; None for an environment of the user, which stays
+            open.
+        budget: Steps, time, policy and seed of the run.
         rules: The rules to report.
     """
     with quiet():
-        twins = TwinMaker.of(env, factory)
+        replicator = EnvReplicator.of(env, factory)
         try:
-            return _report(env, twins, budget, rules)
+            return _report(env, replicator, budget, rules)
         finally:
-            twins.close()
+            replicator.close()
             if factory is not None:
                 close_safely(env)
 
 
-def _report(env: Any, twins: TwinMaker, budget: Budget, rules: Sequence[Rule]) -> Report:
-    evidence = collect(env, twins, budget)
-    codes = {rule.code for rule in rules}
-    findings = [finding for finding in judge(evidence) if finding.code in codes]
+def _report(env: Any, replicator: EnvReplicator, budget: Budget, rules: Sequence[Rule]) -> Report:
+    evidence = collect(env, replicator, budget)
+    findings = judge(evidence, rules)
     return Report(
         name_of(env),
         budget.seed,
         len(evidence.steps),
-        len(evidence.tape.starts),
+        len(evidence.rollout.resets),
         sum(evidence.reached),
-        tuple(blame_wrappers(findings, evidence, twins, budget)),
+        tuple(attribute_to_wrappers(findings, evidence, replicator, budget)),
         tuple(not_exercised(evidence, rules)),
     )
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what environments warn about out of the verdict: filters that raise would change it."""
+    """Ignore warnings of environments: a filter that turns them into errors would change the verdict."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -128,10 +131,10 @@ def name_of(env: Any) -> str:
 
 
 def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
-    """Return the environment, and the factory if there was one.
+    """Return the environment, and the factory if the argument is one.
 
     Raises:
-        TypeError: There is no environment.
+        TypeError: The argument is not an environment and does not return one.
         ValueError: The factory raised.
     """
     if isinstance(env_or_factory, gym.Env | gym.vector.VectorEnv):
@@ -151,10 +154,10 @@ def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
 
 
 def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
-    """Return reset options as a list of them.
+    """Return reset options as a list.
 
     Raises:
-        TypeError: They are neither a dict nor a list of dicts.
+        TypeError: The options are neither a dict nor a list of dicts.
     """
     is_one = isinstance(options, Mapping) or not isinstance(options or (), Iterable)
     parts: list[Any] = [options] if is_one else list(options or ())

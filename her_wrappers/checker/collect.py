@@ -10,18 +10,18 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.checker.evidence import Evidence
-from her_wrappers.checker.experiments import ask_again, replay_on_twins
+from her_wrappers.checker.experiments import repeat_calls, replay_on_replicas
 from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
 from her_wrappers.checker.probe import probe
-from her_wrappers.checker.tape import InterruptedRunError, Runner, Tape
-from her_wrappers.checker.twins import AnyEnv, TwinMaker
+from her_wrappers.checker.replicas import AnyEnv, EnvReplicator
+from her_wrappers.checker.rollout import InterruptedRunError, Rollout, RolloutCollector
 from her_wrappers.checker.values import arrays_in
-from her_wrappers.checker.vector import VectorRunner, split
+from her_wrappers.checker.vector import VectorRolloutCollector, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from her_wrappers.checker.tape import Policy
+    from her_wrappers.checker.rollout import Policy
 
 EPISODE_CAP = 0.3
 """An episode that does not end by itself is left after this share of the budget."""
@@ -29,14 +29,14 @@ EPISODE_CAP = 0.3
 
 @dataclass(frozen=True)
 class Budget:
-    """How much to run.
+    """Steps, time, policy and seed of a run.
 
     Attributes:
-        max_steps: Steps of the environment under test; twins take up to three in twenty more.
+        max_steps: Steps of the environment under test; replicas take up to 25 % more, and 80 at least.
         max_seconds: Time after which the run is cut off, or None.
-        policy: The user's own, or None.
+        policy: Policy of the user, or None.
         reset_options: Every second episode is reset with the next of these.
-        seed: Seed of everything.
+        seed: Seed of the first reset and of all random choices.
         on_step: Called after each step.
     """
 
@@ -48,17 +48,17 @@ class Budget:
     on_step: Callable[[], None] = field(default=lambda: None)
 
 
-def collect(env: AnyEnv, twins: TwinMaker, budget: Budget) -> Evidence:
-    """Run an environment and return what was seen.
+def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
+    """Run an environment and return the evidence.
 
     Args:
         env: A single or a vector environment.
-        twins: Makes further environments like it.
-        budget: How much to run.
+        replicator: Makes further environments like it.
+        budget: Steps, time, policy and seed of the run.
     """
     vector = isinstance(env, gym.vector.VectorEnv)
     width = env.num_envs if vector else 1
-    runner = (VectorRunner if vector else Runner)(
+    collector = (VectorRolloutCollector if vector else RolloutCollector)(
         env,
         seed=budget.seed,
         reset_options=budget.reset_options,
@@ -68,62 +68,68 @@ def collect(env: AnyEnv, twins: TwinMaker, budget: Budget) -> Evidence:
     )
     spaces_watch = _SpacesWatch(env)
     with contextlib.suppress(InterruptedRunError):
-        _run_phases(runner, env, replace(budget, max_steps=max(4, budget.max_steps // width)))
+        _run_phases(collector, env, replace(budget, max_steps=max(4, budget.max_steps // width)))
     evidence = Evidence(
         env,
         env.single_observation_space if vector else env.observation_space,
-        split(runner.tape, env) if vector else runner.tape,
+        split(collector.rollout, env) if vector else collector.rollout,
         probe(env, "compute_reward"),
         probe(env, "compute_terminated"),
         seed=budget.seed,
-        vector_tape=runner.tape if vector else Tape(),
+        vector_rollout=collector.rollout if vector else Rollout(),
         state=arrays_in(env.unwrapped),
         spaces_replaced=spaces_watch.replaced(),
     )
-    replay_on_twins(evidence, runner.tape, twins)
-    if runner.tape.failure is None and runner.tape.steps:
-        ask_again(evidence, runner.tape.starts[0])
+    replay_on_replicas(evidence, collector.rollout, replicator, budget.reset_options)
+    if collector.rollout.failure is None and collector.rollout.steps:
+        repeat_calls(evidence, collector.rollout.resets[0])
     return evidence
 
 
-def _run_phases(runner: Runner, env: AnyEnv, budget: Budget) -> None:
-    """Spend the budget on policies that find different things.
+def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None:
+    """Spend the budget on policies that reach different states.
 
     Raises:
-        InterruptedRunError: The run cannot go on.
+        InterruptedRunError: The environment raised, or time or memory ran out.
     """
     rng = np.random.default_rng(budget.seed)
     space, total = env.action_space, budget.max_steps
     random = random_policy(space, budget.seed)
     if budget.policy is not None:
-        runner.run(random, total // 3)
-        runner.run(budget.policy, total - total // 3)
+        collector.run(random, total // 3)
+        collector.run(budget.policy, total - total // 3)
         return
-    runner.run(random, total - 2 * (total // 4))
-    runner.run(repeating_policy(space, rng), total // 4)
-    seek = random if isinstance(env, gym.vector.VectorEnv) else _seeking(runner.tape, space, rng, random)
-    runner.run(seek, total // 4)
+    collector.run(random, total - 2 * (total // 4))
+    collector.run(repeating_policy(space, rng), total // 4)
+    seek = (
+        random if isinstance(env, gym.vector.VectorEnv) else _seeking(collector.rollout, space, rng, random)
+    )
+    collector.run(seek, total // 4)
 
 
-def _seeking(tape: Tape, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
-    """Return a policy that steers to the goal, and takes to another where the goals are broken."""
+def _seeking(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
+    """Return a policy that steers to the goal, or the other one where goals cannot be modelled."""
     broken = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
     try:
-        seek = seeking_policy(tape, space, rng) or otherwise
+        seek = seeking_policy(rollout, space, rng)
     except broken:
+        return otherwise
+    if seek is None:
         return otherwise
 
     def policy(observation: Any) -> Any:
         try:
-            return seek(observation)
+            action = seek(observation)
         except broken:
             return otherwise(observation)
+        # A goal of NaN gives an action of NaN, which must not reach a simulator or a robot.
+        return action if np.isfinite(action).all() and space.contains(action) else otherwise(observation)
 
     return policy
 
 
 class _SpacesWatch:
-    """Remembers the space objects of an environment, to see whether they are replaced."""
+    """The space objects of an environment, to detect that they are replaced."""
 
     def __init__(self, env: AnyEnv) -> None:
         self._env = env
@@ -133,5 +139,5 @@ class _SpacesWatch:
         return {name: getattr(self._env, name) for name in ("observation_space", "action_space")}
 
     def replaced(self) -> list[str]:
-        """Return the names of the spaces that are other objects than at first."""
+        """Return the names of the spaces that were replaced."""
         return [name for name, space in self._now().items() if space is not self._before[name]]

@@ -20,7 +20,7 @@ COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print all findings, each with its first occurrence, and what was not exercised."""
+    """Print all findings, each with its first violation, and what was not exercised."""
     console.print(escape(report.summary()))
     for finding in report.findings:
         console.print(f"\n{_coloured(finding.severity)} [bold]{finding.code}[/] {finding.name}")
@@ -45,7 +45,7 @@ def print_explanation(rule: Rule, console: Console) -> None:
         console.print(escape(f"Or wrap the environment in her_wrappers.adapters.{rule.adapter}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
-        console.print(Syntax(example, "python", background_color="default", word_wrap=True))
+        console.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)
 
 
 def _finding_table(finding: Finding) -> Table:

@@ -1,6 +1,6 @@
-"""Evidence: what was seen of an environment, and what follows from it by arithmetic.
+"""Evidence: the recorded run of an environment, and all values derived from it.
 
-Rules read it and nothing else. Everything derived is worked out once, when a rule first asks.
+Rules read the evidence and nothing else. A derived value is computed once, at its first use.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.buffer_calls import BufferCalls
 from her_wrappers.checker.goals import shapes, stack
 from her_wrappers.checker.pairs import Pair, relabeled_pairs
 from her_wrappers.checker.probe import Answer, Probe
-from her_wrappers.checker.tape import Tape
+from her_wrappers.checker.rollout import Rollout
 from her_wrappers.checker.values import close
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.success_flag import flag_of
@@ -24,8 +25,9 @@ from her_wrappers.trees import map_tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from her_wrappers.checker.tape import Start, Step
-    from her_wrappers.checker.twins import Divergence
+    from her_wrappers.checker.experiments import StateChange
+    from her_wrappers.checker.replicas import Divergence
+    from her_wrappers.checker.rollout import ResetRecord, StepRecord
 
 BATCH_SIZES = (2, 3, 7)
 
@@ -37,50 +39,60 @@ NO_GOALS = "the observations have not both goals in one shape"
 
 @dataclass(eq=False)
 class Evidence:
-    """What was seen of one environment.
+    """The recorded run of one environment, and the outcomes of the experiments.
 
     Attributes:
         env: The environment.
-        observation_space: Of one environment.
-        tape: All that it returned; of a vector environment, taken apart into single ones.
-        vector_tape: All that a vector environment returned, as batches; empty for a single one.
-        reward: Its ``compute_reward``, or None.
-        terminated: Its ``compute_terminated``, or None.
-        seed: Seed of every choice made here.
+        observation_space: Observation space of one environment.
+        rollout: Everything that the environment returned; for a vector environment, split into its
+            environments.
+        vector_rollout: Everything that a vector environment returned, as batches; empty for a single
+            environment.
+        reward: Probe of ``compute_reward``, or None.
+        terminated: Probe of ``compute_terminated``, or None.
+        seed: Seed of the random choices of the evidence.
         state: Arrays inside the environment right after the last step, by name.
-        twin: A further environment for experiments, or None.
-        compared: Whether the tape was replayed on a twin.
-        divergence: Where the twin came apart.
-        side_effect: Where a twin came apart on which ``compute_reward`` was called in between.
-        reset_divergence: Where a second reset with the first seed differs from the first.
-        rows_again: The same rewards as `rows`, asked for again at once, several times.
+        replica: A further environment for experiments, or None.
+        compared: Whether the rollout was replayed on a replica.
+        divergence: First difference between the environment and a replica.
+        side_effect: First difference to a replica on which ``compute_reward`` was called between the steps.
+        reset_divergence: First difference between the first reset and a second one with the same seed.
+        rerun_divergence: First difference between the rollout and a replica that was used before.
+        options_divergence: First difference between two resets with the same seed and options.
+        state_changes: Answers of goal functions that differ from earlier answers to the same arguments.
+        seeded_by: Calls that seed a global random generator.
+        rows_again: The rewards of `rows`, computed again at once, several times.
         later_rows: Rewards of the relabeled pairs after further steps and resets.
         relabels: Whether to try goals other than the recorded ones.
-        spaces_replaced: Names of the spaces that are other objects than before the first reset.
+        spaces_replaced: Names of the space attributes that were replaced since the first reset.
     """
 
     env: Any
     observation_space: spaces.Space[Any]
-    tape: Tape
+    rollout: Rollout
     reward: Probe | None
     terminated: Probe | None = None
     seed: int = 0
-    vector_tape: Tape = field(default_factory=Tape)
+    vector_rollout: Rollout = field(default_factory=Rollout)
     state: list[tuple[str, np.ndarray]] = field(default_factory=list)
-    twin: Any = None
+    replica: Any = None
     compared: bool = False
     divergence: Divergence | None = None
     side_effect: Divergence | None = None
     reset_divergence: Divergence | None = None
+    rerun_divergence: Divergence | None = None
+    options_divergence: Divergence | None = None
+    state_changes: list[StateChange] = field(default_factory=list)
+    seeded_by: list[str] = field(default_factory=list)
     rows_again: list[list[Answer]] = field(default_factory=list)
     later_rows: list[Answer] | None = None
     relabels: bool = True
     spaces_replaced: list[str] = field(default_factory=list)
 
     @property
-    def steps(self) -> list[Step]:
-        """All steps of the tape."""
-        return self.tape.steps
+    def steps(self) -> list[StepRecord]:
+        """All steps of the rollout."""
+        return self.rollout.steps
 
     @cached_property
     def has_goals(self) -> bool:
@@ -88,7 +100,9 @@ class Evidence:
         space = self.observation_space
         if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= space.spaces.keys():
             return False
-        found = [_goal_shapes(record.observation) for record in self.tape.records]
+        observations = [record.observation for record in self.rollout.records]
+        observations += [step.before for step in self.steps[:1]]
+        found = [_goal_shapes(observation) for observation in observations]
         return all(one is not None and one == found[0] for one in found)
 
     @cached_property
@@ -96,7 +110,7 @@ class Evidence:
         """``compute_reward`` of each step's next achieved goal, desired goal and info."""
         if self.reward is None or not self.has_goals:
             return []
-        return [ask(self.reward, step) for step in self.steps]
+        return [call_with(self.reward, step) for step in self.steps]
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -108,10 +122,10 @@ class Evidence:
     @cached_property
     def rows(self) -> list[Answer]:
         """``compute_reward`` of the relabeled pairs, one by one."""
-        return self.ask_rows()
+        return self.call_rows()
 
-    def ask_rows(self) -> list[Answer]:
-        """Call ``compute_reward`` with the relabeled pairs, one by one."""
+    def call_rows(self) -> list[Answer]:
+        """Call ``compute_reward`` with each relabeled pair."""
         if self.reward is None:
             return []
         return [self.reward(pair.achieved, pair.desired, pair.info) for pair in self.pairs]
@@ -123,8 +137,8 @@ class Evidence:
         everything = list(range(len(self.pairs)))
         return [cut for cut in cuts if cut[-1] < len(self.pairs)] + [everything]
 
-    def ask_batch(self, function: Probe, rows: Sequence[int], form: str) -> Answer:
-        """Call a goal function with several relabeled pairs, or none, and the info in one of its forms."""
+    def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
+        """Return the goals of several relabeled pairs, or none, and the info in one of its forms."""
         pairs = [self.pairs[i] for i in rows]
         achieved, desired = (
             map_tree(lambda leaves: leaves[: len(pairs)], stack(goals))
@@ -132,14 +146,18 @@ class Evidence:
                 *((pair.achieved, pair.desired) for pair in pairs or self.pairs[:1]), strict=True
             )
         )
-        return function(achieved, desired, info_of(pairs, form))
+        return achieved, desired, info_of(pairs, form or self.info_form or INFO_FORMS[0])
+
+    def call_batch(self, function: Probe, rows: Sequence[int], form: str) -> Answer:
+        """Call a goal function with several relabeled pairs, or none, and the info in one of its forms."""
+        return function(*self.batch(rows, form))
 
     @cached_property
     def form_answers(self) -> dict[str, Answer]:
         """``compute_reward`` of two pairs, with the info in each of its forms."""
         if self.reward is None or len(self.pairs) < 2:
             return {}
-        return {form: self.ask_batch(self.reward, [0, 1], form) for form in INFO_FORMS}
+        return {form: self.call_batch(self.reward, [0, 1], form) for form in INFO_FORMS}
 
     @cached_property
     def info_form(self) -> str | None:
@@ -151,7 +169,12 @@ class Evidence:
         """``compute_reward`` of batches of relabeled pairs, with the pairs' indices."""
         if self.reward is None or not self.relabels or self.info_form is None:
             return []
-        return [(rows, self.ask_batch(self.reward, rows, self.info_form)) for rows in self.batches()]
+        return [(rows, self.call_batch(self.reward, rows, self.info_form)) for rows in self.batches()]
+
+    @cached_property
+    def buffer_calls(self) -> BufferCalls | None:
+        """Answers to calls as replay buffers make them, or None where ``compute_reward`` takes no batch."""
+        return BufferCalls.of(self) if self.batch_answers else None
 
     @cached_property
     def reward_values(self) -> list[float]:
@@ -192,27 +215,33 @@ class Evidence:
             ]
         return [flag_of(step.info) is True for step in self.steps]
 
-    def is_solved(self, start: Start) -> bool:
+    def is_solved(self, record: ResetRecord) -> bool:
         """Whether an episode began with its goal reached."""
-        flag = flag_of(start.info)
-        if flag is not None or not self.is_sparse or self.reward is None or self.success_reward is None:
+        flag = flag_of(record.info)
+        if flag is not None or not self.is_sparse:
             return flag is True
-        number = ask(self.reward, start).number
+        return self.is_rewarded_as_success(record)
+
+    def is_rewarded_as_success(self, record: ResetRecord) -> bool:
+        """Whether ``compute_reward`` gives its best for the goals of a reset."""
+        if self.reward is None or self.success_reward is None:
+            return False
+        number = call_with(self.reward, record).number
         return number is not None and close(number, self.success_reward)
 
     def missing(self, need: str) -> str:
-        """Return why something that a rule needs is not there, or an empty text."""
+        """Return why something that a rule needs is missing, or an empty text."""
         reason: str = NEEDS[need](self)
         return reason
 
 
 def _goal_shapes(observation: Any) -> Any:
-    """Return what both goals of an observation have in common, or None where there are none alike."""
+    """Return the shapes of both goals of an observation, or None if goals are missing or differ in shape."""
     if not isinstance(observation, dict) or not set(GOAL_KEYS) <= observation.keys():
         return None
     try:
         achieved, desired = shapes(observation["achieved_goal"]), shapes(observation["desired_goal"])
-    except ValueError:  # of lists of unlike length, which make no array
+    except ValueError:  # lists of unequal length are not arrays
         return None
     return achieved if achieved == desired else None
 
@@ -233,7 +262,7 @@ NEEDS: dict[str, Any] = {
         _missing_reward(evidence) or ("" if evidence.info_form else "compute_reward takes no batch")
     ),
     "later": lambda evidence: (
-        "" if evidence.later_rows else "compute_reward could not be asked a second time"
+        "" if evidence.later_rows else "compute_reward could not be called a second time"
     ),
     "success": lambda evidence: (
         _missing_reward(evidence)
@@ -242,16 +271,18 @@ NEEDS: dict[str, Any] = {
     "sparse": lambda evidence: (
         _missing_reward(evidence) or ("" if evidence.is_sparse else "rewards do not take exactly two values")
     ),
-    "twin": lambda evidence: "" if evidence.compared else "no second environment of this kind could be made",
+    "replica": lambda evidence: (
+        "" if evidence.compared else "no second environment of this kind could be made"
+    ),
     "ended": lambda evidence: (
-        "" if evidence.tape.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
+        "" if evidence.rollout.ended_episodes else f"no episode ended in {len(evidence.steps)} steps"
     ),
 }
-"""What rules may need, and the functions that say why it is missing."""
+"""The needs of rules, with functions that return why the evidence does not meet them."""
 
 
-def ask(function: Probe, step: Start | Step) -> Answer:
-    """Call a goal function with what one step or reset returned."""
+def call_with(function: Probe, step: ResetRecord | StepRecord) -> Answer:
+    """Call a goal function with the goals and the info of one step or reset."""
     goals = step.observation
     return function(goals["achieved_goal"], goals["desired_goal"], step.info)
 

@@ -1,4 +1,4 @@
-"""Goals as trees: one of them, and batches of them. Most are arrays; FrankaKitchen's are dicts."""
+"""Goals as trees, and batches of goals. Most goals are arrays; those of FrankaKitchen are dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging evidence: apply the rules, group what they find, and leave out what only follows from it."""
+"""Judging evidence: apply rules, group violations into findings, and leave out the implied findings."""
 
 from __future__ import annotations
 
@@ -6,54 +6,29 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from her_wrappers.checker import rules as _register_rules  # noqa: F401 - importing it registers the rules
-from her_wrappers.checker.registry import RULES, Occurrence, Rule
+from her_wrappers.checker.registry import RULES, Rule, Violation
 from her_wrappers.checker.report import Finding, NotExercised
 
 if TYPE_CHECKING:
     from her_wrappers.checker.evidence import Evidence
 
-SUPPRESSES: dict[str, tuple[str, ...]] = {
-    "GE000": ("GE104", "GE113"),
-    "GE004": (
-        "GE101",
-        "GE103",
-        "GE104",
-        "GE105",
-        "GE106",
-        "GE108",
-        "GE110",
-        "GE113",
-        "GE114",
-        "GE115",
-        "GE206",
-    ),
-    "GE005": ("GE103",),
-    "GE101": ("GE103", "GE202", "GE205", "GE207"),
-    "GE104": ("GE106", "GE108"),
-    "GE105": ("GE106", "GE108"),
-    "GE109": ("GE101", "GE103", "GE106", "GE110", "GE111", "GE112", "GE202", "GE205", "GE301", "GE302"),
-    "GE110": ("GE101", "GE103", "GE106", "GE115", "GE202", "GE204", "GE205", "GE207"),
-    "GE111": ("GE101", "GE103", "GE106", "GE110", "GE112", "GE115", "GE116", "GE202", "GE205", "GE401"),
-    "GE112": ("GE101", "GE103", "GE106", "GE110", "GE401"),
-    "GE114": ("GE101", "GE103", "GE106", "GE110", "GE115", "GE202", "GE204", "GE205", "GE207"),
-    "GE115": ("GE202", "GE204", "GE205", "GE207"),
-    "GE118": ("GE101", "GE106", "GE115", "GE202", "GE205"),
-    "GE301": ("GE302",),
-    "GE303": ("GE101", "GE103", "GE202", "GE205"),
-    "GE401": ("GE112",),
-}
-"""What follows from a broken rule, and is not reported beside it."""
-
 ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
-def judge(evidence: Evidence) -> list[Finding]:
-    """Return the findings of all rules but those that follow from others, errors first."""
-    return errors_first(without_consequences(apply(RULES.values(), evidence)))
+def judge(evidence: Evidence, rules: Sequence[Rule]) -> list[Finding]:
+    """Return the findings of ``rules``, errors first.
+
+    A rule that implies one of ``rules`` is applied too: its findings are not returned, but the findings that
+    it implies are left out. No other rule is applied.
+    """
+    codes = {rule.code for rule in rules}
+    applied = [rule for rule in RULES.values() if rule.code in codes or codes.intersection(rule.implies)]
+    findings = without_implied(apply(applied, evidence))
+    return errors_first(finding for finding in findings if finding.code in codes)
 
 
 def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
-    """Return the findings of all rules that have what they need."""
+    """Return the findings of each rule whose needs the evidence meets."""
     return [
         finding
         for rule in rules
@@ -62,11 +37,10 @@ def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
     ]
 
 
-def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out what follows from other findings."""
-    roots = {finding.code for finding in findings} & SUPPRESSES.keys()
-    consequences = {code for root in roots for code in SUPPRESSES[root]}
-    return [finding for finding in findings if finding.code not in consequences]
+def without_implied(findings: Sequence[Finding]) -> list[Finding]:
+    """Leave out the findings that other findings imply."""
+    implied = {code for finding in findings for code in RULES[finding.code].implies}
+    return [finding for finding in findings if finding.code not in implied]
 
 
 def errors_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -75,15 +49,15 @@ def errors_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def findings_of(rule: Rule, evidence: Evidence) -> list[Finding]:
-    """Return what one rule finds: a finding for each subject, with the number of its occurrences."""
-    groups: dict[str, list[Occurrence]] = {}
-    for occurrence in rule.check(evidence):
-        groups.setdefault(occurrence.subject, []).append(occurrence)
+    """Return one finding for each subject of the violations of a rule, with their number."""
+    groups: dict[str, list[Violation]] = {}
+    for violation in rule.check(evidence):
+        groups.setdefault(violation.subject, []).append(violation)
     return [_finding(rule, group) for group in groups.values()]
 
 
-def _finding(rule: Rule, group: Sequence[Occurrence]) -> Finding:
-    first = min(group, key=lambda occurrence: ORDER[occurrence.severity or rule.severity])
+def _finding(rule: Rule, group: Sequence[Violation]) -> Finding:
+    first = min(group, key=lambda violation: ORDER[violation.severity or rule.severity])
     return Finding(
         rule.code,
         rule.name,
@@ -103,8 +77,8 @@ def _finding(rule: Rule, group: Sequence[Occurrence]) -> Finding:
 def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
     """Return what was not there to see, with the rules among ``rules`` that therefore prove nothing."""
     gaps: dict[str, list[str]] = {}
-    if evidence.tape.cut_off:
-        gaps[f"the run was cut off after {len(evidence.steps)} steps: {evidence.tape.cut_off}"] = []
+    if evidence.rollout.cut_off:
+        gaps[f"the run was cut off after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"] = []
     for rule in rules:
         reason = _missing((*rule.needs, *rule.inconclusive_without), evidence)
         if reason:

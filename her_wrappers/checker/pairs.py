@@ -1,29 +1,37 @@
-"""Pairs of goals to relabel with: reached and missed, and those next to the threshold between the two.
+"""Pairs of goals to relabel with: reached, not reached, and close to the threshold of success.
 
-Recorded pairs of a sparse task are all failures and prove nothing: achieved goals stand in as desired.
+Recorded pairs of a sparse task are all failures and prove nothing, so achieved goals are used as desired
+goals.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.checker.goals import are_real, between
+from her_wrappers.checker.goals import are_real, between, stack
 from her_wrappers.checker.values import close
+from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from her_wrappers.checker.probe import Probe
-    from her_wrappers.checker.tape import Step
+    from her_wrappers.checker.rollout import StepRecord
 
 SOURCES = 12
-"""Steps that lend their goals."""
+"""Number of steps whose goals are used."""
+
+EXTREMES_FROM = 500
+"""Number of steps whose goals are searched for extreme values."""
+
+GOALS = ("achieved_goal", "desired_goal")
 
 THRESHOLDS = 3
-"""Steps whose success threshold is searched for."""
+"""Number of steps whose success threshold is searched for."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,13 +44,13 @@ class Pair:
     is_self: bool = False  # the desired goal is the achieved one
 
 
-def relabeled_pairs(steps: Sequence[Step], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Choose pairs of goals from a tape.
+def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
+    """Choose pairs of goals from a rollout.
 
     Args:
         steps: The steps, at least one.
-        reward: Asked for the threshold of success.
-        rng: Source of the choice.
+        reward: Probe of ``compute_reward``, for the threshold of success.
+        rng: Generator of the random choices.
     """
     spread = np.unique(np.linspace(0, len(steps) - 1, SOURCES).astype(int))
     sources = [steps[i] for i in spread]
@@ -53,7 +61,21 @@ def relabeled_pairs(steps: Sequence[Step], reward: Probe, rng: np.random.Generat
     return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
 
 
-def _pairs_of(step: Step, other: Step) -> Iterator[Pair]:
+def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
+    """Return the least and the greatest recorded value of each part of the goals as pairs, in both orders."""
+    spread = np.unique(np.linspace(0, len(steps) - 1, EXTREMES_FROM).astype(int))
+    observations = [steps[i].observation for i in spread]
+    goals = stack([observation[key] for observation in observations for key in GOALS])
+    least, greatest = (map_tree(partial(_reduce, of), goals) for of in (np.min, np.max))
+    info = steps[0].info
+    return [Pair(least, greatest, info), Pair(greatest, least, info)]
+
+
+def _reduce(function: Callable[..., Any], leaf: Any) -> Any:
+    return function(leaf, axis=0)
+
+
+def _pairs_of(step: StepRecord, other: StepRecord) -> Iterator[Pair]:
     achieved = step.observation["achieved_goal"]
     yield Pair(achieved, achieved, step.info, is_self=True)
     yield Pair(achieved, other.observation["desired_goal"], step.info)
@@ -61,7 +83,7 @@ def _pairs_of(step: Step, other: Step) -> Iterator[Pair]:
     yield Pair(achieved, step.observation["desired_goal"], step.info)
 
 
-def _at_threshold(step: Step, reward: Probe) -> Iterator[Pair]:
+def _at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
     """Yield a pair just inside and one just outside of success, where there is a threshold."""
     achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
     if not (are_real(achieved) and are_real(desired)):

@@ -11,21 +11,21 @@ from gymnasium import spaces
 from her_wrappers.checker.goals import flat
 
 if TYPE_CHECKING:
-    from her_wrappers.checker.tape import Policy, Tape
+    from her_wrappers.checker.rollout import Policy, Rollout
 
 MAX_GOAL_SIZE = 64
-"""A model of larger goals (pictures) would cost more than it finds."""
+"""Larger goals (images) are not modelled: the cost is too high for the successes found."""
 
 
 def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
-    """Draw actions from a copy of the space, whose own generator stays as it was."""
+    """Sample actions from a copy of the space, so that the generator of the original stays as it is."""
     own = copy.deepcopy(space)
     own.seed(seed)
     return lambda observation: own.sample()
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
-    """Hold each random action for 1 to 20 steps: single random steps cancel out."""
+    """Repeat each random action for 1 to 20 steps: single random steps cancel out."""
     sample = random_policy(space, int(rng.integers(2**31)))
     left, action = 0, None
 
@@ -39,20 +39,20 @@ def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Poli
     return policy
 
 
-def seeking_policy(tape: Tape, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
-    """Steer to the goal by a linear model of how actions move the achieved goal, fitted to the tape.
+def seeking_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
+    """Steer to the goal by a linear model of how actions move the achieved goal, fitted to the rollout.
 
-    One action in ten is random, so that walls and dead ends are left again.
+    One action in ten is random, to leave walls and dead ends.
 
     Returns:
-        The policy, or None where the goals or actions are of a kind that it cannot model.
+        The policy, or None if the goals or actions cannot be modelled.
     """
-    goals = [flat(step.before["achieved_goal"]) for step in tape.steps]
+    goals = [flat(step.before["achieved_goal"]) for step in rollout.steps]
     if not goals or goals[0].size > MAX_GOAL_SIZE:
         return None
     before = np.stack(goals)
-    moves = np.stack([flat(step.observation["achieved_goal"]) for step in tape.steps]) - before
-    actions = np.stack([np.asarray(step.action) for step in tape.steps])
+    moves = np.stack([flat(step.observation["achieved_goal"]) for step in rollout.steps]) - before
+    actions = np.stack([np.asarray(step.action) for step in rollout.steps])
     if isinstance(space, spaces.Box):
         steer = _steer_box(space, actions, moves)
     elif isinstance(space, spaces.Discrete):

@@ -1,6 +1,6 @@
 """The rules by their codes. A rule is one function in one of the files of `her_wrappers.checker.rules`.
 
-To add one, write a generator of `Occurrence` under the `rule` decorator, and a broken specimen of an
+To add one, write a generator of `Violation` under the `rule` decorator, and a broken specimen of an
 environment for the tests.
 """
 
@@ -18,17 +18,17 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True)
-class Occurrence:
+class Violation:
     """One place where a rule is broken.
 
     Attributes:
-        got: What was found.
-        expected: What the rule asks for.
-        place: Where, such as ``"episode 0, step 3"``; empty for what holds everywhere.
-        subject: Occurrences of different subjects, such as keys, become findings of their own.
+        got: The value found.
+        expected: The value that the rule expects.
+        place: Episode and step, such as ``"episode 0, step 3"``; empty if the rule is broken everywhere.
+        subject: The part concerned, such as a key; each subject becomes a finding of its own.
         hint: A likely cause.
-        severity: Where it differs from the rule's.
-        adapter: Where it differs from the rule's.
+        severity: Severity, if it differs from that of the rule.
+        adapter: Adapter, if it differs from that of the rule.
     """
 
     got: str
@@ -40,27 +40,30 @@ class Occurrence:
     adapter: str | None = None
 
 
-Check: TypeAlias = "Callable[[Evidence], Iterator[Occurrence]]"
+Check: TypeAlias = "Callable[[Evidence], Iterator[Violation]]"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A promise that a goal environment makes, and the function that tells whether it was kept.
+    """A requirement on goal environments, and the function that finds its violations.
 
     Attributes:
         code: ``GE`` and three digits; the first digit is the family.
         name: The code in words.
         severity: ``"error"``: training data would be wrong or crash; ``"warning"``: wrong under some use;
             ``"info"``: a note.
-        meaning: What is wrong, in one sentence.
-        fix: What to do, in one line.
+        meaning: The fault in one sentence.
+        fix: The remedy in one line.
         wrong: A short program that breaks the rule.
         right: The same, repaired.
-        needs: Names from `Evidence.missing` of what the check cannot do without.
-        inconclusive_without: Names likewise, of what must be seen before silence proves anything.
-        adapter: The class of `her_wrappers.adapters` that repairs it, or an empty text.
-        passive: Whether it can be checked on single steps while an environment is in use.
-        check: The function.
+        needs: Names from `evidence.NEEDS` without which the rule is not applied.
+        inconclusive_without: Names from `evidence.NEEDS` without which the absence of findings proves
+            nothing.
+        implies: Codes of rules whose findings follow from a finding of this rule, and are not reported with
+            it.
+        adapter: The class of `her_wrappers.adapters` that fixes the fault, or an empty text.
+        passive: Whether `GoalEnvChecker` applies the rule to the steps of an environment in use.
+        check: The function that yields the violations.
     """
 
     code: str
@@ -72,6 +75,7 @@ class Rule:
     right: str
     needs: tuple[str, ...]
     inconclusive_without: tuple[str, ...]
+    implies: tuple[str, ...]
     adapter: str
     passive: bool
     check: Check
@@ -92,6 +96,7 @@ def rule(
     right: str,
     needs: tuple[str, ...] = (),
     inconclusive_without: tuple[str, ...] = (),
+    implies: tuple[str, ...] = (),
     adapter: str = "",
     passive: bool = False,
 ) -> Callable[[Check], Check]:
@@ -100,7 +105,7 @@ def rule(
     def register(check: Check) -> Check:
         RULES[code] = Rule(
             code, name, severity, meaning, fix, wrong.strip("\n"), right.strip("\n"),
-            needs, inconclusive_without, adapter, passive, check,
+            needs, inconclusive_without, implies, adapter, passive, check,
         )  # fmt: skip
         return check
 
@@ -129,7 +134,7 @@ def _prefixes(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def unknown_code(code: Any) -> str:
-    """Return what to tell someone who named a rule that does not exist."""
+    """Return the error message for an unknown rule code."""
     near = difflib.get_close_matches(str(code), RULES, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists them"
     return f"unknown rule code {code!r}; {hint}"

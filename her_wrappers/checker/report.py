@@ -1,4 +1,4 @@
-"""Report: what a check has found, and what it could not look at."""
+"""Report: the findings of a check, and the rules that it could not exercise."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 class GoalEnvError(ValueError):
-    """An environment's goal interface is wrong; the message is the report."""
+    """The goal interface of an environment is broken; the message is the report."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One broken rule: its first occurrence, and how many there are.
+    """One broken rule: its first violation, and the number of violations.
 
     Attributes:
         code: Code of the rule, such as ``"GE101"``.
         name: The code in words.
         severity: ``"error"``, ``"warning"`` or ``"info"``.
-        subject: What it is about, such as a key of the observation; often empty.
-        place: Where it happened first; empty for what holds everywhere.
-        expected: What the rule asks for.
-        got: What was found there.
+        subject: The part concerned, such as a key of the observation; often empty.
+        place: Episode and step of the first violation; empty if the rule is broken everywhere.
+        expected: The value that the rule expects.
+        got: The value found.
         hint: A likely cause; may be empty.
-        fix: What to do.
-        adapter: The class of `her_wrappers.adapters` that repairs it, or an empty text.
-        wrapper: The wrapper that causes it, such as ``"TransformReward (layer 2 from the outside)"``;
-            empty where that is not known.
-        count: How often it occurred.
+        fix: The remedy.
+        adapter: The class of `her_wrappers.adapters` that fixes the fault, or an empty text.
+        wrapper: The wrapper that causes the finding, such as ``"TransformReward (layer 2 from the
+            outside)"``; empty if unknown.
+        count: Number of violations.
     """
 
     code: str
@@ -54,7 +54,7 @@ class Finding:
         return " ".join(filter(None, [f"{self.code} {self.name}:", self.message(), f"Fix: {self.fix}."]))
 
     def message(self) -> str:
-        """Return what was expected and got, where, and why, without code and fix."""
+        """Return place, expected and found value and likely cause, without code and fix."""
         where = ", ".join(filter(None, [self.subject, self.place]))
         often = f" ({self.count} times)" if self.count > 1 else ""
         text = f"{where}{often}: " if where else ""
@@ -65,7 +65,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class NotExercised:
-    """Something that a check never saw, and the rules that therefore prove nothing."""
+    """A situation that did not occur in the run, and the rules that therefore prove nothing."""
 
     reason: str
     codes: tuple[str, ...]
@@ -86,7 +86,7 @@ class Report:
         episodes: Episodes begun.
         successes: Steps at which the goal was reached.
         findings: The broken rules, errors first.
-        not_exercised: What the check never saw.
+        not_exercised: The situations that did not occur, with the rules concerned.
     """
 
     environment: str
@@ -107,19 +107,19 @@ class Report:
         return [finding for finding in self.findings if finding.severity in severities]
 
     def raise_if_errors(self, *, strict: bool = False) -> None:
-        """Do nothing if all is well.
+        """Raise an error if there are findings of severity error.
 
         Args:
-            strict: Whether warnings count too.
+            strict: Whether warnings raise an error too.
 
         Raises:
-            GoalEnvError: There is an error, or a warning where those count.
+            GoalEnvError: The report has an error, or, with ``strict``, a warning.
         """
         if self.of_severity("error") or (strict and self.of_severity("warning")):
             raise GoalEnvError(self.text())
 
     def summary(self) -> str:
-        """Return what was run and the number of findings, in one line."""
+        """Return the size of the run and the number of findings in one line."""
         counts = [(len(self.of_severity(severity)), severity) for severity in ("error", "warning")]
         found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
         seed = "" if self.seed is None else f" (seed {self.seed})"

@@ -1,4 +1,4 @@
-"""Comparing what environments hand out: exactly, up to rounding, and by the memory they occupy."""
+"""Comparisons of values that environments return: exact, up to rounding, and by shared memory."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[s
         a: A tree of dicts, lists, tuples and leaves.
         b: Another.
         equal: ``(array, array) -> bool``, for arrays and numbers.
-        path: Where in the trees the comparison stands.
+        path: Path of the compared parts in their trees.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         for key, part in a.items():
@@ -106,9 +106,9 @@ def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
 
 
 def owns_resources(value: Any) -> bool:
-    """Whether an object, or one inside it, has something to release in the end, such as a connection.
+    """Whether an object, or one inside it, holds a resource such as a connection.
 
-    A copy of it would release it for the original too.
+    A copy would release the resource of the original too.
     """
     return any(hasattr(type(part), "__del__") for _, part in _walk(value))
 
@@ -148,7 +148,7 @@ def type_name(value: Any) -> str:
 
 
 def show(value: Any, limit: int = 80) -> str:
-    """Return a value as it stands in messages: on one line and short."""
+    """Return a value as a short text on one line, for messages."""
     if isinstance(value, np.ndarray) and value.ndim:
         text = np.array2string(value, threshold=6, precision=6, separator=", ").replace("\n", "")
     elif isinstance(value, np.generic | np.ndarray):

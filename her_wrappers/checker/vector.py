@@ -1,7 +1,7 @@
 """Vector environments: run them all at once, then follow each environment through the batches.
 
-What comes out is a tape like that of a single environment, so that all rules hold for both. The three ways to
-begin the next episode are those of `gymnasium.vector.AutoresetMode`.
+The result is a rollout like that of a single environment, so the same rules apply to both. The ways to begin
+the next episode are those of `gymnasium.vector.AutoresetMode`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,26 @@ from gymnasium.vector import AutoresetMode
 
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.batches import ended_rows, misshapen, row
-from her_wrappers.checker.tape import InterruptedRunError, Runner, Start, Step, Tape, as_tuple
+from her_wrappers.checker.rollout import (
+    InterruptedRunError,
+    ResetRecord,
+    Rollout,
+    RolloutCollector,
+    StepRecord,
+    as_tuple,
+)
 from her_wrappers.infos import final_info_row, final_observation_row, final_observations, info_row
 
 if TYPE_CHECKING:
-    from her_wrappers.checker.tape import Policy
+    from her_wrappers.checker.rollout import Policy
 
-Record = TypeVar("Record", Start, Step)
+Record = TypeVar("Record", ResetRecord, StepRecord)
 
 
-class VectorRunner(Runner):
-    """Runs a vector environment; the tape holds batches.
+class VectorRolloutCollector(RolloutCollector):
+    """Runs a vector environment; the rollout holds batches.
 
-    What it calls an episode lasts from one call of ``reset`` to the next: as long as a run, but for the mode
+    An episode of this rollout lasts from one call of ``reset`` to the next: a whole run, except in the mode
     DISABLED.
     """
 
@@ -35,22 +42,22 @@ class VectorRunner(Runner):
         return int(env.num_envs)
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
-        disabled = autoreset_mode(self._env, self.tape) is AutoresetMode.DISABLED
+        disabled = autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
         observation = self._whole(self._reset()).observation
         for t in range(limit):
             step = self._whole(self._step(t, observation, policy(observation)))
             observation = step.observation
             ended = ended_rows(step)
-            self.tape.ended_episodes += int(ended.sum())
+            self.rollout.ended_episodes += int(ended.sum())
             if disabled and ended.any():
                 observation = self._whole(self._reset({"reset_mask": ended})).observation
         return limit
 
     def _whole(self, record: Record) -> Record:
-        """Return a record, unless it is none of batches.
+        """Return a record of complete batches.
 
         Raises:
-            InterruptedRunError: It is not; vector-shape tells which part.
+            InterruptedRunError: A part has no row for each environment, which rule GE603 reports.
         """
         if any(misshapen(record, self._num_envs)):
             raise InterruptedRunError
@@ -63,20 +70,20 @@ class VectorRunner(Runner):
         return values
 
 
-def autoreset_mode(env: Any, tape: Tape) -> AutoresetMode:
+def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
     """Return how an environment begins its next episodes, by its metadata, else by what its infos show."""
     mode = declared_mode(env)
     if mode is not None:
         return mode
-    shows_final = any(final_observations(step.info) is not None for step in tape.steps)
+    shows_final = any(final_observations(step.info) is not None for step in rollout.steps)
     return AutoresetMode.SAME_STEP if shows_final else AutoresetMode.NEXT_STEP
 
 
-def split(batches: Tape, env: Any) -> Tape:
-    """Return the tape of the single environments.
+def split(batches: Rollout, env: Any) -> Rollout:
+    """Return the rollout of the single environments.
 
     Args:
-        batches: The tape of the vector environment.
+        batches: The rollout of the vector environment.
         env: The vector environment.
     """
     return _Splitter(batches, autoreset_mode(env, batches), env.num_envs).split()
@@ -85,40 +92,40 @@ def split(batches: Tape, env: Any) -> Tape:
 class _Splitter:
     """Follows each environment through the batches."""
 
-    def __init__(self, batches: Tape, mode: AutoresetMode, num_envs: int) -> None:
+    def __init__(self, batches: Rollout, mode: AutoresetMode, num_envs: int) -> None:
         self._batches = batches
         self._mode = mode
         self._num_envs = num_envs
-        self._tape = Tape(
+        self._rollout = Rollout(
             failure=batches.failure, cut_off=batches.cut_off, ended_episodes=batches.ended_episodes
         )
         self._episode = [0] * num_envs
         self._t = [0] * num_envs
         self._ended = np.zeros(num_envs, bool)
 
-    def split(self) -> Tape:
+    def split(self) -> Rollout:
         """Read the batches, up to the first that cannot be taken apart."""
-        starts = iter(self._batches.starts)
+        resets = iter(self._batches.resets)
         run = -1
         for step in self._batches.steps:
             while run < step.episode:
-                self._read_start(next(starts))
+                self._read_reset(next(resets))
                 run += 1
             if any(misshapen(step, self._num_envs)):
                 break
             self._read_step(step)
-        return self._tape
+        return self._rollout
 
-    def _read_start(self, start: Start) -> None:
-        mask = (start.options or {}).get("reset_mask", np.ones(self._num_envs, bool))
+    def _read_reset(self, record: ResetRecord) -> None:
+        mask = (record.options or {}).get("reset_mask", np.ones(self._num_envs, bool))
         for i in np.flatnonzero(mask).tolist():
-            self._begin(i, start)
+            self._begin(i, record)
 
-    def _begin(self, i: int, record: Start | Step) -> None:
-        self._episode[i], self._t[i] = len(self._tape.starts), 0
+    def _begin(self, i: int, record: ResetRecord | StepRecord) -> None:
+        self._episode[i], self._t[i] = len(self._rollout.resets), 0
         self._ended[i] = False
-        self._tape.starts.append(
-            Start(
+        self._rollout.resets.append(
+            ResetRecord(
                 self._episode[i],
                 None,
                 None,
@@ -129,11 +136,11 @@ class _Splitter:
             )
         )
 
-    def _read_step(self, step: Step) -> None:
+    def _read_step(self, step: StepRecord) -> None:
         ended = ended_rows(step)
         for i in range(self._num_envs):
             if self._ended[i]:
-                self._begin(i, step)  # the row of NEXT_STEP that is no transition
+                self._begin(i, step)  # the reset row of NEXT_STEP is not a transition
                 continue
             same_step = bool(ended[i]) and self._mode is AutoresetMode.SAME_STEP
             self._add(i, step, same_step=same_step)
@@ -142,7 +149,7 @@ class _Splitter:
             elif self._mode is AutoresetMode.NEXT_STEP:
                 self._ended[i] = ended[i]
 
-    def _add(self, i: int, step: Step, *, same_step: bool) -> None:
+    def _add(self, i: int, step: StepRecord, *, same_step: bool) -> None:
         observation, live = row(step.observation, i), row(step.live_observation, i)
         read_info = final_info_row if same_step else info_row
         info, live_info = (read_info(infos, i, self._num_envs) for infos in (step.info, step.live_info))
@@ -150,8 +157,8 @@ class _Splitter:
             observation, live = final_observation_row(step.info, i), final_observation_row(step.live_info, i)
             if observation is None:
                 return  # reported by final-obs-missing
-        self._tape.steps.append(
-            Step(
+        self._rollout.steps.append(
+            StepRecord(
                 self._episode[i],
                 self._t[i],
                 row(step.before, i),

@@ -24,8 +24,8 @@ from her_wrappers.commands.make import EnvOptions, fail_to_import, make_env, par
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from her_wrappers.checker.replicas import AnyEnv, Factory
     from her_wrappers.checker.report import Report
-    from her_wrappers.checker.twins import AnyEnv, Factory
 
 
 class Format(StrEnum):

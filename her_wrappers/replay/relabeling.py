@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_gamma
-from her_wrappers.goal_interface import GOAL_KEYS, DecidedAtUse, RowByRow
+from her_wrappers.goal_interface import GOAL_KEYS, LazilyVectorizedGoalFunction, LoopedGoalFunction
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch, Provenance
@@ -142,12 +142,7 @@ class Relabeler:
         }
 
     def with_state(self, state: Json) -> Relabeler:
-        """Return the relabeler with what another one found; its rule must be of the same kind.
-
-        Raises:
-            TypeError: ``state`` is not the state of a relabeler.
-            ValueError: ``state`` is not the state of a relabeler.
-        """
+        """Return the relabeler with what another one found, by its rule if that is of the same kind."""
         count = require_count("episodes_to_check", state["episodes_to_check"], at_least=0)
         rule = self.rule.with_state(state["values"]) if state["rule"] == self.rule.kind else self.rule
         return replace(self, rule=rule, episodes_to_check=count)
@@ -165,7 +160,8 @@ class Relabeler:
     @property
     def loops_over_rows(self) -> bool:
         """Whether terminations are computed for one goal at a time, or may be."""
-        return isinstance(self.rule, Recompute) and isinstance(self.rule.function, RowByRow | DecidedAtUse)
+        looped = LoopedGoalFunction | LazilyVectorizedGoalFunction
+        return isinstance(self.rule, Recompute) and isinstance(self.rule.function, looped)
 
     def recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"

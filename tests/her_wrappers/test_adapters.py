@@ -13,8 +13,8 @@ from gymnasium import spaces
 from her_wrappers import adapters, check_goal_env
 from her_wrappers.adapters import AsGoalEnv, BooleanSuccess, CastObservation, CopyObservation
 from her_wrappers.checker.registry import RULES
-from tests.her_wrappers.checker.specimens.broken import FAULTS
-from tests.her_wrappers.checker.specimens.reach import Reach
+from tests.support.specimens.broken import FAULTS
+from tests.support.specimens.reach import Reach
 
 REPAIRS = {
     "CopyObservation": CopyObservation,

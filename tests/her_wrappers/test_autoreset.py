@@ -6,7 +6,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
 from her_envs import PointReach, TaskEnv
 from her_wrappers import VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
-from tests.her_wrappers.checker.specimens.reach import Reach
+from tests.support.specimens.reach import Reach
 
 
 @pytest.fixture

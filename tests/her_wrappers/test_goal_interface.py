@@ -16,7 +16,7 @@ import her_envs
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_wrappers.goal_interface import (
     GoalInterface,
-    RowByRow,
+    LoopedGoalFunction,
     batched_terminated,
     goal_spaces,
     require_goal_space,
@@ -149,7 +149,7 @@ def test_terminations_are_right_for_every_row_however_the_function_is_written(fu
     desired[::2] = achieved[::2]
     with pytest.warns(UserWarning, match="100 times for this batch") if row_by_row else nullcontext():
         result = batched(achieved, desired, [{}] * 100)
-    assert isinstance(batched, RowByRow) == row_by_row
+    assert isinstance(batched, LoopedGoalFunction) == row_by_row
     assert batched_terminated(batched, GOALS) is batched
     assert result.dtype == bool
     np.testing.assert_array_equal(result, close(achieved, desired))
@@ -192,6 +192,77 @@ def test_a_function_that_needs_infos_is_understood_when_it_gets_them(function):
             assert result.tolist() == [i > 2 for i in range(count)]
 
 
+def rows_with_infos(achieved, desired, info):
+    return np.array([bool(i["ok"] and a == d) for a, d, i in zip(achieved, desired, info, strict=True)])
+
+
+def test_a_function_of_rows_of_discrete_goals_that_needs_infos_is_accepted():
+    """It raises TypeError on one goal, which has no rows: that is not a wrong signature."""
+    batched = batched_terminated(rows_with_infos, spaces.Discrete(5))
+    infos = [{"ok": True}, {"ok": False}, {"ok": True}]
+    answers = batched(np.array([1, 2, 3]), np.array([1, 2, 4]), infos)
+    assert answers.tolist() == [True, False, False]
+
+
+class FailsOnce:
+    """Raises at one call, then never again."""
+
+    def __init__(self, function, error):
+        self.function, self.error = function, error
+        self.batches = []
+
+    def __call__(self, achieved, desired, info):
+        if self.error is not None and (self.function is close_rows or any(info)):
+            error, self.error = self.error, None
+            raise error
+        self.batches.append(np.ndim(achieved))
+        return self.function(achieved, desired, info)
+
+
+def close_rows(achieved, desired, info):
+    return close(achieved, desired)
+
+
+def needs_ok(achieved, desired, info):
+    return close(achieved, desired) & np.array([row["ok"] for row in info])
+
+
+def handles_both(achieved, desired, info):
+    rows = [info] if isinstance(info, dict) else info
+    ok = np.array([row["ok"] for row in rows])
+    return close(achieved, desired) & (ok if np.ndim(achieved) > 1 else ok[0])
+
+
+@pytest.mark.parametrize("error", [MemoryError("passing"), ConnectionError("passing"), ValueError("passing")])
+@pytest.mark.parametrize("function", [needs_ok, handles_both])
+def test_an_error_that_passes_does_not_make_a_batched_function_slow(function, error):
+    fails_once = FailsOnce(function, error)
+    batched = batched_terminated(fails_once, GOALS)
+    goals, infos = np.zeros((4, 3)), [{"ok": i % 2 == 0} for i in range(4)]
+    with pytest.raises(type(error), match="passing"):
+        batched(goals, goals, infos)
+    fails_once.batches.clear()
+    with warnings.catch_warnings(action="error"):
+        assert batched(goals, goals, infos).tolist() == [True, False, True, False]
+    assert fails_once.batches == [2], "one call for the batch"
+
+
+def test_an_interrupt_leaves_the_function_undecided():
+    fails_once = FailsOnce(needs_ok, KeyboardInterrupt())
+    batched = batched_terminated(fails_once, GOALS)
+    goals, infos = np.zeros((2, 3)), [{"ok": True}, {"ok": False}]
+    with pytest.raises(KeyboardInterrupt):
+        batched(goals, goals, infos)
+    with warnings.catch_warnings(action="error"):
+        assert batched(goals, goals, infos).tolist() == [True, False]
+
+
+def test_an_error_that_passes_while_the_function_is_probed_does_not_make_it_slow():
+    batched = batched_terminated(FailsOnce(close_rows, MemoryError("passing")), GOALS)
+    with warnings.catch_warnings(action="error"):
+        assert batched(np.zeros((3, 3)), np.zeros((3, 3)), [{}] * 3).tolist() == [True] * 3
+
+
 @pytest.mark.parametrize("kind", ["if", "not-implemented", "reward"])
 def test_functions_that_raise_leave_the_workers_of_an_async_environment_alive(kind):
     vector = AsyncVectorEnv([lambda: Raising(kind)] * 2)
@@ -201,7 +272,7 @@ def test_functions_that_raise_leave_the_workers_of_an_async_environment_alive(ki
             interface.compute_reward(NEAR, FAR, [{}, {}])
     else:
         assert interface.compute_reward(NEAR, FAR, [{}, {}]).tolist() == [0, -1]
-        assert isinstance(interface.compute_terminated, RowByRow | None)
+        assert isinstance(interface.compute_terminated, LoopedGoalFunction | None)
         assert (interface.compute_terminated is None) == (kind == "not-implemented")
     vector.reset()
     vector.close()
@@ -290,4 +361,6 @@ def test_an_async_environment_without_a_reward_function_is_refused_and_survives(
 
 def test_bundled_environments_answer_for_batches():
     for env_id in her_envs.registration.ENTRY_POINTS:
-        assert not isinstance(GoalInterface.of(gym.make(env_id)).compute_terminated, RowByRow | None)
+        assert not isinstance(
+            GoalInterface.of(gym.make(env_id)).compute_terminated, LoopedGoalFunction | None
+        )

@@ -11,8 +11,8 @@ from gymnasium.wrappers import TimeLimit
 
 from her_wrappers import GoalEnvChecker
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
-from tests.her_wrappers.checker.specimens.reach import DenseReach
 from tests.support.counting import counting_buffer, counting_episode
+from tests.support.specimens.reach import DenseReach
 
 STILL = np.zeros(2, np.float32)
 

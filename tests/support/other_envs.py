@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from tests.her_wrappers.checker.specimens.reach import Reach
+from tests.support.specimens.reach import Reach
 
 
 class Other(Reach):

@@ -2,6 +2,7 @@
 
 from her_wrappers.checker.rules import (
     aliasing,
+    buffer_use,
     determinism,
     infos,
     relabeling,
@@ -14,6 +15,7 @@ from her_wrappers.checker.rules import (
 
 __all__ = [
     "aliasing",
+    "buffer_use",
     "determinism",
     "infos",
     "relabeling",

@@ -1,4 +1,4 @@
-"""GE30x: what was returned once stays as it was."""
+"""GE30x: returned values do not change afterwards."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import arrays_in, differences, identical, share_memory, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.tape import Start, Step
+    from her_wrappers.checker.rollout import ResetRecord, StepRecord
 
 LOOKED_AT = 30
 """Records whose memory is compared: sharing shows at once or never."""
@@ -27,6 +27,7 @@ LOOKED_AT = 30
     fix="return copies",
     adapter="CopyObservation",
     passive=True,
+    implies=("GE302",),
     wrong="""
 self._position += action
 return {"achieved_goal": self._position, ...}""",
@@ -34,15 +35,15 @@ return {"achieved_goal": self._position, ...}""",
 self._position = self._position + action
 return {"achieved_goal": self._position.copy(), ...}""",
 )
-def data_changes_later(evidence: Evidence) -> Iterator[Occurrence]:
-    """A buffer that keeps what it was given keeps what was true."""
-    for record in evidence.tape.records:
+def data_changes_later(evidence: Evidence) -> Iterator[Violation]:
+    """A buffer that keeps returned objects keeps the values that they had."""
+    for record in evidence.rollout.records:
         for name, live, held in (
             ("observation", record.live_observation, record.observation),
             ("info", record.live_info, record.info),
         ):
             for part, was, is_now in differences(held, live, identical):
-                yield Occurrence(
+                yield Violation(
                     f"{show(is_now)} later on",
                     f"{show(was)} as returned",
                     record.place,
@@ -64,10 +65,10 @@ return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.g
     right="""
 return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
 )
-def shared_memory(evidence: Evidence) -> Iterator[Occurrence]:
-    """Every array that changes hands is the receiver's own."""
+def shared_memory(evidence: Evidence) -> Iterator[Violation]:
+    """Returned arrays belong to the receiver, and actions to the caller."""
     yield from _shared_with_state(evidence)
-    records = sorted(evidence.tape.records, key=lambda record: (record.episode, getattr(record, "t", -1)))
+    records = sorted(evidence.rollout.records, key=lambda record: (record.episode, getattr(record, "t", -1)))
     for i, record in enumerate(records[:LOOKED_AT]):
         yield from _shared_keys(record)
         if i:
@@ -76,8 +77,8 @@ def shared_memory(evidence: Evidence) -> Iterator[Occurrence]:
         yield from _shared_action(step)
 
 
-def _shared_with_state(evidence: Evidence) -> Iterator[Occurrence]:
-    records = evidence.tape.steps or evidence.tape.starts
+def _shared_with_state(evidence: Evidence) -> Iterator[Violation]:
+    records = evidence.rollout.steps or evidence.rollout.resets
     for key, array in arrays_in(records[-1].live_observation) if records else ():
         for name, part in evidence.state:
             if share_memory(array, part):
@@ -85,7 +86,7 @@ def _shared_with_state(evidence: Evidence) -> Iterator[Occurrence]:
                 break
 
 
-def _shared_keys(record: Start | Step) -> Iterator[Occurrence]:
+def _shared_keys(record: ResetRecord | StepRecord) -> Iterator[Violation]:
     arrays = arrays_in(record.live_observation)
     for i, (key, array) in enumerate(arrays):
         for other_key, other in arrays[:i]:
@@ -93,16 +94,16 @@ def _shared_keys(record: Start | Step) -> Iterator[Occurrence]:
                 yield _shares(key, other_key, record.place)
 
 
-def _shared_calls(earlier: Start | Step, later: Start | Step) -> Iterator[Occurrence]:
+def _shared_calls(earlier: ResetRecord | StepRecord, later: ResetRecord | StepRecord) -> Iterator[Violation]:
     for key, array in arrays_in(later.live_observation):
         for other_key, other in arrays_in(earlier.live_observation):
             if key == other_key and share_memory(array, other):
                 yield _shares(key, "what the call before returned", later.place)
 
 
-def _shared_action(step: Step) -> Iterator[Occurrence]:
+def _shared_action(step: StepRecord) -> Iterator[Violation]:
     if not identical(step.action, step.live_action):
-        yield Occurrence(
+        yield Violation(
             f"{show(step.live_action)} after step()",
             f"the action {show(step.action)} unchanged",
             step.place,
@@ -115,9 +116,9 @@ def _shared_action(step: Step) -> Iterator[Occurrence]:
             yield _shares(key, "the action given", step.place)
 
 
-def _shares(part: str, other: str, place: str = "") -> Occurrence:
+def _shares(part: str, other: str, place: str = "") -> Violation:
     key = part.split("/", maxsplit=1)[0]
-    return Occurrence(f"{part} in the memory of {other}", "memory of its own", place, key)
+    return Violation(f"{part} in the memory of {other}", "memory of its own", place, key)
 
 
 @rule(
@@ -128,14 +129,15 @@ def _shares(part: str, other: str, place: str = "") -> Occurrence:
     fix="end the episode when the goal changes",
     needs=("goals",),
     passive=True,
+    implies=("GE101", "GE103", "GE202", "GE205"),
     wrong="""
 if reached:
     self.goal = self._draw_goal()  # in the middle of an episode""",
     right="terminated = reached  # reset() draws the next goal",
 )
-def goal_changes_in_episode(evidence: Evidence) -> Iterator[Occurrence]:
+def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
     """An episode has one goal from its reset to its end."""
     for step in evidence.steps:
         before, after = step.before["desired_goal"], step.observation["desired_goal"]
         if not identical(before, after):
-            yield Occurrence(show(after), f"{show(before)} as before the step", step.place)
+            yield Violation(show(after), f"{show(before)} as before the step", step.place)

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.registry import Occurrence, rule
-from her_wrappers.checker.tape import describe
+from her_wrappers.checker.registry import Violation, rule
+from her_wrappers.checker.rollout import describe
 from her_wrappers.checker.values import differences, identical, show
 from her_wrappers.trees import copy_tree
 
@@ -51,11 +51,11 @@ class _InfoReplay(gym.Env[Any, Any]):
     wrong='info = {"distance": 0}  # and later {"distance": 0.5}, which becomes 0',
     right='info = {"distance": 0.0}',
 )
-def info_not_batchable(evidence: Evidence) -> Iterator[Occurrence]:
-    """What each environment's info says stands in the batched infos."""
+def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
+    """The batched infos contain the values of each environment's info."""
     odd = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
     if odd is not None:
-        yield Occurrence(show(odd.info), "a dict as info", odd.place)
+        yield Violation(show(odd.info), "a dict as info", odd.place)
         return
     batches = _batches(evidence)
     vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, column) for column in zip(*batches, strict=True)])
@@ -64,11 +64,11 @@ def info_not_batchable(evidence: Evidence) -> Iterator[Occurrence]:
         try:
             batched = vector.step(np.zeros(NUM_ENVS, dtype=np.int64))[-1]
         except Exception as error:
-            yield Occurrence(describe(error), "a vector environment to batch the infos")
+            yield Violation(describe(error), "a vector environment to batch the infos")
             return
         for i, info in enumerate(batch):
             for part, expected, got in differences(info, _row(batched, info, i), _equal):
-                yield Occurrence(f"{show(got)} in the batch", show(expected), subject=part)
+                yield Violation(f"{show(got)} in the batch", show(expected), subject=part)
 
 
 def _batches(evidence: Evidence) -> list[list[dict[str, Any]]]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from her_wrappers.checker.evidence import INFO_FORMS
 from her_wrappers.checker.goals import flat, leaves
-from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.pairs import extreme_pairs
+from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import close, show
 from her_wrappers.trees import map_tree
 
@@ -27,9 +28,10 @@ REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:2])
     "GE104",
     "reward-not-vectorised",
     "error",
-    meaning="compute_reward raises on a batch of goals, whatever the form of the info.",
+    meaning="compute_reward raises on a batch of goals, for every form of the info.",
     fix="reduce over axis=-1, and use np.where in place of `if`",
     needs=("reward",),
+    implies=("GE106", "GE108", "GE119", "GE121"),
     wrong="""
 distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return 0.0 if distance < 0.05 else -1.0""",
@@ -37,14 +39,14 @@ return 0.0 if distance < 0.05 else -1.0""",
 distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
 return np.where(distance < 0.05, 0.0, -1.0)""",
 )
-def reward_not_vectorised(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     """Buffers ask for a whole batch at once."""
     if evidence.info_form is None and evidence.form_answers and not _needs_info(evidence):
-        yield Occurrence(evidence.form_answers[INFO_FORMS[0]].raised, "rewards of a batch of 2 goals")
+        yield Violation(evidence.form_answers[INFO_FORMS[0]].raised, "rewards of a batch of 2 goals")
         return
     for rows, answer in evidence.batch_answers:
         if answer.error is not None:
-            yield Occurrence(answer.raised, f"rewards of a batch of {len(rows)} goals")
+            yield Violation(answer.raised, f"rewards of a batch of {len(rows)} goals")
 
 
 @rule(
@@ -54,14 +56,15 @@ def reward_not_vectorised(evidence: Evidence) -> Iterator[Occurrence]:
     meaning="A batch of N goals gets rewards of another shape than (N,).",
     fix="reduce over axis=-1 without keepdims",
     needs=("batch",),
+    implies=("GE106", "GE108", "GE119", "GE121"),
     wrong="return -np.linalg.norm(achieved_goal - desired_goal)  # () for any batch",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_batch_shape(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_batch_shape(evidence: Evidence) -> Iterator[Violation]:
     """One reward a row."""
     for rows, answer in evidence.batch_answers:
         if answer.shape not in {None, (len(rows),)}:
-            yield Occurrence(f"shape {answer.shape}", f"shape ({len(rows)},) for {len(rows)} goals")
+            yield Violation(f"shape {answer.shape}", f"shape ({len(rows)},) for {len(rows)} goals")
 
 
 @rule(
@@ -71,10 +74,11 @@ def reward_batch_shape(evidence: Evidence) -> Iterator[Occurrence]:
     meaning="The rewards of a batch are not those of its rows one by one.",
     fix="index and reduce the last axis only; let no row look at another",
     needs=("batch",),
+    implies=("GE119", "GE121"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(axis=0)",
     right="return -np.abs(achieved_goal - desired_goal).sum(axis=-1)",
 )
-def reward_batch_value(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_batch_value(evidence: Evidence) -> Iterator[Violation]:
     """Batched or not, a pair of goals has one reward."""
     for rows, answer in evidence.batch_answers:
         if answer.shape != (len(rows),) or answer.numbers is None:
@@ -82,7 +86,7 @@ def reward_batch_value(evidence: Evidence) -> Iterator[Occurrence]:
         for i, row in enumerate(rows):
             alone = evidence.rows[row].number
             if alone is not None and not close(answer.numbers[i], alone):
-                yield Occurrence(
+                yield Violation(
                     show(answer.numbers[i]),
                     f"{show(alone)} as alone",
                     f"row {i} of {len(rows)} relabeled goals",
@@ -99,18 +103,18 @@ def reward_batch_value(evidence: Evidence) -> Iterator[Occurrence]:
     wrong="return -np.linalg.norm(np.atleast_2d(achieved_goal - desired_goal), axis=-1)  # (1,) for one goal",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
-def reward_small_shape(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
     """The rank of the rewards is that of the goals less one."""
     if evidence.reward is None or evidence.info_form is None:
         return
     for answer in evidence.rows:
         if answer.shape not in {(), None}:
-            yield Occurrence(f"shape {answer.shape}", "shape () for one goal", subject="one goal")
+            yield Violation(f"shape {answer.shape}", "shape () for one goal", subject="one goal")
     for count in (1, 0):
-        answer = evidence.ask_batch(evidence.reward, range(count), evidence.info_form)
+        answer = evidence.call_batch(evidence.reward, range(count), evidence.info_form)
         if answer.error is not None or answer.shape != (count,):
             got = answer.raised or f"shape {answer.shape}"
-            yield Occurrence(got, f"shape ({count},)", subject=f"a batch of {count}")
+            yield Violation(got, f"shape ({count},)", subject=f"a batch of {count}")
 
 
 @rule(
@@ -125,14 +129,14 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Occurrence]:
 rows = info if isinstance(info, (list, tuple)) else [info]
 return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
 )
-def reward_needs_info(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_needs_info(evidence: Evidence) -> Iterator[Violation]:
     """Relabeling has no other info than the stored one, or none at all."""
     answers = _single_forms(evidence) | (evidence.form_answers if _takes_some_batch(evidence) else {})
     accepted = [form for form, answer in answers.items() if not answer.error]
     for form, answer in answers.items():
         if answer.error and form in REQUIRED_FORMS:
             hint = f"it accepts {', '.join(accepted)}" if accepted else "it accepts no form"
-            yield Occurrence(answer.raised, f"a reward with {form} as info", subject=form, hint=hint)
+            yield Violation(answer.raised, f"a reward with {form} as info", subject=form, hint=hint)
 
 
 @rule(
@@ -142,17 +146,18 @@ def reward_needs_info(evidence: Evidence) -> Iterator[Occurrence]:
     meaning="A goal that is reached exactly does not get the best reward.",
     fix="check the direction of the comparison",
     needs=("reward",),
+    implies=("GE202", "GE204", "GE205", "GE207"),
     wrong="return -(distance < 0.05).astype(np.float32)",
     right="return -(distance > 0.05).astype(np.float32)",
 )
-def self_goal_not_success(evidence: Evidence) -> Iterator[Occurrence]:
+def self_goal_not_success(evidence: Evidence) -> Iterator[Violation]:
     """No pair of goals is rewarded better than a goal and itself."""
     asked = list(zip(evidence.pairs, evidence.rows, strict=True))
     reached = {id(pair.info): row.number for pair, row in asked if pair.is_self}
     for pair, row in asked:  # pairs with one info share their achieved goal too
         best = reached.get(id(pair.info))
         if row.number is not None and best is not None and row.number > best and not close(row.number, best):
-            yield Occurrence(
+            yield Violation(
                 f"{show(best)} for the goal and itself", f"at least {show(row.number)} as for another"
             )
 
@@ -173,37 +178,40 @@ if self.reward_type == "dense":
 if reward_type not in ("sparse", "dense"):
     raise ValueError(f"unknown reward_type {reward_type!r}")""",
 )
-def reward_type_ignored(evidence: Evidence) -> Iterator[Occurrence]:
+def reward_type_ignored(evidence: Evidence) -> Iterator[Violation]:
     """What is called sparse has two values, what is called dense more."""
     kind, count = _attribute(evidence.env, "reward_type"), len(evidence.reward_values)
     if kind == "sparse" and count > 2:
-        yield Occurrence("more than two values", "two values from reward_type='sparse'")
+        yield Violation("more than two values", "two values from reward_type='sparse'")
     if kind == "dense" and count <= 2 and _different_distances(evidence.pairs) > 4:
-        yield Occurrence("at most two values", "many values from reward_type='dense'")
+        yield Violation("at most two values", "many values from reward_type='dense'")
     if isinstance(kind, str) and _gives_none_for_unknown_type(evidence):
-        yield Occurrence("None", "an error, or a reward, for an unknown reward_type", subject="unknown type")
+        yield Violation("None", "an error, or a reward, for an unknown reward_type", subject="unknown type")
 
 
 @rule(
     "GE118",
-    "unsigned-goal-wrap",
+    "integer-goal-overflow",
     "error",
-    meaning="Integer goals get another reward after a cast to int64: differences wrap around.",
-    fix="cast to a signed or floating dtype before subtracting",
+    meaning="Integer goals get another reward after a cast to int64: differences or squares overflow.",
+    fix="cast to int64 or a floating dtype before subtracting",
     needs=("batch",),
+    implies=("GE101", "GE106", "GE115", "GE202", "GE205"),
     wrong="return -np.abs(achieved_goal - desired_goal).sum(-1)  # uint8: 0 - 1 is 255",
     right="return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1)",
 )
-def unsigned_goal_wrap(evidence: Evidence) -> Iterator[Occurrence]:
+def integer_goal_overflow(evidence: Evidence) -> Iterator[Violation]:
     """The reward depends on the numbers, not on their dtype."""
-    for pair, row in zip(evidence.pairs, evidence.rows, strict=True):
-        kinds = {leaf.dtype.kind for leaf in leaves(pair.achieved)}
-        if evidence.reward is None or not kinds & {"i", "u"}:
-            return
+    kinds = {leaf.dtype.kind for pair in evidence.pairs[:1] for leaf in leaves(pair.achieved)}
+    if evidence.reward is None or not kinds & {"i", "u"}:
+        return
+    extremes = extreme_pairs(evidence.steps)
+    rows = [evidence.reward(pair.achieved, pair.desired, pair.info) for pair in extremes]
+    for pair, row in zip(evidence.pairs + extremes, evidence.rows + rows, strict=True):
         wide = evidence.reward(_widened(pair.achieved), _widened(pair.desired), pair.info)
         if row.number is not None and wide.number is not None and not close(row.number, wide.number):
             dtype = leaves(pair.achieved)[0].dtype
-            yield Occurrence(f"{show(row.value)} for {dtype} goals", f"{show(wide.value)} as for int64 goals")
+            yield Violation(f"{show(row.value)} for {dtype} goals", f"{show(wide.value)} as for int64 goals")
 
 
 def _needs_info(evidence: Evidence) -> bool:
@@ -237,17 +245,24 @@ def _different_distances(pairs: list[Pair]) -> int:
 
 
 def _gives_none_for_unknown_type(evidence: Evidence) -> bool:
-    """Whether a twin with a reward_type that cannot be known answers None."""
-    twin = evidence.twin
-    if twin is None or not hasattr(twin.unwrapped, "reward_type") or not evidence.pairs:
+    """Whether a replica with a reward_type that cannot be known answers None."""
+    replica = evidence.replica
+    if replica is None or not hasattr(replica.unwrapped, "reward_type") or not evidence.pairs:
         return False
     try:
-        twin.unwrapped.reward_type = "a type that nobody defines"
+        replica.unwrapped.reward_type = "a type that nobody defines"
         pair = evidence.pairs[0]
-        return twin.get_wrapper_attr("compute_reward")(pair.achieved, pair.desired, pair.info) is None
+        return replica.get_wrapper_attr("compute_reward")(pair.achieved, pair.desired, pair.info) is None
     except Exception:
         return False  # refusing it is right
 
 
 def _widened(goal: Any) -> Any:
-    return map_tree(lambda leaf: np.asarray(leaf).astype(np.int64)[()], goal)
+    """Return a goal with its integer leaves as int64; the parts of a Dict goal can differ in kind."""
+    return map_tree(
+        lambda leaf: leaf.astype(np.int64)[()] if leaf.dtype.kind in "iu" else leaf, _as_arrays(goal)
+    )
+
+
+def _as_arrays(goal: Any) -> Any:
+    return map_tree(np.asarray, goal)

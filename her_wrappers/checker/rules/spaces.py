@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.registry import Violation, rule
+from her_wrappers.checker.rollout import describe, raised_at
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.trees import Path, path_name
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     "environment-raises",
     "error",
     meaning="reset, step or compute_reward raised an exception.",
-    fix="repair the call that the message quotes",
+    fix="fix the line that raises, or the values that it returns",
+    implies=("GE104", "GE113"),
     wrong="""
 def step(self, action):
     return observation, reward, done, {}""",
@@ -32,14 +34,21 @@ def step(self, action):
 def step(self, action):
     return observation, reward, terminated, truncated, {}""",
 )
-def environment_raises(evidence: Evidence) -> Iterator[Occurrence]:
+def environment_raises(evidence: Evidence) -> Iterator[Violation]:
     """The run must not be stopped by an exception."""
-    failure = evidence.tape.failure
+    failure = evidence.rollout.failure
     if failure is not None:
-        yield Occurrence(failure.error, f"{failure.call} to return", failure.place)
-    errors = [row.raised for row in evidence.rows]
-    if errors and all(errors) and evidence.info_form is None:
-        yield Occurrence(errors[0], "compute_reward to take one goal", subject="compute_reward")
+        yield Violation(
+            describe(failure.error), f"{failure.call} to return", failure.place, hint=failure.hint
+        )
+    errors = [row.error for row in evidence.rows if row.error is not None]
+    if errors and len(errors) == len(evidence.rows) and evidence.info_form is None:
+        yield Violation(
+            describe(errors[0]),
+            "compute_reward to take one goal",
+            subject="compute_reward",
+            hint=raised_at(errors[0]),
+        )
 
 
 @rule(
@@ -55,10 +64,10 @@ observation_space = spaces.Dict(
     observation=spaces.Box(-1, 1, (6,)), achieved_goal=goal_space, desired_goal=goal_space
 )""",
 )
-def not_dict_observation(evidence: Evidence) -> Iterator[Occurrence]:
+def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
     """A goal environment's observation space is a Dict."""
     if not isinstance(evidence.observation_space, spaces.Dict):
-        yield Occurrence(show(evidence.observation_space), f"a Dict with the keys {', '.join(GOAL_KEYS)}")
+        yield Violation(show(evidence.observation_space), f"a Dict with the keys {', '.join(GOAL_KEYS)}")
 
 
 @rule(
@@ -72,19 +81,19 @@ def not_dict_observation(evidence: Evidence) -> Iterator[Occurrence]:
     right="""
 return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}""",
 )
-def missing_goal_key(evidence: Evidence) -> Iterator[Occurrence]:
+def missing_goal_key(evidence: Evidence) -> Iterator[Violation]:
     """All three keys are in the space and in every observation."""
     space = evidence.observation_space
     if not isinstance(space, spaces.Dict):
         return
     for key in GOAL_KEYS:
         if key not in space.spaces:
-            yield Occurrence("no such key", "the key in the observation space", subject=key)
+            yield Violation("no such key", "the key in the observation space", subject=key)
             continue
-        for record in evidence.tape.records:
+        for record in evidence.rollout.records:
             if isinstance(record.observation, dict) and key not in record.observation:
                 found = ", ".join(map(str, record.observation))
-                yield Occurrence(f"only {found}", "the key in the observation", record.place, key)
+                yield Violation(f"only {found}", "the key in the observation", record.place, key)
 
 
 @rule(
@@ -102,10 +111,10 @@ def step(self, action):
 def compute_reward(self, achieved_goal, desired_goal, info):
     return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)""",
 )
-def no_compute_reward(evidence: Evidence) -> Iterator[Occurrence]:
+def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
     """The reward of other goals can be asked for."""
     if evidence.reward is None:
-        yield Occurrence("none", "a method compute_reward")
+        yield Violation("none", "a method compute_reward")
 
 
 @rule(
@@ -114,14 +123,29 @@ def no_compute_reward(evidence: Evidence) -> Iterator[Occurrence]:
     "error",
     meaning="achieved_goal and desired_goal differ in shape or dtype, so one cannot stand in for the other.",
     fix="use one space for both goals",
+    implies=(
+        "GE101",
+        "GE103",
+        "GE104",
+        "GE105",
+        "GE106",
+        "GE108",
+        "GE110",
+        "GE113",
+        "GE114",
+        "GE115",
+        "GE119",
+        "GE121",
+        "GE206",
+    ),
     wrong="spaces.Dict(achieved_goal=spaces.Box(-1, 1, (3,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",
     right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
 )
-def goal_space_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+def goal_space_mismatch(evidence: Evidence) -> Iterator[Violation]:
     """Both goals have one shape and dtype."""
     goals = _goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) != _leaf_types(goals[1]):
-        yield Occurrence(f"{show(goals[0])} and {show(goals[1])}", "one shape and dtype for both goals")
+        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "one shape and dtype for both goals")
 
 
 @rule(
@@ -132,14 +156,15 @@ def goal_space_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
     fix="cast the value, widen the bounds, or clip",
     adapter="CastObservation",
     passive=True,
+    implies=("GE103",),
     wrong="spaces.Box(-1, 1, (2,), np.float32)  # and step() returns np.array([0.5, 1.5])",
     right="spaces.Box(-2, 2, (2,), np.float32)  # and step() returns np.array([0.5, 1.5], np.float32)",
 )
-def outside_space(evidence: Evidence) -> Iterator[Occurrence]:
+def outside_space(evidence: Evidence) -> Iterator[Violation]:
     """Every leaf of every observation is contained in its space."""
     if not isinstance(evidence.observation_space, spaces.Dict):
         return
-    for record in evidence.tape.records:
+    for record in evidence.rollout.records:
         for path, found in _outside(evidence.observation_space, record.observation, ()):
             yield replace(found, place=record.place, subject=path_name(path))
 
@@ -153,11 +178,11 @@ def outside_space(evidence: Evidence) -> Iterator[Occurrence]:
     wrong="spaces.Dict(achieved_goal=spaces.Box(-2, 2, (2,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",
     right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
 )
-def goal_bounds_differ(evidence: Evidence) -> Iterator[Occurrence]:
+def goal_bounds_differ(evidence: Evidence) -> Iterator[Violation]:
     """Spaces alike in shape and dtype are equal altogether."""
     goals = _goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) == _leaf_types(goals[1]) and goals[0] != goals[1]:
-        yield Occurrence(f"{show(goals[0])} and {show(goals[1])}", "equal goal spaces")
+        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "equal goal spaces")
 
 
 @rule(
@@ -173,10 +198,10 @@ def reset(self, *, seed=None, options=None):
 def __init__(self):
     self.action_space = spaces.Discrete(4)""",
 )
-def spaces_rebuilt(evidence: Evidence) -> Iterator[Occurrence]:
+def spaces_rebuilt(evidence: Evidence) -> Iterator[Violation]:
     """Spaces stay the objects that they were."""
     for name in evidence.spaces_replaced:
-        yield Occurrence("another object after reset() and step()", "the same space object", subject=name)
+        yield Violation("another object after reset() and step()", "the same space object", subject=name)
 
 
 def _goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:
@@ -195,7 +220,7 @@ def _leaf_types(space: spaces.Space[Any]) -> Any:
     return space.shape, space.dtype
 
 
-def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Occurrence]]:
+def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Violation]]:
     """Yield the parts of ``value`` that lie outside of ``space``."""
     if isinstance(space, spaces.Dict):
         yield from _outside_dict(space, value, path)
@@ -203,32 +228,32 @@ def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple
         yield from ((path, found) for found in _outside_array(space, value))
     elif not space.contains(value):
         got = f"{show(value)} of type {type_name(value)}"
-        yield path, Occurrence(got, f"an element of {show(space)}", adapter="")
+        yield path, Violation(got, f"an element of {show(space)}", adapter="")
 
 
-def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[Path, Occurrence]]:
+def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[Path, Violation]]:
     if not isinstance(value, dict):
-        yield path, Occurrence(show(value), "a dict", adapter="")
+        yield path, Violation(show(value), "a dict", adapter="")
         return
     for key in value.keys() - space.spaces.keys():
-        yield (*path, key), Occurrence("a key that it has not", "only keys of the space", adapter="")
+        yield (*path, key), Violation("a key that it has not", "only keys of the space", adapter="")
     for key, part in space.spaces.items():
         if key in value:
             yield from _outside(part, value[key], (*path, key))
 
 
-def _outside_array(space: Any, value: Any) -> Iterator[Occurrence]:
+def _outside_array(space: Any, value: Any) -> Iterator[Violation]:
     if not isinstance(value, np.ndarray | np.generic):
-        yield Occurrence(f"{show(value)} of type {type_name(value)}", f"a {space.dtype} array")
+        yield Violation(f"{show(value)} of type {type_name(value)}", f"a {space.dtype} array")
     elif value.shape != space.shape:
-        yield Occurrence(f"shape {value.shape}", f"shape {space.shape}", adapter="")
+        yield Violation(f"shape {value.shape}", f"shape {space.shape}", adapter="")
     elif not np.can_cast(value.dtype, space.dtype):
-        yield Occurrence(f"dtype {value.dtype}", f"dtype {space.dtype}")
+        yield Violation(f"dtype {value.dtype}", f"dtype {space.dtype}")
     elif not isinstance(space, spaces.Box):
         if not space.contains(value):
-            yield Occurrence(show(value), f"an element of {show(space)}", adapter="")
+            yield Violation(show(value), f"an element of {show(space)}", adapter="")
     elif not (inside := (value >= space.low) & (value <= space.high)).all():  # False for NaN
         index = tuple(int(i) for i in np.argwhere(~inside)[0])
         bounds = f"[{space.low[index]}, {space.high[index]}]"
         got = show(np.asarray(value)[index])
-        yield Occurrence(got, f"element {list(index)} in {bounds}", adapter="")
+        yield Violation(got, f"element {list(index)} in {bounds}", adapter="")

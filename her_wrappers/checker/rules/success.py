@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.success_flag import flag_name, flag_of
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     wrong="return observation, reward, terminated, truncated, {}",
     right='return observation, reward, terminated, truncated, {"is_success": bool(distance < 0.05)}',
 )
-def no_success_flag(evidence: Evidence) -> Iterator[Occurrence]:
+def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
     """Success rates are measured by the flag."""
     if not any(flag_name(step.info) for step in evidence.steps):
-        yield Occurrence("neither is_success nor success in any info", 'a bool info["is_success"]')
+        yield Violation("neither is_success nor success in any info", 'a bool info["is_success"]')
 
 
 @rule(
@@ -47,16 +47,26 @@ reward = -float(distance > 0.05)""",
 success = distance < 0.05
 info, reward = {"is_success": success}, success - 1.0""",
 )
-def success_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
+def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
     """The flag is set exactly where compute_reward gives its best."""
     for step, answer, reached in zip(evidence.steps, evidence.recomputed, evidence.reached, strict=True):
         flag = flag_of(step.info)
         if flag is not None and flag != reached and answer.number is not None:
             name = flag_name(step.info)
-            yield Occurrence(
+            yield Violation(
                 f"{name}={flag}",
                 f"{name}={reached}, since compute_reward gives {show(answer.value)}",
                 step.place,
+            )
+    for record in evidence.rollout.resets:
+        if flag_of(record.info) and not evidence.is_rewarded_as_success(record):
+            name = flag_name(record.info)
+            yield Violation(
+                f"{name}=True",
+                f"{name}=False, since compute_reward does not give its best",
+                record.place,
+                "reset",
+                hint="the flag is left over from before the reset",
             )
 
 
@@ -71,26 +81,26 @@ def success_mismatch(evidence: Evidence) -> Iterator[Occurrence]:
     wrong='info = {"success": np.float32(distance < 0.05)}',
     right='info = {"is_success": bool(distance < 0.05)}',
 )
-def success_flag_form(evidence: Evidence) -> Iterator[Occurrence]:
+def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
     """One name, one type, always there."""
     names = {flag_name(step.info) for step in evidence.steps}
     if names == {None}:
         return
     if "is_success" not in names:
-        yield Occurrence("success", "the name is_success", subject="name")
+        yield Violation("success", "the name is_success", subject="name")
     for step in evidence.steps:
         yield from _flag_form(step.info, step.place)
-    for start in evidence.tape.starts:
-        if flag_name(start.info) is None:
-            yield Occurrence("no flag", "the flag at reset too", start.place, "reset")
+    for record in evidence.rollout.resets:
+        if flag_name(record.info) is None:
+            yield Violation("no flag", "the flag at reset too", record.place, "reset")
 
 
-def _flag_form(info: Any, place: str) -> Iterator[Occurrence]:
+def _flag_form(info: Any, place: str) -> Iterator[Violation]:
     name = flag_name(info)
     if name is None:
-        yield Occurrence("no flag", "the flag at every step", place, "step")
+        yield Violation("no flag", "the flag at every step", place, "step")
     elif not isinstance(info[name], bool):
-        yield Occurrence(f"{show(info[name])} of type {type_name(info[name])}", "a bool", place, "type")
+        yield Violation(f"{show(info[name])} of type {type_name(info[name])}", "a bool", place, "type")
 
 
 @rule(
@@ -105,9 +115,9 @@ def _flag_form(info: Any, place: str) -> Iterator[Occurrence]:
 while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
-def success_at_reset(evidence: Evidence) -> Iterator[Occurrence]:
+def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
     """Episodes leave something to do."""
-    starts = evidence.tape.starts
-    solved = [start for start in starts if evidence.is_solved(start)]
-    if len(solved) > len(starts) / 2:
-        yield Occurrence(f"{len(solved)} of {len(starts)} solved at reset", "most episodes to begin unsolved")
+    resets = evidence.rollout.resets
+    solved = [record for record in resets if evidence.is_solved(record)]
+    if len(solved) > len(resets) / 2:
+        yield Violation(f"{len(solved)} of {len(resets)} solved at reset", "most episodes to begin unsolved")

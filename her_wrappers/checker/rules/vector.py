@@ -1,4 +1,4 @@
-"""GE6xx: a vector environment says how it resets, and its batches keep what single environments say."""
+"""GE6xx: a vector environment declares its autoreset mode, and its batches lose nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.checker.batches import as_array, ended_rows, misshapen
-from her_wrappers.checker.registry import Occurrence, rule
+from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show
 from her_wrappers.checker.vector import autoreset_mode
 from her_wrappers.infos import final_observation_row
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.tape import Step
+    from her_wrappers.checker.rollout import StepRecord
 
 
 @rule(
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     wrong='metadata = {"autoreset": True}',
     right='metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}',
 )
-def no_autoreset_mode(evidence: Evidence) -> Iterator[Occurrence]:
+def no_autoreset_mode(evidence: Evidence) -> Iterator[Violation]:
     """Recorders must know which rows are transitions."""
-    if evidence.vector_tape.starts and declared_mode(evidence.env) is None:
+    if evidence.vector_rollout.resets and declared_mode(evidence.env) is None:
         got = show(evidence.env.metadata.get("autoreset_mode"))
-        yield Occurrence(got, "an AutoresetMode", subject='metadata["autoreset_mode"]')
+        yield Violation(got, "an AutoresetMode", subject='metadata["autoreset_mode"]')
 
 
 @rule(
@@ -49,12 +49,12 @@ def no_autoreset_mode(evidence: Evidence) -> Iterator[Occurrence]:
 infos["final_obs"] = {key: rows.copy() for key, rows in observations.items()}
 observations[ended] = self._reset(ended)""",
 )
-def final_obs_missing(evidence: Evidence) -> Iterator[Occurrence]:
+def final_obs_missing(evidence: Evidence) -> Iterator[Violation]:
     """The goal that was achieved last is the best to relabel with."""
     for step in _resetting_steps(evidence):
         for i in np.flatnonzero(ended_rows(step)).tolist():
             if final_observation_row(step.info, i) is None:
-                yield Occurrence("none", 'infos["final_obs"] of an ended episode', step.place)
+                yield Violation("none", 'infos["final_obs"] of an ended episode', step.place)
 
 
 @rule(
@@ -66,23 +66,23 @@ def final_obs_missing(evidence: Evidence) -> Iterator[Occurrence]:
     wrong="return observations, rewards[:, None], terminated.astype(float), truncated, infos",
     right="return observations, rewards, terminated, truncated, infos",
 )
-def vector_shape(evidence: Evidence) -> Iterator[Occurrence]:
+def vector_shape(evidence: Evidence) -> Iterator[Violation]:
     """Each value returned is a batch of what a single environment returns."""
     env = evidence.env
-    if not evidence.vector_tape.starts:
+    if not evidence.vector_rollout.resets:
         return
     if env.observation_space != batch_space(env.single_observation_space, env.num_envs):
-        yield Occurrence(
+        yield Violation(
             show(env.observation_space), "single_observation_space, batched", subject="observation_space"
         )
-    for record in evidence.vector_tape.records:
+    for record in evidence.vector_rollout.records:
         for name, shape, expected in misshapen(record, env.num_envs):
-            yield Occurrence(f"shape {shape}", f"shape {expected}", record.place, name)
-    for step in evidence.vector_tape.steps:
+            yield Violation(f"shape {shape}", f"shape {expected}", record.place, name)
+    for step in evidence.vector_rollout.steps:
         for name in ("terminated", "truncated"):
             dtype = as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
-                yield Occurrence(f"dtype {dtype}", "dtype bool", step.place, name)
+                yield Violation(f"dtype {dtype}", "dtype bool", step.place, name)
 
 
 @rule(
@@ -94,17 +94,17 @@ def vector_shape(evidence: Evidence) -> Iterator[Occurrence]:
     wrong='infos = {"is_success": self._success()}  # of the new episodes already',
     right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',
 )
-def final_info_missing(evidence: Evidence) -> Iterator[Occurrence]:
-    """Whether the episode succeeded stands in its last info."""
+def final_info_missing(evidence: Evidence) -> Iterator[Violation]:
+    """The last info says whether the episode succeeded."""
     for step in _resetting_steps(evidence):
         if "final_info" not in step.info:
-            yield Occurrence("none", 'infos["final_info"] of an ended episode', step.place)
+            yield Violation("none", 'infos["final_info"] of an ended episode', step.place)
 
 
-def _resetting_steps(evidence: Evidence) -> list[Step]:
+def _resetting_steps(evidence: Evidence) -> list[StepRecord]:
     """Return the steps of a vector environment that begin new episodes at once."""
-    tape = evidence.vector_tape
-    if not tape.starts or autoreset_mode(evidence.env, tape) is not AutoresetMode.SAME_STEP:
+    rollout = evidence.vector_rollout
+    if not rollout.resets or autoreset_mode(evidence.env, rollout) is not AutoresetMode.SAME_STEP:
         return []
-    steps = (step for step in tape.steps if not any(misshapen(step, evidence.env.num_envs)))
+    steps = (step for step in rollout.steps if not any(misshapen(step, evidence.env.num_envs)))
     return [step for step in steps if ended_rows(step).any()]

@@ -14,12 +14,12 @@ from gymnasium.wrappers import (
 )
 
 from her_wrappers import check_goal_env
-from her_wrappers.checker.attribution import _blamed
+from her_wrappers.checker.attribution import _causing_layer
 from her_wrappers.checker.report import Finding
 from her_wrappers.goal_interface import GOAL_KEYS
-from tests.her_wrappers.checker.specimens.broken_rewards import RewardScaled
-from tests.her_wrappers.checker.specimens.broken_spaces import OutOfBounds
-from tests.her_wrappers.checker.specimens.reach import Reach
+from tests.support.specimens.broken_rewards import RewardScaled
+from tests.support.specimens.broken_spaces import OutOfBounds
+from tests.support.specimens.reach import Reach
 
 
 class DropsDesiredGoal(gym.ObservationWrapper):
@@ -73,7 +73,7 @@ def test_wrappers_that_change_spaces_and_values_alike_are_fine():
 
 
 @pytest.mark.parametrize(
-    ("found", "blamed"),
+    ("found", "causing"),
     [
         ([True, True, False], "the second"),
         ([True, False, False], "the first"),
@@ -83,7 +83,7 @@ def test_wrappers_that_change_spaces_and_values_alike_are_fine():
     ],
     ids=["innermost of two", "outermost", "below all", "never again", "now and then"],
 )
-def test_to_blame_is_the_innermost_layer_down_to_which_all_have_it(found, blamed):
+def test_the_causing_layer_is_the_innermost_one_down_to_which_all_layers_have_the_finding(found, causing):
     finding = Finding("GE101", "reward-mismatch", "error", "", "", "", "", "", "", "", "", 1)
     layers = [{("GE101", "")} if there else set() for there in found]
-    assert _blamed(finding, layers, ["the first", "the second"]) == blamed
+    assert _causing_layer(finding, layers, ["the first", "the second"]) == causing

@@ -7,9 +7,9 @@ import pytest
 
 from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.registry import RULES
-from tests.her_wrappers.checker.specimens.broken import FAULTS
-from tests.her_wrappers.checker.specimens.correct import CORRECT
-from tests.her_wrappers.checker.specimens.findings import MAX_STEPS, findings_in, read_findings, report_of
+from tests.support.specimens.broken import FAULTS
+from tests.support.specimens.correct import CORRECT
+from tests.support.specimens.findings import MAX_STEPS, findings_in, read_findings, report_of
 
 FINDINGS = read_findings()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from her_wrappers.checker.judge import RULES, SUPPRESSES
+from her_wrappers import GoalEnvChecker
+from her_wrappers.checker.registry import RULES
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -29,6 +30,11 @@ def test_the_line_for_a_test_suite_works():
     namespace["test_my_environment_is_fit_for_relabeling"]()
 
 
+def test_the_wrapper_names_the_rules_that_it_applies():
+    passive = {code for code, rule in RULES.items() if rule.passive}
+    assert set(re.findall(r"GE\d+", GoalEnvChecker.__doc__)) == passive
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_every_rule_explains_itself(rule):
     assert rule.meaning.endswith(".")
@@ -37,9 +43,9 @@ def test_every_rule_explains_itself(rule):
     assert rule.check.__doc__
 
 
-def test_suppression_names_rules_that_exist():
-    named = {code for codes in SUPPRESSES.values() for code in codes} | SUPPRESSES.keys()
-    assert named <= RULES.keys()
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_implies_other_rules_that_exist(rule):
+    assert set(rule.implies) <= RULES.keys() - {rule.code}
 
 
 def test_real_environments_are_documented_with_codes_that_exist():

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import GoalEnvChecker, check_goal_env
-from tests.her_wrappers.checker.specimens.correct import GoalsInPairs
-from tests.her_wrappers.checker.specimens.reach import Reach
+from tests.support.specimens.correct import GoalsInPairs
+from tests.support.specimens.reach import Reach
 
 RAGGED = [[1], [1, 2]]
 BOXED = np.array([None, None], dtype=object)

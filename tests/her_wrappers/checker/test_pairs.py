@@ -8,9 +8,9 @@ import pytest
 from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.pairs import threshold
 from her_wrappers.checker.probe import Probe
-from her_wrappers.checker.twins import TwinMaker
-from tests.her_wrappers.checker.specimens.correct import GridGoals
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+from her_wrappers.checker.replicas import EnvReplicator
+from tests.support.specimens.correct import GridGoals
+from tests.support.specimens.reach import DenseReach, Reach
 
 NEAR, FAR = np.zeros(2), np.array([1.0, 0.0])
 
@@ -29,7 +29,7 @@ def test_dense_rewards_and_goals_alike_have_no_threshold():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pairs_hold_successes_failures_and_both_sides_of_the_threshold(seed):
-    evidence = collect(Reach(), TwinMaker(None), Budget(100, seed=seed))
+    evidence = collect(Reach(), EnvReplicator(None), Budget(100, seed=seed))
     distances = [np.linalg.norm(pair.achieved - pair.desired) for pair in evidence.pairs]
     assert {row.number for row in evidence.rows} == {0.0, -1.0}
     assert any(0.99 * 0.25 < distance < 0.25 for distance in distances)
@@ -39,5 +39,5 @@ def test_pairs_hold_successes_failures_and_both_sides_of_the_threshold(seed):
 
 
 def test_integer_goals_have_no_goals_in_between():
-    evidence = collect(GridGoals(), TwinMaker(None), Budget(100))
+    evidence = collect(GridGoals(), EnvReplicator(None), Budget(100))
     assert {pair.desired.dtype for pair in evidence.pairs} == {np.dtype(np.uint8)}

@@ -13,10 +13,10 @@ from gymnasium.utils.env_checker import data_equivalence
 from her_wrappers import GoalEnvChecker
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
 from her_wrappers.checker.registry import RULES
-from tests.her_wrappers.checker.specimens.broken import FAULTS
-from tests.her_wrappers.checker.specimens.broken_rewards import RewardOffset
-from tests.her_wrappers.checker.specimens.correct import CORRECT
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+from tests.support.specimens.broken import FAULTS
+from tests.support.specimens.broken_rewards import RewardOffset
+from tests.support.specimens.correct import CORRECT
+from tests.support.specimens.reach import DenseReach, Reach
 
 SEEN_IN_PASSING = {"GE005", "GE101", "GE109", "GE114", "GE202", "GE205", "GE301", "GE302", "GE303"}
 """Rules that single steps can break."""

@@ -16,24 +16,24 @@ from her_wrappers.checker.policies import (
     repeating_policy,
     seeking_policy,
 )
-from her_wrappers.checker.tape import Runner
+from her_wrappers.checker.rollout import RolloutCollector
 
 
-def run(env, policy, steps=1000, runner=None):
-    runner = runner or Runner(
+def run(env, policy, steps=1000, collector=None):
+    collector = collector or RolloutCollector(
         env, seed=0, reset_options=(), episode_cap=50, max_seconds=None, on_step=lambda: None
     )
-    before = len(runner.tape.steps)
-    runner.run(policy, steps)
-    return runner, sum(step.info["is_success"] for step in runner.tape.steps[before:])
+    before = len(collector.rollout.steps)
+    collector.run(policy, steps)
+    return collector, sum(step.info["is_success"] for step in collector.rollout.steps[before:])
 
 
 @pytest.mark.parametrize("env_id", ["her_envs/PointReach-v0", "her_envs/BitFlipping-v0"])
 def test_steering_reaches_more_goals_than_chance(env_id):
     env = gym.make(env_id)
-    runner, by_chance = run(env, random_policy(env.action_space, 0))
-    seek = seeking_policy(runner.tape, env.action_space, np.random.default_rng(0))
-    _, by_steering = run(env, seek, runner=runner)
+    collector, by_chance = run(env, random_policy(env.action_space, 0))
+    seek = seeking_policy(collector.rollout, env.action_space, np.random.default_rng(0))
+    _, by_steering = run(env, seek, collector=collector)
     assert by_steering > 20 + 5 * by_chance
 
 
@@ -42,16 +42,18 @@ def test_steering_reaches_more_goals_than_chance(env_id):
 )
 def test_pictures_are_too_large_to_model(env_id):
     env = gym.make(env_id)
-    runner, _ = run(env, random_policy(env.action_space, 0), steps=30)
-    seek = seeking_policy(runner.tape, env.action_space, np.random.default_rng(0))
+    collector, _ = run(env, random_policy(env.action_space, 0), steps=30)
+    seek = seeking_policy(collector.rollout, env.action_space, np.random.default_rng(0))
     assert (seek is None) == ("Image" in env_id)
 
 
 @pytest.mark.parametrize(("size", "steers"), [(MAX_GOAL_SIZE, True), (MAX_GOAL_SIZE + 1, False)])
 def test_goals_of_up_to_so_many_numbers_are_modelled(size, steers):
     goals = {"achieved_goal": np.zeros(size), "desired_goal": np.zeros(size)}
-    tape = SimpleNamespace(steps=[SimpleNamespace(before=goals, observation=goals, action=np.zeros(1))] * 3)
-    seek = seeking_policy(tape, gym.spaces.Box(-1, 1, (1,)), np.random.default_rng(0))
+    rollout = SimpleNamespace(
+        steps=[SimpleNamespace(before=goals, observation=goals, action=np.zeros(1))] * 3
+    )
+    seek = seeking_policy(rollout, gym.spaces.Box(-1, 1, (1,)), np.random.default_rng(0))
     assert (seek is not None) == steers
 
 

@@ -22,8 +22,8 @@ BOX = spaces.Box(-1, 1, (2,), np.float32)
     ],
 )
 def test_an_array_outside_of_its_space_is_told_with_what_the_space_has(space, value, got, expected):
-    [occurrence] = _outside_array(space, value)
-    assert (occurrence.got, occurrence.expected) == (got, expected)
+    [violation] = _outside_array(space, value)
+    assert (violation.got, violation.expected) == (got, expected)
 
 
 @pytest.mark.parametrize("space", [BOX, spaces.MultiDiscrete([3, 3]), spaces.MultiBinary(2)])
@@ -33,15 +33,15 @@ def test_an_element_of_its_space_is_not_told_of(space):
 
 def test_a_leaf_without_arrays_outside_of_its_space_is_told_by_its_path_and_no_adapter_repairs_it():
     space = spaces.Dict(goal=spaces.Discrete(3))
-    [(path, occurrence)] = _outside(space, {"goal": 5}, ())
+    [(path, violation)] = _outside(space, {"goal": 5}, ())
     assert path == ("goal",)
-    assert (occurrence.got, occurrence.expected) == ("5 of type int", "an element of Discrete(3)")
-    assert occurrence.adapter == ""
+    assert (violation.got, violation.expected) == ("5 of type int", "an element of Discrete(3)")
+    assert violation.adapter == ""
 
 
 def test_what_is_no_dict_where_the_space_is_one_is_told():
-    [(path, occurrence)] = _outside(spaces.Dict(goal=BOX), [1, 2], ())
-    assert (path, occurrence.got, occurrence.expected) == ((), "[1, 2]", "a dict")
+    [(path, violation)] = _outside(spaces.Dict(goal=BOX), [1, 2], ())
+    assert (path, violation.got, violation.expected) == ((), "[1, 2]", "a dict")
 
 
 def test_nested_spaces_are_alike_by_the_shapes_and_dtypes_of_their_leaves():

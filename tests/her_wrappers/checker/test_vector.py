@@ -9,9 +9,9 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from her_envs import Counting, TaskEnv
 from her_wrappers import check_goal_env
 from her_wrappers.checker.collect import Budget, collect
-from her_wrappers.checker.twins import TwinMaker
-from tests.her_wrappers.checker.specimens.broken_vectors import Reaches
-from tests.her_wrappers.checker.specimens.reach import Reach
+from her_wrappers.checker.replicas import EnvReplicator
+from tests.support.specimens.broken_vectors import Reaches
+from tests.support.specimens.reach import Reach
 
 
 def make_counting():
@@ -22,11 +22,11 @@ def make_counting():
 def test_episodes_are_whole_and_unmixed_in_all_modes(mode):
     """In Counting the achieved goal says which episode and which step a state belongs to."""
     env = SyncVectorEnv([make_counting] * 3, autoreset_mode=mode)
-    tape = collect(env, TwinMaker(None), Budget(300)).tape
-    starts = {start.episode: start.observation["achieved_goal"] for start in tape.starts}
-    assert len(tape.steps) > 200
-    for step in tape.steps:
-        episode, _ = starts[step.episode]
+    rollout = collect(env, EnvReplicator(None), Budget(300)).rollout
+    resets = {start.episode: start.observation["achieved_goal"] for start in rollout.resets}
+    assert len(rollout.steps) > 200
+    for step in rollout.steps:
+        episode, _ = resets[step.episode]
         assert step.before["achieved_goal"].tolist() == [episode, step.t]
         assert step.observation["achieved_goal"].tolist() == [episode, step.t + 1]
         assert step.info["is_success"] == step.terminated == (step.reward == 0)
@@ -34,13 +34,13 @@ def test_episodes_are_whole_and_unmixed_in_all_modes(mode):
 
 def test_each_episode_ends_with_its_success():
     env = SyncVectorEnv([make_counting] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    tape = collect(env, TwinMaker(None), Budget(300)).tape
+    rollout = collect(env, EnvReplicator(None), Budget(300)).rollout
     lengths = {}
-    for step in tape.steps:
+    for step in rollout.steps:
         lengths[step.episode] = step.t + 1
-    goals = {start.episode: start.observation["desired_goal"][1] for start in tape.starts}
+    goals = {start.episode: start.observation["desired_goal"][1] for start in rollout.resets}
     finished = [episode for episode in lengths if lengths[episode] == goals[episode]]
-    assert len(finished) == tape.ended_episodes
+    assert len(finished) == rollout.ended_episodes
 
 
 def test_final_observations_are_read_from_a_dict_of_arrays_too():

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from her_wrappers.checker.registry import RULES
 from her_wrappers.cli import app
 
-BROKEN = "tests.her_wrappers.checker.specimens."
+BROKEN = "tests.support.specimens."
 SCALED = f"{BROKEN}broken_rewards:RewardScaled"
 NO_FLAG = f"{BROKEN}broken_episodes:NoFlag"
 RENAMED = f"{BROKEN}broken_rewards:RewardNamesDiffer"
@@ -105,6 +105,12 @@ def test_explain_shows_a_wrong_and_a_right_example(code):
     assert rule.name in output
     for example in (rule.wrong, rule.right):
         assert example.strip().split("\n")[0][:40] in output
+
+
+def test_explain_shows_all_of_an_example_on_a_narrow_terminal():
+    output = CliRunner().invoke(app, ["explain", "GE302"], env={"COLUMNS": "80"}).output
+    for example in (RULES["GE302"].wrong, RULES["GE302"].right):
+        assert example.replace(" ", "").replace("\n", "") in output.replace(" ", "").replace("\n", "")
 
 
 def test_explaining_what_is_unknown_is_wrong_usage():

@@ -143,7 +143,7 @@ def test_of_many_episodes_end_to_end_the_bad_one_is_named_too():
 
 
 def test_episodes_that_fit_alone_fit_together():
-    """A list is as exact as one episode after the other, whatever else they have and whatever their dtypes."""
+    """A list is as exact as one episode after the other, whatever their dtypes and other keys."""
     plain, more = counting_episode(0, 3), counting_episode(1, 3)
     more.observations["camera"] = np.zeros((4, 9))
     wide = counting_episode(2, 3)

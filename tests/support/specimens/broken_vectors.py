@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach
 
 
 class Reaches(SyncVectorEnv):

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach
 
 SQUARE = spaces.Box(-1, 1, (2,), np.float32)
 

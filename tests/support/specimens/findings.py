@@ -1,6 +1,6 @@
-"""What the checker says of each fault, word for word, to be read side by side in `findings.md`.
+"""The reports of all faults, word for word, to be read together in `findings.md`.
 
-`python -m tests.her_wrappers.checker.specimens.findings` writes it anew; look at the difference.
+`python -m tests.support.specimens.findings` writes the page again; look at the difference.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 
 from her_wrappers.checker import check_goal_env
-from tests.her_wrappers.checker.specimens.broken import FAULTS
+from tests.support.specimens.broken import FAULTS
 
-RANDOM = {"GE111", "GE112", "GE401"}
+RANDOM = {"GE111", "GE112", "GE401", "GE403"}
 """Of faults with these codes other numbers are told each time; `#` stands for them."""
 
 PAGE = Path(__file__).with_name("findings.md")
@@ -26,6 +26,7 @@ def report_of(specimen, seed=0):
 def findings_in(report, code):
     """All that a report tells, but for what differs from run to run."""
     _, _, text = report.text().partition("\n")
+    text = re.sub(r"raised in \S*?(\w+\.py), line \d+", r"raised in \1, line #", text)
     text += "".join(f"\n    from {finding.wrapper}" for finding in report.findings if finding.wrapper)
     return re.sub(r"(?<!GE)-?\b\d[\d.e-]*\b", "#", text) if code in RANDOM else text
 

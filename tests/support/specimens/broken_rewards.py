@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach
 
 
 class RewardBeforeTheMove(Reach):
@@ -146,6 +146,50 @@ class IgnoresGoals(Reach):
         return -1.0
 
 
+class RewardFromDistanceInInfo(DenseReach):
+    """The info holds the distance to the recorded goal."""
+
+    def inform(self, observation):
+        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
+        return super().inform(observation) | {"distance": float(distance)}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if isinstance(info, dict):
+            return -info.get("distance", 0.0)
+        return -np.array([row.get("distance", 0.0) for row in info])
+
+
+class RewardFromSuccessInInfo(Reach):
+    """The info says whether the recorded goal was reached."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        rows = [info] if isinstance(info, dict) else info
+        reward = np.array([float(row.get("is_success", False)) - 1.0 for row in rows])
+        return reward if np.ndim(achieved_goal) > 1 else reward[0]
+
+    def reward(self, observation, info):
+        return info["is_success"] - 1.0
+
+
+class RewardFromRewardInInfo(DenseReach):
+    """The info holds the reward itself, on a grid where many steps achieve the same goal."""
+
+    def draw_start(self):
+        return np.round(4 * super().draw_start()) / 4
+
+    def move(self, action):
+        return (np.round(4 * super().move(action)) / 4).astype(np.float32)
+
+    def inform(self, observation):
+        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
+        return super().inform(observation) | {"reward": -float(distance)}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if isinstance(info, dict):
+            return info.get("reward", 0.0)
+        return np.array([row.get("reward", 0.0) for row in info])
+
+
 class NoisyReward(DenseReach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         distance = self.distance(achieved_goal, desired_goal)
@@ -264,6 +308,9 @@ FAULTS = [
     (UsesElapsedTime, "GE110"),
     (RemembersBestDistance, "GE110"),
     (IgnoresGoals, "GE110"),
+    (RewardFromDistanceInInfo, "GE110"),
+    (RewardFromSuccessInInfo, "GE110"),
+    (RewardFromRewardInInfo, "GE110"),
     (NoisyReward, "GE111"),
     (NoisyThreshold, "GE111"),
     (DrawsRandomNumbers, "GE112"),

@@ -1,11 +1,16 @@
-"""The tape: everything an environment handed out, as live objects and as copies made at that moment."""
+"""The rollout: everything an environment returned, as returned and as copies made at that moment."""
 
 from __future__ import annotations
 
+import re
+import sysconfig
 import time
+import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 
 from her_wrappers.trees import copy_tree
@@ -18,15 +23,20 @@ if TYPE_CHECKING:
     Policy = Callable[[Any], Any]
 
 MAX_BYTES = 2**30
-"""A tape of large pictures ends here rather than fill the memory."""
+"""A rollout of large images ends at this size."""
 
+
+STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
+
+LIBRARIES = [Path(__file__).parents[1], *(Path(package.__path__[0]) for package in (gymnasium, np))]
+"""Folders whose lines do not show where an environment raised."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
-"""The first episodes are left early, so that the part replayed on twins has resets in it."""
+"""The first episodes are cut short, so that the part replayed on replicas contains resets."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Start:
+class ResetRecord:
     """One call of ``reset``."""
 
     episode: int
@@ -39,12 +49,12 @@ class Start:
 
     @property
     def place(self) -> str:
-        """Where this happened, for messages."""
+        """Episode and step, for messages."""
         return f"episode {self.episode}, reset"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class StepRecord:
     """One call of ``step``; ``t`` counts from 0 within its episode."""
 
     episode: int
@@ -63,14 +73,14 @@ class Step:
     @classmethod
     def of(
         cls, place: tuple[int, int], before: Any, action: Any, given: Any, returned: tuple[Any, ...]
-    ) -> Step:
-        """Write down a step.
+    ) -> StepRecord:
+        """Return the record of a step.
 
         Args:
-            place: Number of the episode, and of the step in it.
-            before: Copy of the observation before it.
+            place: Number of the episode, and of the step in the episode.
+            before: Copy of the observation before the step.
             action: Copy of the action.
-            given: The action object that the environment got.
+            given: The action object passed to the environment.
             returned: The five values that the environment returned.
         """
         observation, reward, terminated, truncated, info = returned
@@ -81,7 +91,7 @@ class Step:
 
     @property
     def place(self) -> str:
-        """Where this happened, for messages."""
+        """Episode and step, for messages."""
         return f"episode {self.episode}, step {self.t}"
 
 
@@ -91,37 +101,49 @@ class Failure:
 
     place: str
     call: str
-    error: str
+    error: Exception
+
+    @property
+    def hint(self) -> str:
+        """A likely cause: the old Gym API, or the line that raised."""
+        text = str(self.error)
+        if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
+            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
+        if self.call == "reset()" and "expected 2" in text:
+            return "the old Gym API returns the observation alone; return (observation, info)"
+        if self.call == "step()" and re.search("expected 5.* got 4", text):
+            return "the old Gym API has 4 values; return (observation, reward, terminated, truncated, info)"
+        return raised_at(self.error)
 
 
 @dataclass(eq=False)
-class Tape:
-    """Starts and steps in the order in which they happened."""
+class Rollout:
+    """Resets and steps, in the order in which they happened."""
 
-    starts: list[Start] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    resets: list[ResetRecord] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
     failure: Failure | None = None
     cut_off: str = ""
     ended_episodes: int = 0
 
     @property
-    def records(self) -> list[Start | Step]:
-        """All starts, then all steps."""
-        return [*self.starts, *self.steps]
+    def records(self) -> list[ResetRecord | StepRecord]:
+        """All resets, then all steps."""
+        return [*self.resets, *self.steps]
 
 
 class InterruptedRunError(Exception):
-    """The run cannot go on; the tape says why."""
+    """The run was cut short; the rollout says why."""
 
 
-class Runner:
-    """Runs an environment by policies and writes the tape.
+class RolloutCollector:
+    """Runs an environment with policies and records the rollout.
 
     Args:
-        env: The environment; it is neither closed nor wrapped.
-        seed: Of the first ``reset``.
+        env: The environment, which is neither closed nor wrapped.
+        seed: Seed of the first ``reset``.
         reset_options: Every second episode is reset with the next of these.
-        episode_cap: Steps after which an episode that does not end is left.
+        episode_cap: Steps after which an episode without end is cut short.
         max_seconds: Time after which the run is cut off.
         on_step: Called after every step.
     """
@@ -136,7 +158,7 @@ class Runner:
         max_seconds: float | None,
         on_step: Callable[[], None],
     ) -> None:
-        self.tape = Tape()
+        self.rollout = Rollout()
         self._env = env
         self._seed: int | None = seed
         self._reset_options = reset_options
@@ -152,7 +174,7 @@ class Runner:
             InterruptedRunError: The environment raised, or time or memory ran out.
         """
         while steps > 0:
-            cap = self._episode_cap if len(self.tape.starts) >= SHORT_EPISODES else SHORT_STEPS
+            cap = self._episode_cap if len(self.rollout.resets) >= SHORT_EPISODES else SHORT_STEPS
             steps -= self._run_episode(policy, min(steps, cap))
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
@@ -160,13 +182,13 @@ class Runner:
         for t in range(limit):
             step = self._step(t, observation, policy(copy_tree(observation)))
             if step.terminated or step.truncated:
-                self.tape.ended_episodes += 1
+                self.rollout.ended_episodes += 1
                 return t + 1
             observation = step.observation
         return limit
 
-    def _reset(self, options: dict[str, Any] | None = None) -> Start:
-        episode = len(self.tape.starts)
+    def _reset(self, options: dict[str, Any] | None = None) -> ResetRecord:
+        episode = len(self.rollout.resets)
         if options is None and self._reset_options and episode % 2:
             options = self._reset_options[episode // 2 % len(self._reset_options)]
         seed, self._seed = self._seed, None
@@ -174,18 +196,20 @@ class Runner:
         observation, info = self._call(
             place, "reset", lambda: as_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
         )
-        start = Start(episode, seed, options, copy_tree(observation), copy_tree(info), observation, info)
-        self.tape.starts.append(start)
-        return start
+        record = ResetRecord(
+            episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
+        )
+        self.rollout.resets.append(record)
+        return record
 
-    def _step(self, t: int, before: Any, action: Any) -> Step:
-        episode = len(self.tape.starts) - 1
+    def _step(self, t: int, before: Any, action: Any) -> StepRecord:
+        episode = len(self.rollout.resets) - 1
         given = copy_tree(action)
         returned = self._call(
             f"episode {episode}, step {t}", "step", lambda: self._as_step(self._env.step(given))
         )
-        step = Step.of((episode, t), before, action, given, returned)
-        self.tape.steps.append(step)
+        step = StepRecord.of((episode, t), before, action, given, returned)
+        self.rollout.steps.append(step)
         self._on_step()
         self._stop_when_full(step.observation)
         return step
@@ -194,7 +218,7 @@ class Runner:
         """Return the five values of a step.
 
         Raises:
-            TypeError: They are not five, or do not say whether the episode has ended.
+            TypeError: The environment returned another number of values, or flags that are not one bool.
         """
         values = as_tuple(returned, 5)
         for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
@@ -206,15 +230,15 @@ class Runner:
         try:
             return function()
         except Exception as error:
-            self.tape.failure = Failure(place, f"{name}()", describe(error))
+            self.rollout.failure = Failure(place, f"{name}()", error)
             raise InterruptedRunError from error
 
     def _stop_when_full(self, observation: Any) -> None:
         self._room -= 2 * sum(getattr(part, "nbytes", 0) for part in _values(observation))
         if self._room < 0:
-            self.tape.cut_off = f"the observations filled {MAX_BYTES >> 20} MiB"
+            self.rollout.cut_off = f"the observations filled {MAX_BYTES >> 20} MiB"
         elif self._deadline is not None and time.monotonic() > self._deadline:
-            self.tape.cut_off = "max_seconds had passed"
+            self.rollout.cut_off = "max_seconds had passed"
         else:
             return
         raise InterruptedRunError
@@ -226,11 +250,29 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def raised_at(error: Exception) -> str:
+    """Return file and line of the innermost frame outside of libraries, or an empty text."""
+    frames = [
+        (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    own = [(path, line) for path, line in frames if not _is_library(path)]
+    if not own:
+        return ""
+    path, line = own[-1]
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"raised in {shown}, line {line}"
+
+
+def _is_library(path: Path) -> bool:
+    is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
+    return is_standard or any(path.is_relative_to(folder) for folder in LIBRARIES)
+
+
 def as_tuple(returned: Any, length: int) -> tuple[Any, ...]:
-    """Return what an environment returned, if it is a tuple of so many values.
+    """Return a tuple of ``length`` values.
 
     Raises:
-        TypeError: It is none.
+        TypeError: ``returned`` is not a tuple of this length.
     """
     if not isinstance(returned, tuple) or len(returned) != length:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import DenseReach, Reach
 
 
 class NoFlag(Reach):

@@ -1,10 +1,10 @@
-"""Tape: what an environment returns is taken apart, or refused with what it was."""
+"""Rollout: values that an environment returns are unpacked, or rejected by their kind."""
 
 from __future__ import annotations
 
 import pytest
 
-from her_wrappers.checker.tape import as_tuple
+from her_wrappers.checker.rollout import as_tuple
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Twins: further environments like the one under test, and what a comparison with one of them shows.
+"""Replicas: further environments like the one under test, and comparisons with them.
 
-A twin comes from the user's factory, else from the environment's spec, else from a deep copy. Where all
-three fail, the rules that need one are reported as not exercised.
+A replica is made by the user's factory, else from the environment's spec, else by a deep copy. If all three
+fail, the rules that need a replica are reported as not exercised.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from her_wrappers.checker.values import first_difference, owns_resources
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
-    from her_wrappers.checker.tape import Start, Step, Tape
+    from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
 
 AnyEnv: TypeAlias = Any
 """A gymnasium Env or VectorEnv: the calls made here are common to both."""
@@ -26,11 +26,11 @@ AnyEnv: TypeAlias = Any
 Factory: TypeAlias = Callable[[], AnyEnv]
 
 
-class TwinMaker:
-    """Makes twins, and closes them in the end.
+class EnvReplicator:
+    """Makes replicas, and closes them in the end.
 
     Args:
-        factory: Makes one, or None where there is no way.
+        factory: Returns a new replica; None if replicas cannot be made.
     """
 
     def __init__(self, factory: Factory | None) -> None:
@@ -38,31 +38,31 @@ class TwinMaker:
         self._factory = factory
 
     @classmethod
-    def of(cls, env: AnyEnv, factory: Factory | None) -> TwinMaker:
-        """Find a way to make twins.
+    def of(cls, env: AnyEnv, factory: Factory | None) -> EnvReplicator:
+        """Find a way to make replicas.
 
         Args:
             env: The environment under test, before its first reset.
-            factory: What made it, if the user gave that.
+            factory: The function of the user that made the environment, or None.
         """
         return cls(_checked(factory, env) or _checked(_from_spec(env), env) or _from_copy(env))
 
     def make(self) -> AnyEnv | None:
-        """Make a twin, or return None where there is no way."""
+        """Return a new replica, or None if replicas cannot be made."""
         if self._factory is None:
             return None
-        twin = self._factory()
-        self._made.append(twin)
-        return twin
+        replica = self._factory()
+        self._made.append(replica)
+        return replica
 
     def close(self) -> None:
-        """Close all twins made."""
+        """Close all replicas made."""
         while self._made:
             close_safely(self._made.pop())
 
 
 def close_safely(env: AnyEnv) -> None:
-    """Close an environment; what its ``close`` raises is no reason to lose a report."""
+    """Close an environment and ignore errors, which must not cost the report."""
     with contextlib.suppress(Exception):
         env.close()
 
@@ -72,13 +72,13 @@ def _checked(factory: Factory | None, env: AnyEnv) -> Factory | None:
     if factory is None:
         return None
     try:
-        twin = factory()
+        replica = factory()
     except Exception:
         return None
-    if twin is env:
+    if replica is env:
         return None
-    alike = [type(layer) for layer in layers(twin)] == [type(layer) for layer in layers(env)]
-    close_safely(twin)
+    alike = [type(layer) for layer in layers(replica)] == [type(layer) for layer in layers(env)]
+    close_safely(replica)
     return factory if alike else None
 
 
@@ -94,8 +94,8 @@ def _from_spec(env: AnyEnv) -> Factory | None:
     def make() -> AnyEnv:
         if isinstance(env, gym.vector.VectorEnv):
             return gym.make_vec(copy.deepcopy(spec))
-        twin = gym.make(copy.deepcopy(spec), disable_env_checker=True)
-        return twin if isinstance(env, gym.Wrapper) else twin.unwrapped
+        replica = gym.make(copy.deepcopy(spec), disable_env_checker=True)
+        return replica if isinstance(env, gym.Wrapper) else replica.unwrapped
 
     return make
 
@@ -122,7 +122,7 @@ def layers(env: AnyEnv) -> list[AnyEnv]:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place where an environment and its twin came apart."""
+    """The first difference between an environment and its replica."""
 
     place: str
     at_reset: bool
@@ -131,54 +131,57 @@ class Divergence:
     there: Any
 
 
-def replay(tape: Tape, twin: AnyEnv, steps: int, meddle: Callable[[Step], None]) -> Divergence | None:
-    """Repeat the beginning of a tape on a twin and return the first Divergence, or None.
+def replay(
+    rollout: Rollout, replica: AnyEnv, steps: int, before_step: Callable[[StepRecord], None]
+) -> Divergence | None:
+    """Repeat the beginning of a rollout on a replica and return the first Divergence, or None.
 
     Args:
-        tape: What the environment under test returned.
-        twin: Another like it.
-        steps: How many steps to repeat.
-        meddle: Called before each step, to see whether it has an effect.
+        rollout: Rollout of the environment under test.
+        replica: The replica.
+        steps: Number of steps to repeat.
+        before_step: Called before each step, to detect its effect.
 
     Raises:
-        Exception: Whatever the twin raises.
+        Exception: The replica raised.
     """
-    starts = iter(tape.starts)
+    resets = iter(rollout.resets)
     episode = -1
-    for step in tape.steps[:steps]:
+    for step in rollout.steps[:steps]:
         while episode < step.episode:  # a reset may follow on another without a step between
-            start = next(starts)
-            episode = start.episode
-            found = compare_start(start, twin)
+            record = next(resets)
+            episode = record.episode
+            found = compare_reset(record, replica)
             if found:
                 return found
-        meddle(step)
-        found = _compare_step(step, twin)
+        before_step(step)
+        found = _compare_step(step, replica)
         if found:
             return found
     return None
 
 
-def compare_start(start: Start, twin: AnyEnv) -> Divergence | None:
+def compare_reset(record: ResetRecord, replica: AnyEnv) -> Divergence | None:
     """Repeat a reset and return where it differs, or None."""
-    observation, _ = twin.reset(seed=start.seed, options=copy_tree(start.options))
-    return _diverges(start.place, at_reset=True, here=start.observation, there=copy_tree(observation))
+    observation, _ = replica.reset(seed=record.seed, options=copy_tree(record.options))
+    return divergence_of(record.place, at_reset=True, here=record.observation, there=copy_tree(observation))
 
 
-def _compare_step(step: Step, twin: AnyEnv) -> Divergence | None:
-    observation, reward, terminated, truncated, _ = twin.step(copy_tree(step.action))
+def _compare_step(step: StepRecord, replica: AnyEnv) -> Divergence | None:
+    observation, reward, terminated, truncated, _ = replica.step(copy_tree(step.action))
     here = (
         step.observation,
         {"reward": step.reward, "terminated": step.terminated, "truncated": step.truncated},
     )
     there = (observation, {"reward": reward, "terminated": terminated, "truncated": truncated})
     for own, other in zip(here, there, strict=True):
-        found = _diverges(step.place, at_reset=False, here=own, there=copy_tree(other))
+        found = divergence_of(step.place, at_reset=False, here=own, there=copy_tree(other))
         if found:
             return found
     return None
 
 
-def _diverges(place: str, *, at_reset: bool, here: Any, there: Any) -> Divergence | None:
+def divergence_of(place: str, *, at_reset: bool, here: Any, there: Any) -> Divergence | None:
+    """Return the first difference of two trees, or None."""
     found = first_difference(here, there)
     return Divergence(place, at_reset, *found) if found else None

@@ -1,9 +1,9 @@
-"""batches: what one environment's row of a batch of infos is."""
+"""infos: the row of one environment in the infos of a vector environment."""
 
 import numpy as np
 import pytest
 
-from her_wrappers.checker.batches import info_row
+from her_wrappers.infos import info_row
 
 
 class Gettable:

@@ -7,8 +7,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from tests.her_wrappers.checker.specimens.reach import DenseReach, Reach
 from tests.support.bundled import VARIANTS
+from tests.support.specimens.reach import DenseReach, Reach
 
 
 class ZeroOneReward(Reach):

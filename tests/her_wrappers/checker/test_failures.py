@@ -1,0 +1,139 @@
+"""GE000 names the line that raised, and the old Gym API; broken goals send no action of NaN."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from her_wrappers import check_goal_env
+from tests.support.specimens.broken_rewards import RewardFromDistanceInInfo
+from tests.support.specimens.reach import DenseReach, Reach
+
+HERE = Path(__file__)
+
+
+class DividesByZero(Reach):
+    def move(self, action):
+        return self.position / (0 if self.elapsed == 3 else 1) if self.elapsed < 3 else self.fails()
+
+    def fails(self):
+        return np.linalg.inv(np.zeros((2, 2)))  # the line to name: the frames below are NumPy's
+
+
+def line_of(text):
+    lines = HERE.read_text().split("\n")
+    return next(i for i, line in enumerate(lines, 1) if text in line)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gym.wrappers.TimeLimit(env, 10)])
+def test_a_failure_names_the_innermost_line_that_is_not_of_a_library(wrap, monkeypatch):
+    monkeypatch.chdir(HERE.parents[1])
+    (finding,) = check_goal_env(lambda: wrap(DividesByZero()), max_steps=50).of_severity("error")
+    shown = HERE.relative_to(HERE.parents[1])
+    assert finding.got == "LinAlgError: Singular matrix"
+    assert finding.hint == f"raised in {shown}, line {line_of('the line to name')}"
+
+
+class RewardRaises(Reach):
+    def reward(self, observation, info):
+        return -1.0
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        raise OSError("no connection")
+
+
+def test_a_reward_function_that_raises_names_its_line():
+    findings = check_goal_env(RewardRaises, max_steps=50).of_severity("error")
+    (finding,) = [finding for finding in findings if finding.code == "GE000"]
+    assert finding.hint.endswith(f"test_failures.py, line {line_of('no connection')}")
+
+
+class ResetWithoutSeed(Reach):
+    def reset(self):
+        return super().reset()
+
+
+class ResetWithoutOptions(Reach):
+    def reset(self, seed=None):
+        return super().reset(seed=seed)
+
+
+class ResetReturnsTheObservation(Reach):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0]
+
+
+class StepReturnsDone(Reach):
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated or truncated, info
+
+
+DEFINE_RESET = "seed or options is missing; define reset(self, *, seed=None, options=None)"
+FOUR_VALUES = "the old Gym API has 4 values; return (observation, reward, terminated, truncated, info)"
+
+
+@pytest.mark.parametrize(
+    ("env", "hint"),
+    [
+        (ResetWithoutSeed, DEFINE_RESET),
+        (ResetWithoutOptions, DEFINE_RESET),
+        (
+            ResetReturnsTheObservation,
+            "the old Gym API returns the observation alone; return (observation, info)",
+        ),
+        (StepReturnsDone, FOUR_VALUES),
+    ],
+)
+@pytest.mark.parametrize("limit", [False, True], ids=["bare", "with a time limit"])
+def test_the_old_api_of_gym_has_hints_of_its_own(env, hint, limit):
+    make = (lambda: gym.wrappers.TimeLimit(env(), 10)) if limit else env
+    (finding,) = check_goal_env(make, max_steps=50).of_severity("error")
+    assert (finding.code, finding.hint) == ("GE000", hint)
+
+
+class BrokenGoal(DenseReach):
+    """Goals of NaN or None at some steps, for an environment that drives a robot."""
+
+    def __init__(self, key, value, space=None):
+        super().__init__()
+        self.key, self.value, self.actions = key, value, []
+        self.action_space = space or self.action_space
+
+    def step(self, action):
+        self.actions.append(action)
+        observation, *rest = super().step(action)
+        return observation | ({self.key: self.value} if self.elapsed % 3 == 2 else {}), *rest
+
+
+@pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
+@pytest.mark.parametrize(
+    "value", [None, np.full(2, np.nan, np.float32), np.float32([np.inf, 0]), np.array([None, None])]
+)
+@pytest.mark.parametrize("space", [None, gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)])
+def test_a_broken_goal_gives_no_broken_action(key, value, space):
+    env = BrokenGoal(key, value, space)
+    assert check_goal_env(env, max_steps=200).of_severity("error")
+    assert len(env.actions) >= 200
+    assert np.isfinite(env.actions).all()
+
+
+class OtherThreshold(Reach):
+    def reward(self, observation, info):
+        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
+        return float(distance < 0.6) - 1.0
+
+
+def test_another_threshold_is_not_called_a_constant_offset():
+    (finding,) = check_goal_env(OtherThreshold, max_steps=300).of_severity("error")
+    assert finding.code == "GE101"
+    assert finding.hint.startswith("step() decides on success in another way, such as by another threshold: ")
+
+
+def test_a_reward_read_from_the_info_is_recognised():
+    (finding,) = check_goal_env(RewardFromDistanceInInfo, max_steps=200).of_severity("error")
+    assert finding.code == "GE110"
+    assert finding.hint == "the reward comes from info, which holds that of the recorded goal"

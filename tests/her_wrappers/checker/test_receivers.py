@@ -1,0 +1,143 @@
+"""GoalEnvChecker inside other programs: changes by the receiver are not faults of the environment."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from gymnasium import wrappers
+from gymnasium.vector import SyncVectorEnv
+
+from her_wrappers import EpisodeRecorder, GoalEnvChecker
+from her_wrappers.adapters import CopyObservation
+from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
+from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
+from tests.support.specimens.reach import DenseReach, Reach
+
+
+def use(env, steps, on_return):
+    """Step an environment at random; the receiver of each return value may change it."""
+    env.action_space.seed(0)
+    on_return(*env.reset(seed=0))
+    for t in range(steps):
+        observation, _, terminated, truncated, info = env.step(env.action_space.sample())
+        on_return(observation, info)
+        if terminated or truncated or t % 50 == 49:
+            on_return(*env.reset())
+
+
+def annotates_info(observation, info):
+    info["seen"] = True
+
+
+def empties_info(observation, info):
+    info.clear()
+
+
+def scales_observation(observation, info):
+    observation["observation"] *= 2
+
+
+def relabels(observation, info):
+    observation["desired_goal"][:] = observation["achieved_goal"]
+
+
+def replaces_goal(observation, info):
+    observation["desired_goal"] = observation["achieved_goal"]
+
+
+def pops_a_key(observation, info):
+    observation.pop("observation")
+
+
+CHANGES = [annotates_info, empties_info, scales_observation, relabels, replaces_goal, pops_a_key]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["at first", "later"])
+def test_changes_by_the_receiver_are_not_findings(change, steps):
+    env = GoalEnvChecker(Reach())
+    use(env, steps, change)
+    assert env.report().findings == ()
+
+
+@pytest.mark.parametrize("specimen", [ReusesDict, ReusesInfo, ReusesArrays])
+def test_changes_by_the_environment_are_findings_though_the_receiver_changes_other_parts(specimen):
+    env = GoalEnvChecker(specimen())
+    with warnings.catch_warnings(action="ignore"):
+        use(env, 60, annotates_info)
+    errors = env.report().of_severity("error")
+    assert {finding.code for finding in errors} == {"GE301"}
+    assert "seen" not in {finding.subject.split()[-1] for finding in errors}
+
+
+class ReusesInfoLate(DenseReach):
+    """Returns one info dict again and again after many steps."""
+
+    steps = 0
+
+    def inform(self, observation):
+        self.steps += 1
+        info = super().inform(observation) | {"elapsed": self.elapsed}
+        if self.steps < WATCHED_CLOSELY:
+            return info
+        self.info = getattr(self, "info", {})
+        self.info.update(info)
+        return self.info
+
+
+def test_data_that_the_environment_changes_late_is_found():
+    env = GoalEnvChecker(ReusesInfoLate())
+    with pytest.warns(UserWarning, match="GE301"):
+        use(env, WATCHED_CLOSELY + 2 * STRIDE * HELD, annotates_info)
+
+
+WRAPPERS = {
+    "RecordEpisodeStatistics": wrappers.RecordEpisodeStatistics,
+    "TimeLimit": partial(wrappers.TimeLimit, max_episode_steps=15),
+    "OrderEnforcing": wrappers.OrderEnforcing,
+    "PassiveEnvChecker": wrappers.PassiveEnvChecker,
+    "Autoreset": wrappers.Autoreset,
+    "RescaleAction": partial(wrappers.RescaleAction, min_action=np.float32(0), max_action=np.float32(1)),
+    "StickyAction": partial(wrappers.StickyAction, repeat_action_probability=0.3),
+    "CopyObservation": CopyObservation,
+    "EpisodeRecorder": EpisodeRecorder,
+    "GoalEnvChecker": GoalEnvChecker,
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("order", ["wrapper inside", "wrapper outside"])
+def test_wrappers_inside_and_outside_give_no_finding(wrapper, order):
+    checker = GoalEnvChecker(wrapper(Reach()) if order == "wrapper inside" else Reach())
+    env = checker if order == "wrapper inside" else wrapper(checker)
+    resets = not isinstance(env, wrappers.Autoreset) and not isinstance(checker.env, wrappers.Autoreset)
+    with warnings.catch_warnings(action="error"):
+        env.action_space.seed(0)
+        env.reset(seed=0)
+        for _ in range(200):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if resets and (terminated or truncated):
+                env.reset()
+    assert checker.report().findings == ()
+
+
+def test_a_vector_environment_is_rejected_with_the_call_that_works():
+    message = (
+        "GoalEnvChecker wraps a single environment, got SyncVectorEnv; call check_goal_env(vector_env), "
+        "or wrap each environment: SyncVectorEnv([lambda: GoalEnvChecker(make_env()), ...])"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        GoalEnvChecker(SyncVectorEnv([Reach]))
+
+
+def test_each_environment_of_a_vector_environment_can_be_wrapped():
+    env = SyncVectorEnv([lambda: GoalEnvChecker(Reach())] * 2)
+    with warnings.catch_warnings(action="error"):
+        env.reset(seed=0)
+        for _ in range(60):
+            env.step(env.action_space.sample())
+    assert [checker.report().findings for checker in env.envs] == [(), ()]

@@ -1,0 +1,77 @@
+"""Replicas: where they come from, and what a comparison with one of them shows."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from her_wrappers import check_goal_env
+from her_wrappers.checker.replicas import _from_spec, layers
+from tests.support.checker import Uncopyable, gaps
+from tests.support.specimens.reach import Reach
+
+
+class Connected(Reach):
+    """Like PyBullet's client, which disconnects its copies' simulator too."""
+
+    def __init__(self):
+        super().__init__()
+        self.client = Client()
+
+
+class Client:
+    copies = 0
+
+    def __deepcopy__(self, memo):
+        Client.copies += 1
+        return self
+
+    def __del__(self):
+        pass
+
+
+class NoisyLater(Reach):
+    """Every episode begins as its seed says."""
+
+    def move(self, action):
+        noise = np.random.default_rng().normal(0, 0.05, 2) if self.elapsed > 3 else 0
+        return (super().move(action) + noise).clip(-1, 1).astype(np.float32)
+
+
+def test_noise_that_comes_after_some_steps_is_found():
+    assert check_goal_env(NoisyLater, max_steps=100).codes == ["GE401"]
+
+
+def test_a_replica_opens_no_window():
+    make_replica = _from_spec(gym.make("her_envs/PointReach-v0", render_mode="human"))
+    assert make_replica().render_mode is None
+
+
+def test_the_passive_checker_of_gymnasium_is_no_layer():
+    names = [type(layer).__name__ for layer in layers(gym.make("MountainCarContinuous-v0"))]
+    assert names == ["TimeLimit", "OrderEnforcing", "Continuous_MountainCarEnv"]
+
+
+@pytest.mark.parametrize(
+    ("make", "possible"),
+    [
+        (Reach, True),
+        (partial(gym.make, "her_envs/PointReach-v0"), True),
+        (partial(gym.make_vec, "her_envs/PointReach-v0", num_envs=2, vectorization_mode="async"), True),
+        (Uncopyable, False),
+        (Connected, False),
+    ],
+    ids=["copy", "spec", "vector spec", "uncopyable", "connected"],
+)
+def test_replicas_come_from_the_spec_or_a_copy_and_their_absence_is_reported(make, possible):
+    report = check_goal_env(make(), max_steps=60)
+    assert ("no second environment of this kind could be made" not in gaps(report)) == possible
+    assert Client.copies == 0
+
+
+def test_a_factory_that_returns_one_environment_again_and_again_gives_no_replicas():
+    env = Reach()
+    assert not check_goal_env(lambda: env, max_steps=60).findings

@@ -1,0 +1,214 @@
+"""Specimens whose goal functions are right until a replay buffer calls them."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from gymnasium import spaces
+
+from tests.support.specimens.reach import DenseReach, Reach
+
+
+class FillsAHundredRows(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        if np.ndim(reward):
+            reward[100:] = 0
+        return reward
+
+
+class DropsTheLastChunk(DenseReach):
+    chunk = 60
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if np.ndim(achieved_goal) == 1 or len(achieved_goal) < self.chunk:
+            return super().compute_reward(achieved_goal, desired_goal, info)
+        whole = len(achieved_goal) // self.chunk * self.chunk
+        return super().compute_reward(achieved_goal[:whole], desired_goal[:whole], info)
+
+
+class CountsRowsInABytes(Reach):
+    """The index of a row is a byte, which begins again at 256."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        return reward[np.arange(len(reward)).astype(np.uint8)] if np.ndim(reward) else reward
+
+
+class HalfPrecisionForMany(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        return reward.astype(np.float16) if np.size(reward) >= 512 else reward
+
+
+class NoMoreThanAThousand(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if np.ndim(achieved_goal) > 1 and len(achieved_goal) > 1000:
+            raise MemoryError("no room for more than 1000 goals")
+        return super().compute_reward(achieved_goal, desired_goal, info)
+
+
+class ReadsTheBuffer(DenseReach):
+    """Reads the memory of the arrays from their beginning, as code in C does that knows no strides."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        achieved, desired = (self.from_memory(goal) for goal in (achieved_goal, desired_goal))
+        return super().compute_reward(achieved, desired, info)
+
+    def from_memory(self, goal):
+        base = goal if goal.flags.c_contiguous else np.ascontiguousarray(goal.base.view(np.float32))
+        return base.ravel()[: goal.size].reshape(goal.shape)
+
+
+class MakesArraysWriteable(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        achieved_goal.flags.writeable = True
+        return super().compute_reward(achieved_goal, desired_goal, info)
+
+
+class ViewsAsOneVector(Reach):
+    """Needs rows without gaps to see all of them as one vector."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if not achieved_goal.size:
+            return super().compute_reward(achieved_goal, desired_goal, info)
+        flat = [
+            np.frombuffer(memoryview(goal).cast("B"), goal.dtype) for goal in (achieved_goal, desired_goal)
+        ]
+        rows = (part.reshape(achieved_goal.shape) for part in flat)
+        return super().compute_reward(*rows, info)
+
+
+class TerminationSortsInPlace(DenseReach):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        order = achieved_goal.copy()
+        achieved_goal.sort(axis=-1)
+        achieved_goal[:] = order
+        return super().compute_terminated(achieved_goal, desired_goal, info)
+
+
+class OneOutputArray(DenseReach):
+    output = None
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        if not np.ndim(reward):
+            return reward
+        if self.output is None or len(self.output) < len(reward):
+            self.output = np.empty(max(100, len(reward)))
+        self.output[: len(reward)] = reward
+        return self.output[: len(reward)]
+
+
+@functools.cache
+def output_of(shape):
+    """An array for all calls with goals of one shape."""
+    return np.zeros(shape)
+
+
+class OutputOfEachShape(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        if not np.ndim(reward):
+            return reward
+        output = output_of(reward.shape)
+        output[:] = reward
+        return output
+
+
+class TerminationInOneArray(Reach):
+    output = np.zeros(5000, bool)
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        reached = super().compute_terminated(achieved_goal, desired_goal, info)
+        if not np.ndim(reached):
+            return reached
+        return np.copyto(self.output[: len(reached)], reached) or self.output[: len(reached)]
+
+
+class IntegerReach(DenseReach):
+    """Goals on a wide grid of integers, as steps of a motor are."""
+
+    dtype = np.int16
+    bound = 300
+
+    def make_space(self):
+        grid = spaces.Box(-self.bound, self.bound, (2,), self.dtype)
+        return spaces.Dict({"observation": grid, "achieved_goal": grid, "desired_goal": grid})
+
+    def draw_start(self):
+        return self.np_random.integers(-self.bound, self.bound + 1, (2, 2)).astype(self.dtype)
+
+    def move(self, action):
+        moved = self.position + np.round(0.4 * self.bound * action).astype(int)
+        return moved.clip(-self.bound, self.bound).astype(self.dtype)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.abs(np.subtract(achieved_goal, desired_goal, dtype=np.int64)).max(-1) <= self.bound // 10
+
+
+class SubtractsAndAddsBack(IntegerReach):
+    """Of integers, which are then what they were before."""
+
+    dtype = np.int32
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        achieved_goal -= desired_goal
+        reward = -np.linalg.norm(achieved_goal, axis=-1)
+        achieved_goal += desired_goal
+        return reward
+
+
+class SquaresOverflow(IntegerReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.square(achieved_goal - desired_goal).sum(-1).astype(np.float64)
+
+
+class SquaresOverflowAtTheEdges(SquaresOverflow):
+    """Only of the greatest difference, 184, the square does not fit into 16 bits."""
+
+    bound = 92
+
+
+class DifferencesOverflow(IntegerReach):
+    dtype, bound = np.int8, 100
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.abs(achieved_goal - desired_goal).astype(float).max(-1)
+
+
+class ProductsOverflow(IntegerReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        difference = achieved_goal // 2 - desired_goal // 2
+        return -np.einsum("...i,...i->...", difference, difference).astype(float)
+
+
+class SumsOverflow(IntegerReach):
+    dtype, bound = np.int8, 60
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        difference = np.abs(achieved_goal - desired_goal)
+        return -np.add.reduce(difference, axis=-1, dtype=achieved_goal.dtype).astype(float)
+
+
+FAULTS = [
+    (FillsAHundredRows, "GE119"),
+    (DropsTheLastChunk, "GE119"),
+    (CountsRowsInABytes, "GE119"),
+    (HalfPrecisionForMany, "GE119"),
+    (NoMoreThanAThousand, "GE119"),
+    (SubtractsAndAddsBack, "GE121"),
+    (ReadsTheBuffer, "GE121"),
+    (MakesArraysWriteable, "GE121"),
+    (ViewsAsOneVector, "GE121"),
+    (TerminationSortsInPlace, "GE121"),
+    (OneOutputArray, "GE122"),
+    (OutputOfEachShape, "GE122"),
+    (TerminationInOneArray, "GE122"),
+    (SquaresOverflow, "GE118"),
+    (SquaresOverflowAtTheEdges, "GE118"),
+    (DifferencesOverflow, "GE118"),
+    (ProductsOverflow, "GE118"),
+    (SumsOverflow, "GE118"),
+]

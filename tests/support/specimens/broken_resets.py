@@ -1,0 +1,223 @@
+"""Specimens broken in what ends an episode, and in what a reset leaves behind."""
+
+from __future__ import annotations
+
+import random
+
+import gymnasium as gym
+import numpy as np
+
+from tests.support.specimens.reach import DenseReach, Reach
+
+
+class TerminatesAtTheHorizon(Reach):
+    def terminated(self, observation, info):
+        return info["is_success"] or self.elapsed >= self.horizon
+
+
+class TerminatesAndTruncates(Reach):
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated or truncated, truncated, info
+
+
+class TerminatesAfterSeconds(Reach):
+    """The limit is a time, not a number of steps."""
+
+    seconds = 0.0
+
+    def reset(self, *, seed=None, options=None):
+        self.seconds = 0.0
+        return super().reset(seed=seed)
+
+    def terminated(self, observation, info):
+        self.seconds += 0.04
+        return info["is_success"] or self.seconds > 0.5
+
+
+class OldTimeLimit(gym.Wrapper):
+    """A limit that reports the end as Gym did, by one flag."""
+
+    def __init__(self):
+        super().__init__(Reach())
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.steps += 1
+        observation, reward, terminated, _, info = super().step(action)
+        return observation, reward, terminated or self.steps == 12, False, info
+
+
+class TerminationReadsTheClock(Reach):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal) | (self.elapsed >= self.horizon)
+
+
+class TerminationReadsTheGoal(Reach):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, self.goal)
+
+
+class TerminationReadsThePosition(DenseReach):
+    """A crash does not depend on the goals."""
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        crashed = bool(np.abs(self.position).max() > 0.7)
+        return super().compute_terminated(achieved_goal, desired_goal, info) | crashed
+
+
+class TerminationNeedsSomeSteps(Reach):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal) & (self.elapsed > 3)
+
+
+class FlagOfLastEpisode(Reach):
+    succeeded = False
+
+    def inform(self, observation):
+        before, self.succeeded = self.succeeded, super().inform(observation)["is_success"]
+        return {"is_success": before if self.elapsed == 0 else self.succeeded}
+
+
+class InfoOfLastEpisode(Reach):
+    last = None
+
+    def step(self, action):
+        returned = super().step(action)
+        self.last = dict(returned[-1])
+        return returned
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        return observation, dict(self.last or info)
+
+
+class FlagBeforeTheNewGoal(Reach):
+    """The flag at reset is that of the position where the last episode ended."""
+
+    def reset(self, *, seed=None, options=None):
+        flag = hasattr(self, "goal") and bool(self.is_success(self.position, self.goal))
+        observation, _ = super().reset(seed=seed)
+        return observation, {"is_success": flag}
+
+
+class VelocityStays(Reach):
+    velocity = np.zeros(2)
+
+    def move(self, action):
+        self.velocity = 0.5 * self.velocity + action
+        return super().move(self.velocity)
+
+
+class ClockStays(Reach):
+    """The horizon counts the steps of all episodes."""
+
+    total = 0
+
+    def step(self, action):
+        self.total += 1
+        observation, reward, terminated, _, info = super().step(action)
+        return observation, reward, terminated, self.total % 13 == 0 and not terminated, info
+
+
+class NoiseOfItsOwn(Reach):
+    """Each environment has the same generator, which no seed sets again."""
+
+    def __init__(self):
+        super().__init__()
+        self.noise = np.random.default_rng(0)
+
+    def move(self, action):
+        return super().move(action + self.noise.normal(0, 0.1, 2))
+
+
+class WearsOut(Reach):
+    steps = 0
+
+    def move(self, action):
+        self.steps += 1
+        return super().move(action * 0.99**self.steps)
+
+
+class OptionsSkipTheSeed(Reach):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed if options is None else None)
+
+
+class OptionsDrawElsewhere(Reach):
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        if options:
+            self.goal = np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
+            observation = self.observe()
+            info = self.inform(observation)
+        return observation, info
+
+
+class OptionsKeepThePosition(Reach):
+    """Options continue from where the last episode ended."""
+
+    def reset(self, *, seed=None, options=None):
+        position = getattr(self, "position", None)
+        observation, info = super().reset(seed=seed)
+        if options is not None and position is not None:
+            self.position = position
+            observation = self.observe()
+            info = self.inform(observation)
+        return observation, info
+
+
+class ResetSeedsGlobally(Reach):
+    def reset(self, *, seed=None, options=None):
+        np.random.seed(0 if seed is None else seed)  # noqa: NPY002 - the fault
+        return super().reset(seed=seed)
+
+
+class StepSeedsPython(Reach):
+    def move(self, action):
+        random.seed(self.elapsed)
+        return super().move(action)
+
+
+class RewardSeedsGlobally(DenseReach):
+    """Noise that is the same at each call."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        np.random.seed(0)  # noqa: NPY002 - the fault
+        noise = np.random.normal(0, 0.01)  # noqa: NPY002 - the fault
+        return super().compute_reward(achieved_goal, desired_goal, info) - abs(noise)
+
+
+class TerminationSeedsPython(Reach):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        random.seed(7)
+        return super().compute_terminated(achieved_goal, desired_goal, info)
+
+
+FAULTS = [
+    (TerminatesAtTheHorizon, "GE208"),
+    (TerminatesAndTruncates, "GE208"),
+    (TerminatesAfterSeconds, "GE208"),
+    (OldTimeLimit, "GE208"),
+    (TerminationReadsTheClock, "GE209"),
+    (TerminationReadsTheGoal, "GE209"),
+    (TerminationReadsThePosition, "GE209"),
+    (TerminationNeedsSomeSteps, "GE209"),
+    (FlagOfLastEpisode, "GE202"),
+    (InfoOfLastEpisode, "GE202"),
+    (FlagBeforeTheNewGoal, "GE202"),
+    (VelocityStays, "GE402"),
+    (ClockStays, "GE402"),
+    (NoiseOfItsOwn, "GE402"),
+    (WearsOut, "GE402"),
+    (OptionsSkipTheSeed, "GE403"),
+    (OptionsDrawElsewhere, "GE403"),
+    (OptionsKeepThePosition, "GE403"),
+    (ResetSeedsGlobally, "GE404"),
+    (StepSeedsPython, "GE404"),
+    (RewardSeedsGlobally, "GE404"),
+    (TerminationSeedsPython, "GE404"),
+]

@@ -1,0 +1,264 @@
+"""Correct environments with unusual goals."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from tests.support.specimens.reach import Reach
+
+SQUARE = spaces.Box(-1, 1, (2,), np.float32)
+
+
+def goal_dict(goal, observation=SQUARE, **more):
+    """The observation space with one space for both goals."""
+    return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal} | more)
+
+
+class GoalFromPosition(Reach):
+    """The goal of a state is a function of its position."""
+
+    goal_space = SQUARE
+
+    def make_space(self):
+        return goal_dict(self.goal_space)
+
+    def goal_of(self, position):
+        return position.copy()
+
+    def reset(self, *, seed=None, options=None):
+        super(Reach, self).reset(seed=seed)
+        self.position, self.goal = self.draw_start()
+        while self.is_success(self.goal_of(self.position), self.goal_of(self.goal)):
+            self.position, self.goal = self.draw_start()
+        self.elapsed = 0
+        observation = self.observe()
+        return observation, self.inform(observation)
+
+    def observe(self):
+        return {
+            "observation": self.position.copy(),
+            "achieved_goal": self.goal_of(self.position),
+            "desired_goal": self.goal_of(self.goal),
+        }
+
+
+class CellAndOffset(GoalFromPosition):
+    """A Dict goal with a Discrete part."""
+
+    goal_space = spaces.Dict({"cell": spaces.Discrete(4), "offset": SQUARE})
+
+    def goal_of(self, position):
+        return {"cell": np.int64(2 * (position[0] > 0) + (position[1] > 0)), "offset": position.copy()}
+
+    def is_success(self, achieved_goal, desired_goal):
+        distance = self.distance(achieved_goal["offset"], desired_goal["offset"])
+        return (achieved_goal["cell"] == desired_goal["cell"]) & (distance < 0.5)
+
+
+class DenseCellAndOffset(CellAndOffset):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        distance = self.distance(achieved_goal["offset"], desired_goal["offset"])
+        return -distance - (achieved_goal["cell"] != desired_goal["cell"])
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal) & False
+
+
+class NestedGoal(GoalFromPosition):
+    line = spaces.Box(-1, 1, (1,), np.float32)
+    goal_space = spaces.Dict({
+        "arm": spaces.Dict({"x": line}),
+        "hand": spaces.Tuple([line, spaces.Discrete(2)]),
+    })
+
+    def goal_of(self, position):
+        return {"arm": {"x": position[:1].copy()}, "hand": (position[1:].copy(), np.int64(position[0] > 0))}
+
+    def is_success(self, achieved_goal, desired_goal):
+        across = np.abs(achieved_goal["arm"]["x"] - desired_goal["arm"]["x"])[..., 0]
+        along = np.abs(achieved_goal["hand"][0] - desired_goal["hand"][0])[..., 0]
+        return (across < 0.4) & (along < 0.4) & (achieved_goal["hand"][1] == desired_goal["hand"][1])
+
+
+class MaskedGoal(GoalFromPosition):
+    """Only the coordinates that the desired goal's mask selects count."""
+
+    goal_space = spaces.Dict({"place": SQUARE, "mask": spaces.MultiBinary(2)})
+
+    def draw_start(self):
+        self.mask = np.int8([1, self.np_random.integers(2)])
+        return super().draw_start()
+
+    def goal_of(self, position):
+        return {"place": position.copy(), "mask": self.mask.copy()}
+
+    def is_success(self, achieved_goal, desired_goal):
+        difference = (achieved_goal["place"] - desired_goal["place"]) * desired_goal["mask"]
+        return np.linalg.norm(difference, axis=-1) < self.radius
+
+
+class Cells(GoalFromPosition):
+    """Goals are cells of a grid."""
+
+    goal_space = spaces.MultiDiscrete([5, 5])
+
+    def goal_of(self, position):
+        return np.floor((position + 1) * 2.499).astype(self.goal_space.dtype)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return (achieved_goal == desired_goal).all(-1)
+
+
+class Quadrants(Cells):
+    goal_space = spaces.MultiBinary(2)
+
+    def goal_of(self, position):
+        return (position > 0).astype(np.int8)
+
+
+class NumberedCells(GoalFromPosition):
+    """Discrete goals that begin at 10."""
+
+    goal_space = spaces.Discrete(16, start=10)
+
+    def goal_of(self, position):
+        cell = np.floor((position.astype(float) + 1) * 1.999).astype(np.int64)
+        return np.int64(10) + 4 * cell[0] + cell[1]
+
+    def is_success(self, achieved_goal, desired_goal):
+        return achieved_goal == desired_goal
+
+
+class ByteGoals(Cells):
+    """Bytes, cast before they are subtracted."""
+
+    goal_space = spaces.Box(0, 255, (2,), np.uint8)
+
+    def goal_of(self, position):
+        return ((position + 1) * 127).astype(np.uint8)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).max(-1) < 40
+
+
+class DenseShortGoals(ByteGoals):
+    goal_space = spaces.Box(-1000, 1000, (2,), np.int16)
+
+    def goal_of(self, position):
+        return (position * 1000).astype(np.int16)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).max(-1) < 200
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.abs(achieved_goal.astype(int) - desired_goal.astype(int)).sum(-1) / 1000
+
+
+class LargeIntegers(ByteGoals):
+    goal_space = spaces.Box(-(2**45), 2**45, (2,), np.int64)
+
+    def goal_of(self, position):
+        return (position.astype(float) * 2**40).astype(np.int64)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal - desired_goal).max(-1) < 2**37
+
+
+class HalfPrecisionGoals(GoalFromPosition):
+    goal_space = spaces.Box(-1, 1, (2,), np.float16)
+
+    def goal_of(self, position):
+        return position.astype(np.float16)
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.linalg.norm(achieved_goal.astype(np.float32) - desired_goal.astype(np.float32), axis=-1)
+
+
+class GoalWithoutAxes(GoalFromPosition):
+    """A goal is a single number, an array of shape ()."""
+
+    goal_space = spaces.Box(-1, 1, (), np.float32)
+
+    def goal_of(self, position):
+        return np.array(position[0])
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal - desired_goal) < 0.2
+
+
+class MatrixGoals(GoalFromPosition):
+    goal_space = spaces.Box(-1, 1, (3, 2), np.float32)
+
+    def goal_of(self, position):
+        return np.stack([position, position / 2, -position]).astype(np.float32)
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.linalg.norm(achieved_goal - desired_goal, axis=(-2, -1))
+
+
+class LongGoals(GoalFromPosition):
+    """Too long for the model that steers."""
+
+    goal_space = spaces.Box(-1, 1, (100,), np.float32)
+
+    def goal_of(self, position):
+        return np.tile(position, 50)
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.abs(achieved_goal - desired_goal).max(-1)
+
+
+class UnboundedGoals(GoalFromPosition):
+    goal_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+    def goal_of(self, position):
+        return position.astype(np.float64) * 1e6
+
+    def distance(self, achieved_goal, desired_goal):
+        return np.linalg.norm(achieved_goal - desired_goal, axis=-1) / 1e6
+
+
+class Angles(GoalFromPosition):
+    """Goals are angles, where -pi is next to pi."""
+
+    goal_space = spaces.Box(-np.pi, np.float32(np.pi), (1,), np.float32)
+
+    def goal_of(self, position):
+        return np.float32([np.arctan2(position[1], position[0])]).clip(-np.pi, np.pi).astype(np.float32)
+
+    def distance(self, achieved_goal, desired_goal):
+        turn = np.abs(achieved_goal - desired_goal)[..., 0]
+        return np.minimum(turn, 2 * np.pi - turn)
+
+
+class Directions(GoalFromPosition):
+    """Unit vectors; opposite ones are the same goal, as with quaternions."""
+
+    def goal_of(self, position):
+        return (position / max(1e-6, np.linalg.norm(position))).astype(np.float32).clip(-1, 1)
+
+    def distance(self, achieved_goal, desired_goal):
+        return 1 - np.abs((achieved_goal * desired_goal).sum(-1))
+
+    radius = 0.02
+
+
+class ColourImages(GoalFromPosition):
+    goal_space = spaces.Box(0, 255, (12, 12, 3), np.uint8)
+
+    def goal_of(self, position):
+        image = np.zeros((12, 12, 3), np.uint8)
+        row, column = np.floor((position + 1) * 1.999).astype(int)
+        image[3 * row : 3 * row + 3, 3 * column : 3 * column + 3] = 200
+        return image
+
+    def is_success(self, achieved_goal, desired_goal):
+        return (achieved_goal == desired_goal).all((-3, -2, -1))
+
+
+GOALS = [
+    CellAndOffset, DenseCellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
+    ByteGoals, DenseShortGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, MatrixGoals,
+    LongGoals, UnboundedGoals, Angles, Directions, ColourImages,
+]  # fmt: skip
