@@ -44,7 +44,7 @@ import torch
 from benchmarks.benchmark import Benchmark, count
 from benchmarks.sb3_training import OURS, SB3
 from benchmarks.solving import Result, Settings, Trial, train_ours, train_sb3
-from examples.results import Claim, Grid, at_least, claim_grid, spread
+from her_agents.studies.result_page import Claim, Grid, at_least, claim_grid, spread
 
 BENCHMARK = Benchmark("time_to_solve", "Time to solve bit flipping", __doc__, ("stable-baselines3",))
 LOOK_EVERY = 500  # steps

@@ -16,14 +16,14 @@ import imageio.v3 as imageio
 import numpy as np
 import torch
 import typer
+from her_agents.display import progress_display
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 import her_envs
-from examples.agents.dqn import DQN
-from examples.evaluate import Evaluation, Policy, evaluate
-from examples.training.display import progress_display
+from her_agents.dqn import DQN
+from her_agents.evaluation import Evaluation, Policy, evaluate
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, check_goal_env
 
 if TYPE_CHECKING:

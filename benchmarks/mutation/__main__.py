@@ -35,7 +35,7 @@ from benchmarks.mutation.campaign import Campaign, Outcome
 from benchmarks.mutation.covering import Covering
 from benchmarks.mutation.fates import claims, scores, survivors
 from benchmarks.mutation.mutants import Mutant, mutants_of
-from examples.results import claim_grid
+from her_agents.studies.result_page import claim_grid
 
 ROOT = Path(__file__).parents[2]
 BENCHMARK = Benchmark("mutation", "Mutation testing", __doc__ or "", peers=("pytest", "hypothesis"))

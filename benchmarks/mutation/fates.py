@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.mutation.campaign import Outcome
 from benchmarks.mutation.mutants import Mutant
-from examples.results import Claim, Grid, at_least
+from her_agents.studies.result_page import Claim, Grid, at_least
 
 ARGUED = Path(__file__).with_name("argued.toml")
 LEFT = ("survived", "not run")

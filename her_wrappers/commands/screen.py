@@ -122,7 +122,7 @@ class Film:
             import imageio.v3 as imageio  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise typer.BadParameter(
-                '--record needs imageio and pillow; run: pip install "her-toolkit[examples]"'
+                '--record needs imageio and pillow; run: pip install "her-toolkit[render]"'
             ) from error
         # Not to the path: where that cannot be written, imageio prints a traceback when it is torn down.
         film: bytes = imageio.imwrite(

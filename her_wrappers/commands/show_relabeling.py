@@ -122,7 +122,7 @@ def _page_class() -> type[Page]:
         raise typer.BadParameter(str(error)) from error
     except ImportError as error:
         raise typer.BadParameter(
-            'show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[examples]"'
+            'show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[render]"'
         ) from error
     return Page
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import timing
 from benchmarks.benchmark import Benchmark, count
-from examples.results import Grid
+from her_agents.studies.result_page import Grid
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 

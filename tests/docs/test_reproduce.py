@@ -7,9 +7,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from examples.reproduce import __main__ as command
-from examples.reproduce import bitflip, fetch, reach, strategies
-from examples.reproduce.record import Record
+from her_agents.studies import bitflip, fetch, reach, strategies
+from her_agents.studies.results_file import Record
+from her_wrappers.commands import reproduce as command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 
@@ -19,7 +19,7 @@ def test_the_commands_are_understood(monkeypatch):
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
     monkeypatch.setattr(command, "reproduce", lambda study, *_: done.append(study.name) or [])
     for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
-        result = CliRunner().invoke(command.app, line.removeprefix("python -m examples.reproduce ").split())
+        result = CliRunner().invoke(command.app, line.removeprefix("python -m her_agents.studies ").split())
         assert result.exit_code == 0, result.output
     assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "fetch_push"]
 
