@@ -1,7 +1,7 @@
 """From an environment to an agent that solves it: check, record, relabel, train, look.
 
-DQN learns to flip bits with Hindsight Experience Replay until it solves the task. Then it trains without, until
-it solves the task or has taken twice the environment steps. Run it with ``make demo`` or
+DQN learns to flip bits with Hindsight Experience Replay until it solves the task. Then it trains without it,
+until it solves the task or has taken twice the environment steps. Run it with ``make demo`` or
 ``python -m examples.quickstart``.
 """
 

@@ -40,7 +40,7 @@ class Agent:
     @property
     def td_errors(self) -> np.ndarray:
         """Absolute errors of the latest update, (B,) float32, for ``buffer.update_priorities``."""
-        errors = self._errors.abs()
+        errors = self._errors.detach().abs()
         sizes: np.ndarray = (errors.mean(dim=0) if errors.ndim == 2 else errors).numpy()
         return sizes
 

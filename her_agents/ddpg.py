@@ -111,7 +111,7 @@ class DDPG(Agent):
         target = self._target_values(batch, next_inputs)
         value = self._critic(inputs, self._actions.from_env(batch.actions)).squeeze(1)
         errors = value - target
-        self._errors = errors.detach()
+        self._errors = errors
         critic_loss = mean_square(batch, errors)
         gradient_step(self._critic_optimizer, critic_loss)
 

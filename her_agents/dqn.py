@@ -100,10 +100,10 @@ class DQN(Agent):
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         target = self._target_values(batch, next_inputs)
-        taken = (torch.as_tensor(batch.actions).long() - self._first_action).unsqueeze(1)
+        taken = torch.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)
         value = self._network(inputs).gather(1, taken).squeeze(1)
         errors = value - target
-        self._errors = errors.detach()
+        self._errors = errors
         loss = mean_square(batch, errors)
         gradient_step(self._optimizer, loss)
         polyak_update(*self._parameters, self._tau)

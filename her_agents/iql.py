@@ -111,7 +111,7 @@ class IQL(Agent):
             target = bellman_target(batch, self._value(next_inputs).squeeze(1))
         values = self._critics(inputs, actions)
         errors = values - target
-        self._errors = errors.detach()
+        self._errors = errors
         advantage = self._target_q(inputs, actions) - self._value(inputs).squeeze(1)
         share = torch.where(advantage > 0, self._expectile, 1 - self._expectile)
         losses = {"critic_loss": errors.square(), "value_loss": share * advantage.square()}

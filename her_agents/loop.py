@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +79,7 @@ def print_epoch(row: Mapping[str, float]) -> None:
 def train(
     config: Config,
     *,
-    folder: str | Path | None = None,
+    folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     tensorboard: bool = False,
     threads: int = 1,

@@ -52,7 +52,8 @@ class Normalizer:
         self.count = 0
         self.sums = np.zeros((2, width + num_goals))
         self.shift, self.scale = np.zeros(width, np.float32), np.ones(width, np.float32)
-        self._num_goals = num_goals
+        self._average = np.eye(width + num_goals, width)  # (D + G, D), of both values of a goal
+        self._average[width - num_goals :, width - num_goals :] = np.tile(np.eye(num_goals) / 2, (2, 1))
         self._clip = clip
         self._least_variance = min_deviation**2
 
@@ -60,24 +61,24 @@ class Normalizer:
         """Add vectors to the statistics.
 
         Args:
-            values: (B, D + G) float64: B vectors, each with second values of its last G components behind it.
+            values: (B, D + G) float64: B vectors, each with second values of its last G components behind it;
+                they are overwritten.
         """
+        ones = np.ones(len(values))
         self.count += len(values)
-        self.sums[0] += np.add.reduce(values)
-        self.sums[1] += np.einsum("ij,ij->j", values, values)
+        self.sums[0] += ones @ values  # in half the time of a sum over the first axis
+        values *= values
+        self.sums[1] += ones @ values
         self._refresh()
 
     def _refresh(self) -> None:
         """Compute shift and scale from the sums."""
-        width = len(self.shift)
-        moments = self.sums / self.count
-        if self._num_goals:
-            goals = moments[:, width - self._num_goals : width]
-            goals += moments[:, width:]
-            goals /= 2
-        mean, square = moments[:, :width]
+        mean, square = self.sums @ self._average / self.count
         self.shift[:] = mean
-        self.scale[:] = 1 / np.sqrt(np.maximum(square - mean * mean, self._least_variance))
+        square -= mean * mean
+        np.maximum(square, self._least_variance, out=square)
+        np.sqrt(square, out=square)
+        np.divide(1, square, out=self.scale, casting="same_kind")
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """Normalise (..., D) float32 vectors in place, and return them."""
@@ -163,16 +164,11 @@ class GoalInputs:
 
     def _convert(self, *observations: Mapping[str, Any]) -> list[NetworkInput]:
         """Return the inputs for several times B observations; together, which takes less time."""
-        rows = len(observations[0]["desired_goal"])
+        vectors = np.empty((len(observations), len(observations[0]["desired_goal"]), self.width), np.float32)
         if self._vector_keys:
-            columns = [
-                np.concatenate([each[key] for each in observations], dtype=np.float32)
-                for key in self._vector_keys
-            ]
-            vectors = np.concatenate(columns, axis=1)
-        else:
-            vectors = np.empty((len(observations) * rows, 0), np.float32)
-        normalised = self.normalizer(vectors).reshape(len(observations), rows, self.width)
+            for each, rows in zip(observations, vectors, strict=True):
+                np.concatenate([each[key] for key in self._vector_keys], axis=1, out=rows)
+        normalised = self.normalizer(vectors)
         images = [self._images(each) if self._image_keys else None for each in observations]
         return [NetworkInput(torch.from_numpy(v), i) for v, i in zip(normalised, images, strict=True)]
 

@@ -113,7 +113,7 @@ class SAC(Agent):
         target = self._target_values(batch, next_inputs, temperature)
         values = self._critics(inputs, self._actions.from_env(batch.actions))
         errors = values - target
-        self._errors = errors.detach()
+        self._errors = errors
         critic_loss = mean_square(batch, errors)
         gradient_step(self._optimizers["critics"], critic_loss)
 

@@ -120,7 +120,7 @@ class TD3(Agent):
         target = self._target_values(batch, next_inputs)
         values = self._critics(inputs, self._actions.from_env(batch.actions))
         errors = values - target
-        self._errors = errors.detach()
+        self._errors = errors
         critic_loss = mean_square(batch, errors)
         gradient_step(self._critic_optimizer, critic_loss)
         measured = {"critic_loss": critic_loss.item(), "q_mean": values.detach().mean().item()}

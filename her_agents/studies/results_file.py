@@ -95,8 +95,8 @@ def median(values: Floats) -> float | None:
 class ResultsFile:
     """The results of a study in a CSV file: a row for each evaluation, the final one last.
 
-    Rows of other runs or of other settings, and rows of an incomplete run, are removed; ``<name>.csv.old`` is a
-    copy of the file with them.
+    Rows of other runs or of other settings, and rows of an incomplete run, are removed; ``<name>.csv.old`` is
+    a copy of the file with them.
 
     Args:
         path: The file; it is created if it does not exist.

@@ -24,7 +24,7 @@ def test_a_loaded_agent_acts_like_the_saved_one_and_needs_no_environment(algo, t
     assert type(agent) is type(result.agent)
     space = result.agent._inputs
     observation = {key: np.random.default_rng(0).random((5, space.width)) for key in ("observation",)}
-    width = space.normalizer._num_goals
+    width = space.normalizer.sums.shape[1] - space.width
     observation["desired_goal"] = observation["observation"][:, :width]
     observation["observation"] = observation["observation"][:, width:]
     np.testing.assert_array_equal(agent.act(observation), result.agent.act(observation))
