@@ -1,4 +1,4 @@
-"""What an update of an agent costs, compared with the bare torch steps of the same networks.
+"""The cost of an update of each agent, compared with the bare torch steps of the same networks.
 
 For example:
 
@@ -34,7 +34,7 @@ from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
 
 gym.register_envs(her_envs)
 
-BENCHMARK = Benchmark("agents", "What an update of an agent costs", __doc__)
+BENCHMARK = Benchmark("agents", "The cost of an update of an agent", __doc__)
 BATCH_SIZE = 128
 STEPS = 3_000
 FULL, QUICK = Pace(turns=100, seconds=0.05), Pace(turns=2, seconds=0.02)

@@ -136,7 +136,7 @@ def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training
     """Return a new training, or the resumed one.
 
     Raises:
-        ValueError: There is no folder to resume from.
+        ValueError: ``resume`` is True without a folder.
     """
     if not resume:
         if files is not None:

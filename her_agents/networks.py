@@ -17,7 +17,7 @@ MIN_IMAGE_SIZE = 20  # pixels; smaller images have no output left after the conv
 
 
 class NetworkInput(NamedTuple):
-    """What a network reads: B observations with their desired goals.
+    """The input of a network: B observations with their desired goals.
 
     Attributes:
         vectors: (B, D) float32, normalised; D may be 0.

@@ -105,7 +105,7 @@ def execute(run: Run) -> RunResult:
         run: The run.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C was pressed; there is no result then.
+        KeyboardInterrupt: Ctrl-C ended the training, without a result.
         TypeError: As `train`.
         ValueError: As `train`.
     """
