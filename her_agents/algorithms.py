@@ -1,4 +1,4 @@
-"""The algorithms by name, and the agent that a config describes."""
+"""The algorithms by name, the options that fit an environment, and the agent that a config describes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,32 @@ from her_agents.sac import SAC
 from her_agents.td3 import TD3
 
 if TYPE_CHECKING:
+    import gymnasium as gym
+
     from her_agents.agent import Agent
     from her_agents.config import Config
 
 ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
 
 
-def default_algorithm(action_space: spaces.Space[Any]) -> str:
-    """Return the name of the algorithm for an action space: DQN for Discrete actions, else SAC."""
-    return "dqn" if isinstance(action_space, spaces.Discrete) else "sac"
+STEPS_PER_LENGTH = 4_000
+"""The default number of steps is that of this number of episodes of full length."""
+
+
+def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """Return the options that fit an environment.
+
+    Args:
+        env: A goal environment.
+
+    Returns:
+        ``algo``: DQN for Discrete actions, else SAC; and ``steps``, if the length of an episode is known.
+    """
+    algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
+    length = None if env.spec is None else env.spec.max_episode_steps
+    if length is None and env.has_wrapper_attr("max_steps"):
+        length = env.get_wrapper_attr("max_steps")
+    return {"algo": algo, "steps": STEPS_PER_LENGTH * length} if isinstance(length, int) else {"algo": algo}
 
 
 def make_agent(config: Config, observation_space: Any, action_space: Any) -> Agent:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import gymnasium as gym
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -26,16 +25,18 @@ if TYPE_CHECKING:
 
 console = Console()
 
-STEPS_PER_LENGTH = 4_000
-"""The default number of steps is that of this many episodes of full length."""
-
 ENVIRONMENT, RELABELING, LEARNING, FILES = "Environment", "Relabeling", "Learning", "Files and output"
 """Panels of ``--help``. A panel sets its own column widths, so that long names fit 80 columns."""
 
 
-def option(panel: str, help: str, *names: str, **options: Any) -> Any:
+def option(panel: str, text: str, *names: str, **options: Any) -> Any:
     """Return an option of a panel."""
-    return typer.Option(*names, rich_help_panel=panel, help=help, **options)
+    return typer.Option(*names, rich_help_panel=panel, help=text, **options)
+
+
+def number(panel: str, text: str, **options: Any) -> Any:
+    """Return a numeric option of a panel."""
+    return option(panel, text, metavar="N", **options)
 
 
 def train(
@@ -46,7 +47,7 @@ def train(
         option(ENVIRONMENT, OPTIONS_HELP, "--option", "-o", "--env-kwargs", metavar="NAME=VALUE"),
     ] = None,
     num_envs: Annotated[
-        int | None, option(ENVIRONMENT, "Environments that are stepped together. [default: 16]", metavar="N")
+        int | None, number(ENVIRONMENT, "Environments that are stepped together. [default: 16]")
     ] = None,
     force: Annotated[
         bool, option(ENVIRONMENT, "Train even if the check finds errors.", "--force", metavar="")
@@ -59,15 +60,13 @@ def train(
         option(RELABELING, "Which goals, such as future or final. [default: future]", metavar="NAME"),
     ] = None,
     k: Annotated[
-        int | None,
-        option(RELABELING, "Relabeled transitions for each original one. [default: 4]", metavar="N"),
+        int | None, number(RELABELING, "Relabeled transitions for each original one. [default: 4]")
     ] = None,
     termination: Annotated[
         str | None,
         option(
             RELABELING,
-            "Where relabeled episodes end, if the environment has no compute_terminated: "
-            "success, keep or never.",
+            "Where relabeled episodes end without a compute_terminated: success, keep or never.",
             metavar="NAME",
         ),
     ] = None,
@@ -75,44 +74,32 @@ def train(
         bool | None,
         option(
             RELABELING,
-            "Whether to sample larger errors more often. [default: no-prioritized]",
+            "Whether larger errors are sampled more often. [default: no-prioritized]",
             "--prioritized/--no-prioritized",
         ),
     ] = None,
     algo: Annotated[
         str | None,
         option(
-            LEARNING,
-            "dqn, ddpg, td3 or sac. By default dqn for Discrete actions, else sac.",
-            metavar="NAME",
+            LEARNING, "dqn, ddpg, td3 or sac. By default dqn for Discrete actions, else sac.", metavar="NAME"
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        option(
-            LEARNING,
-            f"Steps of all environments together. By default {STEPS_PER_LENGTH:,} times the length of an "
-            "episode, or 100,000.",
-            metavar="N",
-        ),
+        number(LEARNING, "Steps of all environments together. By default 4,000 times the episode length."),
     ] = None,
     stop: Annotated[
         bool,
         option(
             LEARNING,
-            "Whether to stop when all episodes of two evaluations in a row were successes.",
+            "Whether to stop after two evaluations without a failure.",
             "--stop/--no-stop",
         ),
     ] = True,
-    seed: Annotated[
-        int | None, option(LEARNING, "Seed of everything random. [default: 0]", metavar="N")
-    ] = None,
-    gamma: Annotated[
-        float | None, option(LEARNING, "Discount per step. [default: 0.98]", metavar="X")
-    ] = None,
+    seed: Annotated[int | None, number(LEARNING, "Seed of everything random. [default: 0]")] = None,
+    gamma: Annotated[float | None, number(LEARNING, "Discount per step. [default: 0.98]")] = None,
     n_steps: Annotated[
-        int | None,
-        option(LEARNING, "Largest number of rewards in a return. [default: 1]", metavar="N"),
+        int | None, number(LEARNING, "Largest number of rewards in a return. [default: 1]")
     ] = None,
     clip_targets: Annotated[
         bool | None,
@@ -122,15 +109,12 @@ def train(
             "--clip-targets/--no-clip-targets",
         ),
     ] = None,
-    batch_size: Annotated[
-        int | None, option(LEARNING, "Transitions of an update. [default: 128]", metavar="N")
-    ] = None,
+    batch_size: Annotated[int | None, number(LEARNING, "Transitions of an update. [default: 128]")] = None,
     updates_per_step: Annotated[
-        float | None,
-        option(LEARNING, "Updates for each step of an environment. [default: 0.25]", metavar="X"),
+        float | None, number(LEARNING, "Updates for each step of an environment. [default: 0.25]")
     ] = None,
     steps_per_epoch: Annotated[
-        int | None, option(LEARNING, "Steps between evaluations. [default: 4000]", metavar="N")
+        int | None, number(LEARNING, "Steps between evaluations. [default: 4000]")
     ] = None,
     agent: Annotated[
         list[str] | None,
@@ -140,7 +124,7 @@ def train(
             metavar="NAME=VALUE",
         ),
     ] = None,
-    threads: Annotated[int, option(LEARNING, "Threads of torch.", min=1, metavar="N")] = 1,
+    threads: Annotated[int, number(LEARNING, "Threads of torch.", min=1)] = 1,
     config: Annotated[
         Path | None,
         option(
@@ -216,24 +200,15 @@ def _choose(
 
 
 def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the algorithm and the number of steps that fit the environment, where the options lack them."""
-    from her_agents.algorithms import default_algorithm
+    """Return the algorithm and the number of steps that fit the environment."""
+    from her_agents.algorithms import default_options
 
     if "env" not in options or {"algo", "steps"} <= options.keys():
         return {}
     env = make_env(options["env"], disable_env_checker=True, **options.get("env_kwargs", {}))
-    length = episode_length(env)
-    steps = {} if length is None else {"steps": STEPS_PER_LENGTH * length}
+    defaults = default_options(env)
     env.close()
-    return {"algo": default_algorithm(env.action_space), **steps}
-
-
-def episode_length(env: gym.Env[Any, Any]) -> int | None:
-    """Return the largest number of steps of an episode, or None if it is unknown."""
-    limit = None if env.spec is None else env.spec.max_episode_steps
-    if limit is None and env.has_wrapper_attr("max_steps"):
-        limit = env.get_wrapper_attr("max_steps")
-    return limit if isinstance(limit, int) else None
+    return defaults
 
 
 def _require_sound(config: Config, folder: Path, *, force: bool) -> None:
@@ -266,9 +241,7 @@ def _train(
     from her_agents.loop import epoch_line, is_solved, train
 
     console.print(
-        f"{config.algo} for at most {config.steps:,} steps; Ctrl-C saves and stops",
-        highlight=False,
-        soft_wrap=True,
+        f"{config.algo} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
     )
     with progress_display(console) as progress:
         task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)

@@ -15,7 +15,7 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: t
 
 FOLDER = Path(timing.__file__).parent
 COMMANDS = sorted(path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
-assert len(COMMANDS) == 9  # else what holds for all of them would hold for none
+assert len(COMMANDS) == 10  # else what holds for all of them would hold for none
 
 DOC = """What is measured.
 

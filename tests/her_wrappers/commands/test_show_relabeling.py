@@ -144,7 +144,7 @@ def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, mon
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
-@pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "examples")])
+@pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "render")])
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(missing, extra, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("her_wrappers.commands.")]:
         if name.endswith((".paper", ".relabeling_page")):
