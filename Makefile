@@ -8,7 +8,7 @@ install := $(bin)/python -m pip install --disable-pip-version-check --quiet --co
 # A comment behind two signs is what `make help` says of a target.
 .PHONY: help demo test slow coverage mutants lowest real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
 
-demo: $(VENV)/installed-agents  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
+demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
 
 test: $(VENV)/installed-test  ## The default tests: a few minutes.
