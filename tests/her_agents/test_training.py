@@ -8,6 +8,7 @@ from contextlib import closing
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 from her_agents.algorithms import ALGORITHMS
 from her_agents.checkpoints import load_checkpoint
@@ -208,3 +209,19 @@ def test_epochs_begin_with_starts_of_their_own(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "dqn", Watching)
     assert len(train(tiny(steps=400)).history) == 2
     assert not np.array_equal(starts[0], starts[len(starts) // 2])
+
+
+def test_a_training_prints_its_epochs_and_uses_one_thread_unless_told_otherwise(capsys):
+    torch.set_num_threads(2)
+    train(tiny(steps=400))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines] == ["epoch   1", "epoch   2"]
+    assert torch.get_num_threads() == 1
+    rows = []
+    train(tiny(steps=200), on_epoch=rows.append, threads=2)
+    assert torch.get_num_threads() == 2
+    assert [row["epoch"] for row in rows] == [1]
+    train(tiny(steps=200), on_epoch=None)
+    assert not capsys.readouterr().out
+    with pytest.raises(ValueError, match="threads must be a whole number >= 1, got 0"):
+        train(tiny(), threads=0)

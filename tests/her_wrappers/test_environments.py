@@ -9,6 +9,7 @@ import gymnasium as gym
 import pytest
 
 from her_wrappers.environments import make_env, make_vector_env
+from tests.support.commands import her
 
 ARM = """
 import gymnasium as gym
@@ -103,3 +104,25 @@ def test_an_error_inside_of_the_module_is_shown(tmp_path):
         make_env("arm4:X")
     with pytest.raises(ValueError, match=r"arm4\.py raised ModuleNotFoundError"):
         make_env("arm4.py:X")
+
+
+COMMANDS = [
+    ["check", "--steps", 200],
+    ["play", "--policy", "random", "--record", "a.gif", "--episodes", 1],
+    ["record", "--out", "a", "--episodes", 1],
+    ["show-relabeling", "--out", "b.gif"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("name", ["inner/arm2.py:ArmReach", "arm2:make_arm", "arm2:her-test/ArmReach-v1"])
+def test_every_command_takes_an_environment_of_any_form(command, name):
+    result = her(command[0], name, *command[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_every_command_says_what_exists():
+    for command in ("check", "play", "record"):
+        result = her(command, "arm2:ArmReach-v0", *(["--out", "x"] if command == "record" else []))
+        assert result.exit_code == 2
+        assert "use arm2:ArmReach" in " ".join(result.output.replace("│", " ").split())
