@@ -1,6 +1,6 @@
 """``her train``: train an agent on any goal environment."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
 
 from collections.abc import Mapping
 from functools import partial
@@ -175,7 +175,7 @@ def train(
 
 def _choose(
     given: Mapping[str, Any], file: Path | None, resume: Path | None, out: Path | None
-) -> tuple[Config, Path]:
+) -> "tuple[Config, Path]":
     """Return the config and the folder of the command line.
 
     Raises:
@@ -211,7 +211,7 @@ def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
     return defaults
 
 
-def _require_sound(config: Config, folder: Path, *, force: bool) -> None:
+def _require_sound(config: "Config", folder: Path, *, force: bool) -> None:
     """Check the options, the folder and the environment; print the findings.
 
     Raises:
@@ -235,8 +235,8 @@ def _require_sound(config: Config, folder: Path, *, force: bool) -> None:
 
 
 def _train(
-    config: Config, folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
-) -> Result:
+    config: "Config", folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
+) -> "Result":
     """Train, with a progress bar and a line for each epoch."""
     from her_agents.loop import epoch_line, is_solved, train
 
@@ -246,7 +246,7 @@ def _train(
     with progress_display(console) as progress:
         task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)
 
-        def show(training: Training) -> None:
+        def show(training: "Training") -> None:
             counts = training.counts
             progress.update(
                 task,
@@ -285,7 +285,7 @@ def progress_display(output: Console) -> Progress:
     )
 
 
-def _print_result(result: Result, folder: Path) -> None:
+def _print_result(result: "Result", folder: Path) -> None:
     """Print the result, and the command that continues.
 
     Raises:
