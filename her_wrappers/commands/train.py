@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 console = Console()
 
-ENVIRONMENT, RELABELING, LEARNING, FILES = "Environment", "Relabeling", "Learning", "Files and output"
+ENV, GOALS, LEARN, FILES = "Environment", "Relabeling", "Learning", "Files and output"
 """Panels of ``--help``. A panel sets its own column widths, so that long names fit 80 columns."""
 
 
@@ -41,31 +41,29 @@ def number(panel: str, text: str, **options: Any) -> Any:
 
 def train(
     *,
-    env: Annotated[str | None, option(ENVIRONMENT, f"The goal environment: {FORMS}.", metavar="ENV")] = None,
+    env: Annotated[str | None, option(ENV, f"The goal environment: {FORMS}.", metavar="ENV")] = None,
     env_kwargs: Annotated[
-        list[str] | None,
-        option(ENVIRONMENT, OPTIONS_HELP, "--option", "-o", "--env-kwargs", metavar="NAME=VALUE"),
+        list[str] | None, option(ENV, OPTIONS_HELP, "--option", "-o", "--env-kwargs", metavar="NAME=VALUE")
     ] = None,
     num_envs: Annotated[
-        int | None, number(ENVIRONMENT, "Environments that are stepped together. [default: 16]")
+        int | None, number(ENV, "Environments that are stepped together. [default: 16]")
     ] = None,
     force: Annotated[
-        bool, option(ENVIRONMENT, "Train even if the check finds errors.", "--force", metavar="")
+        bool, option(ENV, "Train even if the check finds errors.", "--force", metavar="")
     ] = False,
     her: Annotated[
-        bool | None, option(RELABELING, "Whether to relabel goals. [default: her]", "--her/--no-her")
+        bool | None, option(GOALS, "Whether to relabel goals. [default: her]", "--her/--no-her")
     ] = None,
     strategy: Annotated[
-        str | None,
-        option(RELABELING, "Which goals, such as future or final. [default: future]", metavar="NAME"),
+        str | None, option(GOALS, "Which goals, such as future or final. [default: future]", metavar="NAME")
     ] = None,
     k: Annotated[
-        int | None, number(RELABELING, "Relabeled transitions for each original one. [default: 4]")
+        int | None, number(GOALS, "Relabeled transitions for each original one. [default: 4]")
     ] = None,
     termination: Annotated[
         str | None,
         option(
-            RELABELING,
+            GOALS,
             "Where relabeled episodes end without a compute_terminated: success, keep or never.",
             metavar="NAME",
         ),
@@ -73,7 +71,7 @@ def train(
     prioritized: Annotated[
         bool | None,
         option(
-            RELABELING,
+            GOALS,
             "Whether larger errors are sampled more often. [default: no-prioritized]",
             "--prioritized/--no-prioritized",
         ),
@@ -81,50 +79,43 @@ def train(
     algo: Annotated[
         str | None,
         option(
-            LEARNING, "dqn, ddpg, td3 or sac. By default dqn for Discrete actions, else sac.", metavar="NAME"
+            LEARN, "dqn, ddpg, td3 or sac. By default dqn for Discrete actions, else sac.", metavar="NAME"
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        number(LEARNING, "Steps of all environments together. By default 4,000 times the episode length."),
+        number(LEARN, "Steps of all environments together. By default 4,000 times the episode length."),
     ] = None,
     stop: Annotated[
-        bool,
-        option(
-            LEARNING,
-            "Whether to stop after two evaluations without a failure.",
-            "--stop/--no-stop",
-        ),
+        bool, option(LEARN, "Whether to stop after two evaluations without a failure.", "--stop/--no-stop")
     ] = True,
-    seed: Annotated[int | None, number(LEARNING, "Seed of everything random. [default: 0]")] = None,
-    gamma: Annotated[float | None, number(LEARNING, "Discount per step. [default: 0.98]")] = None,
+    seed: Annotated[int | None, number(LEARN, "Seed of everything random. [default: 0]")] = None,
+    gamma: Annotated[float | None, number(LEARN, "Discount per step. [default: 0.98]")] = None,
     n_steps: Annotated[
-        int | None, number(LEARNING, "Largest number of rewards in a return. [default: 1]")
+        int | None, number(LEARN, "Largest number of rewards in a return. [default: 1]")
     ] = None,
     clip_targets: Annotated[
         bool | None,
         option(
-            LEARNING,
+            LEARN,
             "Whether rewards lie in [-1, 0], and targets are clipped accordingly. [default: clip-targets]",
             "--clip-targets/--no-clip-targets",
         ),
     ] = None,
-    batch_size: Annotated[int | None, number(LEARNING, "Transitions of an update. [default: 128]")] = None,
+    batch_size: Annotated[int | None, number(LEARN, "Transitions of an update. [default: 128]")] = None,
     updates_per_step: Annotated[
-        float | None, number(LEARNING, "Updates for each step of an environment. [default: 0.25]")
+        float | None, number(LEARN, "Updates for each step of an environment. [default: 0.25]")
     ] = None,
     steps_per_epoch: Annotated[
-        int | None, number(LEARNING, "Steps between evaluations. [default: 4000]")
+        int | None, number(LEARN, "Steps between evaluations. [default: 4000]")
     ] = None,
     agent: Annotated[
         list[str] | None,
         option(
-            LEARNING,
-            "Arguments of the agent, such as hidden=[256,256], or a JSON object.",
-            metavar="NAME=VALUE",
+            LEARN, "Arguments of the agent, such as hidden=[256,256], or a JSON object.", metavar="NAME=VALUE"
         ),
     ] = None,
-    threads: Annotated[int, number(LEARNING, "Threads of torch.", min=1)] = 1,
+    threads: Annotated[int, number(LEARN, "Threads of torch.", min=1)] = 1,
     config: Annotated[
         Path | None,
         option(
