@@ -8,7 +8,7 @@ install := $(bin)/python -m pip install --disable-pip-version-check --quiet --co
 # A comment behind two signs is what `make help` says of a target.
 .PHONY: help demo test slow coverage mutants lowest real-envs bench-replay bench-priorities peer-facts docs docs-serve lint types format clean
 
-demo: $(VENV)/installed-examples  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
+demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
 
 test: $(VENV)/installed-test  ## The default tests: a few minutes.
@@ -71,7 +71,7 @@ $(VENV)-lowest/installed: pyproject.toml constraints-lowest.txt
 	@echo "installing the oldest versions into $(VENV)-lowest (a minute or two)"
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-lowest.txt \
-		--editable ".[examples,sb3]" sb3-contrib pytest pytest-xdist hypothesis scipy
+		--editable ".[agents,render,sb3]" sb3-contrib pytest pytest-xdist hypothesis scipy
 	@touch $@
 
 $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requirements.txt

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from examples.results import Grid, Page, command_line, provenance
+from her_agents.studies.result_page import Grid, Page, command_line, provenance
 
 PUBLISHED, LOOKED_AT = Path("docs/results"), Path("runs/benchmarks")
 

@@ -27,7 +27,7 @@ import gymnasium as gym
 import her_envs  # noqa: F401 - registers the environments
 import her_wrappers
 from benchmarks.benchmark import Benchmark
-from examples.results import Claim, Grid, at_most, claim_grid
+from her_agents.studies.result_page import Claim, Grid, at_most, claim_grid
 from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer
 
 if TYPE_CHECKING:

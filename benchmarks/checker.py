@@ -21,7 +21,7 @@ import gymnasium as gym
 
 import her_envs
 from benchmarks.benchmark import Benchmark, count
-from examples.results import Grid
+from her_agents.studies.result_page import Grid
 from her_wrappers import GoalEnvChecker, check_goal_env
 from her_wrappers.checker.passive import WATCHED_CLOSELY
 

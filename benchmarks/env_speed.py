@@ -24,7 +24,7 @@ from stable_baselines3.common.envs import BitFlippingEnv
 import her_envs
 from benchmarks.benchmark import Benchmark
 from benchmarks.timing import Pace, Work, measure
-from examples.results import Claim, Grid, at_least, claim_grid
+from her_agents.studies.result_page import Claim, Grid, at_least, claim_grid
 
 BIT_FLIPPING, POINT_REACH, POINT_MAZE = (
     f"her_envs/{name}-v0" for name in ("BitFlipping", "PointReach", "PointMaze")

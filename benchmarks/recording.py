@@ -33,7 +33,7 @@ from benchmarks.array_envs import Replay, VectorReplay
 from benchmarks.benchmark import Benchmark
 from benchmarks.replay_task import ACTION, ACTION_SPACE, OBSERVATION_SPACE, never_reached
 from benchmarks.timing import Pace, Work, measure
-from examples.results import Claim, Grid, at_least, at_most, claim_grid
+from her_agents.studies.result_page import Claim, Grid, at_least, at_most, claim_grid
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096

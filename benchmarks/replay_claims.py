@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
 from benchmarks.replay_work import Costs, Sampling
-from examples.results import Claim, at_least, at_most
+from her_agents.studies.result_page import Claim, at_least, at_most
 
 OURS, SB3, CPPRB, FLOOR = "her-toolkit", "Stable-Baselines3", "cpprb", "floor"
 

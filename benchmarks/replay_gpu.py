@@ -34,7 +34,7 @@ from benchmarks.replay_buffers.contender import SAMPLED_GOALS
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, TOLERANCE, make_episodes
 from benchmarks.replay_work import Costs, Sampling
 from benchmarks.timing import Pace, Work, measure
-from examples.results import Grid
+from her_agents.studies.result_page import Grid
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.layout import StepLayout
 

@@ -35,7 +35,7 @@ from benchmarks.replay_buffers.prioritized import OursPrioritized, Prioritized, 
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_work import Costs, Sampling, sampling
 from benchmarks.timing import Work, measure
-from examples.results import Claim, Grid, at_most, claim_grid
+from her_agents.studies.result_page import Claim, Grid, at_most, claim_grid
 
 BENCHMARK = Benchmark(
     "replay_priorities", "The replay buffer with priorities against cpprb's", __doc__, ("cpprb",)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.replay_claims import FLOOR, OURS, memory_claims, speed_claims
 from benchmarks.replay_work import Costs, Key, Learning, Sampling
-from examples.results import Claim, Grid, claim_grid
+from her_agents.studies.result_page import Claim, Grid, claim_grid
 
 BATCH_SIZES = (256, 1024)
 RHYTHMS = ("a batch a step", "a batch an episode")

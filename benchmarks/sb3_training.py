@@ -41,7 +41,7 @@ from benchmarks.replay_task import (
     observation_space,
 )
 from benchmarks.timing import Stopwatch
-from examples.results import Claim, Grid, at_least, claim_grid
+from her_agents.studies.result_page import Claim, Grid, at_least, claim_grid
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 BENCHMARK = Benchmark(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.benchmark import Benchmark, count
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, compute_reward, make_episodes
-from examples.results import Grid
+from her_agents.studies.result_page import Grid
 from her_wrappers import HindsightReplayBuffer
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 import her_envs
 from benchmarks.timing import Stopwatch
-from examples.agents.dqn import DQN
+from her_agents.dqn import DQN
 from her_wrappers import HindsightReplayBuffer, VectorEpisodeRecorder
 
 ENV_ID = "her_envs/BitFlipping-v0"

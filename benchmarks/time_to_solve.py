@@ -6,7 +6,7 @@ For example:
     python -m benchmarks.time_to_solve --seeds 10              more seeds than the page has
 
 Both learn `her_envs/BitFlipping-v0` with random goals, Stable-Baselines3 (SB3) with its own DQN and
-its own HerReplayBuffer, this project with `examples/agents/dqn.py` and HindsightReplayBuffer. Every 500
+its own HerReplayBuffer, this project with `her_agents.DQN` and HindsightReplayBuffer. Every 500
 steps the greedy policy plays the same 100 episodes for both; the first time that it reaches 0.95 or more,
 and in 200 further episodes too, the task is solved. A training that is not solved within its budget of
 processor time is shown as such, with the time that it spent. Clocks stand still while a policy is looked at,
@@ -44,7 +44,7 @@ import torch
 from benchmarks.benchmark import Benchmark, count
 from benchmarks.sb3_training import OURS, SB3
 from benchmarks.solving import Result, Settings, Trial, train_ours, train_sb3
-from examples.results import Claim, Grid, at_least, claim_grid, spread
+from her_agents.studies.result_page import Claim, Grid, at_least, claim_grid, spread
 
 BENCHMARK = Benchmark("time_to_solve", "Time to solve bit flipping", __doc__, ("stable-baselines3",))
 LOOK_EVERY = 500  # steps

@@ -45,13 +45,21 @@ class Pace:
         return f"medians of {self.turns} turns of about {self.seconds:g} s each"
 
 
-def measure(works: Mapping[Key, Work], pace: Pace) -> dict[Key, np.ndarray]:
-    """Return the seconds of a part of each work in each turn, (turns,)."""
+def measure(
+    works: Mapping[Key, Work], pace: Pace, clock: Callable[[], float] = time.perf_counter
+) -> dict[Key, np.ndarray]:
+    """Return the seconds of a part of each work in each turn, (turns,).
+
+    Args:
+        works: The works.
+        pace: Number and length of the turns.
+        clock: Time in seconds: by default wall-clock time; `time.thread_time` counts processor time only.
+    """
     calls = {key: _calls_in(work, pace.seconds) for key, work in works.items()}
     costs: dict[Key, list[float]] = {key: [] for key in works}
     for _ in track(range(pace.turns), "measuring", transient=True):
         for key, work in works.items():
-            costs[key].append(_time(work, calls[key]) / (calls[key] * work.parts))
+            costs[key].append(_time(work, calls[key], clock) / (calls[key] * work.parts))
     return {key: np.array(values) for key, values in costs.items()}
 
 
@@ -62,7 +70,7 @@ def _calls_in(work: Work, seconds: float) -> int:
     return max(1, round(calls * seconds / elapsed))
 
 
-def _time(work: Work, calls: int) -> float:
+def _time(work: Work, calls: int, clock: Callable[[], float] = time.perf_counter) -> float:
     # What ran before has taken the caches, and memory that the first calls fetch back from the system.
     warming = calls // 10 + 1
     work.ready(warming)
@@ -70,9 +78,9 @@ def _time(work: Work, calls: int) -> float:
     work.ready(calls)
     gc.disable()
     try:
-        start = time.perf_counter()
+        start = clock()
         work.run(calls)
-        return time.perf_counter() - start
+        return clock() - start
     finally:
         gc.enable()
 

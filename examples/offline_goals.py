@@ -27,8 +27,8 @@ from rich.progress import track
 from rich.table import Table
 
 import her_envs
-from examples.agents.iql import IQL
-from examples.evaluate import Policy, evaluate
+from her_agents.evaluation import Policy, evaluate
+from her_agents.iql import IQL
 from her_wrappers import EpisodeArchive, EpisodeRecorder, Geometric, HindsightReplayBuffer, Mixture
 
 if TYPE_CHECKING:

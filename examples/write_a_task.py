@@ -1,6 +1,6 @@
 """Write a task: its rules alone, and all else comes with them. ``python -m examples.write_a_task``.
 
-Train on it with ``python -m examples.train --env examples.write_a_task:King-v0 --algo dqn --steps 12000``.
+Train on it with ``her train --env examples/write_a_task.py:King-v0``.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -14,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from her_wrappers.arguments import require_flag
-from her_wrappers.goal_interface import goal_spaces
+from her_wrappers.goal_interface import GOAL_KEYS, goal_spaces
 from her_wrappers.success_flag import flag_name
 from her_wrappers.trees import copy_tree
 
@@ -215,3 +216,75 @@ class AsGoalEnv(_Adapter):
         if own.shape != self._goal_space.shape:
             raise ValueError(f"goals must have shape {self._goal_space.shape}, got {own.shape}")
         return own
+
+
+class FlattenGoalObservation(_Adapter):
+    """Flattens observations and goals that are neither vectors nor images, for agents that need these.
+
+    Discrete goals become one-hot vectors; Dict and Tuple observations are concatenated. ``compute_reward``
+    and ``compute_terminated`` take the flat goals. Vectors (Box, MultiBinary, MultiDiscrete) and uint8 images
+    are unchanged.
+
+    Args:
+        env: A goal environment, with spaces of Box, Discrete, MultiBinary, MultiDiscrete, Dict and Tuple.
+
+    Raises:
+        TypeError: A space has another type.
+        ValueError: The environment is not a goal environment.
+
+    Example:
+        >>> import her_envs
+        >>> env = gym.make("her_envs/BitFlipping-v0", n_bits=3, observation="integer")
+        >>> FlattenGoalObservation(env).observation_space["desired_goal"]  # was Discrete(8)
+        Box(0, 1, (8,), int64)
+    """
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self._spaces = {key: goal_spaces(env)[0][key] for key in GOAL_KEYS}
+        self._flat_keys = [key for key, space in self._spaces.items() if not _is_vector_or_image(space)]
+        flat = {key: spaces.flatten_space(self._spaces[key]) for key in self._flat_keys}
+        for key, space in flat.items():
+            if not isinstance(space, spaces.Box):
+                raise TypeError(f"{key} must have a space of fixed size, got {self._spaces[key]}")
+        self.observation_space = spaces.Dict({**self._spaces, **flat})
+        if env.has_wrapper_attr("compute_terminated"):
+            self.compute_terminated = partial(self._call, "compute_terminated")
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Reward of each pair of flat goals: (..., G), (..., G) -> (...)."""
+        return self._call("compute_reward", achieved_goal, desired_goal, info)
+
+    def _call(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        goals = {"achieved_goal": achieved_goal, "desired_goal": desired_goal}
+        for key in goals.keys() & set(self._flat_keys):
+            goals[key] = _unflatten(self._spaces[key], np.asarray(goals[key]))
+        return self.env.get_wrapper_attr(name)(*goals.values(), info)
+
+    def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
+        flat = {key: spaces.flatten(self._spaces[key], observation[key]) for key in self._flat_keys}
+        return {key: observation[key] for key in GOAL_KEYS} | flat, info
+
+
+def _is_vector_or_image(space: spaces.Space[Any]) -> bool:
+    if not isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+        return False
+    return len(space.shape) == 1 or (len(space.shape) == 3 and space.dtype == np.uint8)
+
+
+def _unflatten(space: spaces.Space[Any], flat: np.ndarray) -> Any:
+    """Invert `gymnasium.spaces.flatten` for any leading axes: (..., G) -> a tree of (..., shape) arrays."""
+    if isinstance(space, spaces.Discrete):
+        return (flat.argmax(axis=-1) + space.start).astype(space.dtype)
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
+        ends = np.cumsum([spaces.flatdim(part) for part in parts.values()])[:-1]
+        trees = [
+            _unflatten(part, each)
+            for part, each in zip(parts.values(), np.split(flat, ends, axis=-1), strict=True)
+        ]
+        return dict(zip(parts, trees, strict=True)) if isinstance(space, spaces.Dict) else tuple(trees)
+    if isinstance(space, spaces.MultiDiscrete):
+        groups = np.split(flat, np.cumsum(space.nvec.reshape(-1))[:-1], axis=-1)
+        flat = np.stack([group.argmax(axis=-1) for group in groups], axis=-1) + space.start.reshape(-1)
+    return flat.reshape(flat.shape[:-1] + (space.shape or ())).astype(space.dtype)

@@ -13,14 +13,17 @@ from her_wrappers.commands.envs import envs
 from her_wrappers.commands.inspect import inspect
 from her_wrappers.commands.play import play
 from her_wrappers.commands.record import record
+from her_wrappers.commands.reproduce import reproduce
 from her_wrappers.commands.show_relabeling import show_relabeling
 from her_wrappers.commands.terminal import EXIT_CODES_HELP
+from her_wrappers.commands.train import train
+from her_wrappers.commands.watch import watch
 
 app = typer.Typer(
     no_args_is_help=True,
     epilog=EXIT_CODES_HELP,
     rich_markup_mode="markdown",  # or the examples, one a line, would have to be paragraphs
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
@@ -53,5 +56,6 @@ def main(
     """Hindsight Experience Replay for any Gymnasium goal environment."""
 
 
-for command in (check, rules, explain, envs, play, record, inspect, show_relabeling):
+for command in (check, rules, explain, envs, play, record, inspect, show_relabeling, train, watch):
     app.command(epilog=EXIT_CODES_HELP)(command)
+app.add_typer(reproduce, name="reproduce", epilog=EXIT_CODES_HELP)

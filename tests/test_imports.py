@@ -22,6 +22,7 @@ BELOW = {
     "her_wrappers.user_warning": set(),
     "her_wrappers.autoreset": set(),
     "her_wrappers.success_flag": {"her_wrappers.trees"},
+    "her_wrappers.environments": set(),
     "her_wrappers.files": {"her_wrappers.arguments"},
     "her_wrappers.goal_interface": {
         "her_wrappers.spaces",
@@ -100,8 +101,14 @@ REPLAY = (
 )
 
 
+ABOVE = ("her_wrappers.cli", "her_wrappers.commands")
+"""The command line, which nothing imports."""
+
+
 def part_of(module: str) -> str | None:
     """The part of ours that a module belongs to."""
+    if module.split(".", maxsplit=1)[0] == "her_agents":
+        return "her_agents"
     if module.split(".", maxsplit=1)[0] == "her_envs":
         return "her_envs"
     return ".".join(module.split(".")[:2]) if module.split(".", maxsplit=1)[0] == "her_wrappers" else None
@@ -119,7 +126,9 @@ def imported_modules(path: Path) -> set[str]:
     return modules
 
 
-FILES = sorted([*ROOT.glob("her_envs/**/*.py"), *ROOT.glob("her_wrappers/**/*.py")])
+FILES = sorted(
+    path for name in ("her_envs", "her_wrappers", "her_agents") for path in ROOT.glob(f"{name}/**/*.py")
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -128,8 +137,20 @@ def test_imports_run_one_way(path):
     part = part_of(module)
     if part in {"her_wrappers", "her_wrappers.cli", "her_wrappers.commands"}:  # these see everything
         return
-    allowed = BELOW[part] | {part}
-    assert {part_of(name) for name in imported_modules(path)} - {None} <= allowed
+    imported = {part_of(name) for name in imported_modules(path)} - {None}
+    if part == "her_agents":
+        assert not imported & set(ABOVE)
+    else:
+        assert imported <= BELOW[part] | {part}
+
+
+def test_only_commands_load_the_agents_and_only_when_they_run():
+    for path in ROOT.glob("her_wrappers/**/*.py"):
+        if "her_agents" in {name.split(".")[0] for name in imported_modules(path)}:
+            assert path.parent.name == "commands"
+            assert path.stem in {"train", "watch", "reproduce"}
+    code = "import sys, her_wrappers.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -165,7 +186,9 @@ def test_the_files_of_her_envs_import_each_other_without_a_cycle():
     list(TopologicalSorter(imports).static_order())  # raises CycleError
 
 
-@pytest.mark.parametrize("package", ["her_envs", "her_wrappers", "her_wrappers.integrations.minari"])
+@pytest.mark.parametrize(
+    "package", ["her_envs", "her_wrappers", "her_agents", "her_wrappers.integrations.minari"]
+)
 def test_importing_a_package_imports_no_extra(package):
     code = (
         f"import sys, {package}; sys.exit(bool({{'torch', 'pygame', 'minari', 'h5py'}} & sys.modules.keys()))"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
 from enum import StrEnum
 from functools import partial
@@ -19,7 +18,9 @@ from her_wrappers.checker.check import open_env, run_check
 from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
-from her_wrappers.commands.make import EnvOptions, fail_to_import, make_env, parse_options, present_folder
+from her_wrappers.commands.make import EnvOptions, make_env, parse_options
+from her_wrappers.commands.terminal import fail
+from her_wrappers.environments import BrokenModuleError, find_env, present_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,8 +68,8 @@ def check(
         rules = selected(_codes(select), _codes(ignore))
         with present_folder(), _progress(steps) as advance:
             report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
-    except SyntaxError as error:
-        fail_to_import(error)
+    except BrokenModuleError as error:
+        fail(str(error))
     except (TypeError, ValueError) as error:
         _refuse(error)
     _write(report, output)
@@ -125,15 +126,12 @@ def _codes(options: Sequence[str] | None) -> list[str]:
 
 
 def _open(environment: str, options: dict[str, Any]) -> tuple[AnyEnv, Factory | None]:
-    """Return the environment that the command line names, and what makes others like it."""
-    module, colon, name = environment.partition(":")
-    if colon:
-        with contextlib.suppress(ImportError):  # told below, as the other commands tell it
-            function = getattr(importlib.import_module(module), name, None)
-            if function is not None:
-                return open_env(partial(function, **options))
+    """Return the environment of the command line, and the function that makes others like it."""
+    found = find_env(environment)
+    if not isinstance(found, str):
+        return open_env(partial(found, **options))
     options = {"disable_env_checker": True, **options}
-    return make_env(environment, **options), partial(gym.make, environment, **options)
+    return make_env(found, **options), partial(gym.make, found, **options)
 
 
 @contextlib.contextmanager

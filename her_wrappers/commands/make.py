@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, NoReturn, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import gymnasium as gym
 import typer
+from rich.console import Console
+from rich.markup import escape
 
+from her_wrappers import SinkError, environments
 from her_wrappers.commands.terminal import fail
+from her_wrappers.environments import present_folder
+
+AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard")
+"""Modules of the extra `agents`."""
 
 OPTIONS_HELP = "Options of the environment: name=value, as often as needed, or a JSON object."
 
@@ -69,37 +75,35 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-@contextlib.contextmanager
-def present_folder() -> Iterator[None]:
-    """Let modules be imported from the present folder, as ``python -m`` does and ``her`` would not."""
-    sys.path.insert(0, "")
-    try:
-        yield
-    finally:
-        sys.path.remove("")
-
-
 def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
-    """Make an environment.
+    """Make an environment by its name, see `her_wrappers.environments.find_env`.
 
     Raises:
-        typer.BadParameter: There is no such id, or it has no such options.
+        typer.BadParameter: The environment does not exist, or does not take the options.
     """
     try:
-        with present_folder():
-            return gym.make(env_id, **options)
-    except SyntaxError as error:
-        fail_to_import(error)
-    except (gym.error.Error, ImportError, TypeError, ValueError) as error:
-        reason = str(error).rstrip(".")
-        raise typer.BadParameter(
-            f"cannot make {env_id}: {reason}; `her envs` lists the bundled ones and their options"
-        ) from error
+        return environments.make_env(env_id, **options)
+    except environments.BrokenModuleError as error:
+        fail(str(error))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
-def fail_to_import(error: SyntaxError) -> NoReturn:
-    """End the command with the place of a syntax error."""
-    fail(f"cannot import {error.filename}, line {error.lineno}: {error.msg}")
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Print an error about an option or a file as one sentence, and exit with code 2.
+
+    Raises:
+        typer.Exit: An error occurred.
+    """
+    try:
+        yield
+    except (ImportError, OSError, SinkError, TypeError, ValueError, typer.BadParameter) as error:
+        text = error.message if isinstance(error, typer.BadParameter) else str(error)
+        if isinstance(error, ModuleNotFoundError) and error.name in AGENTS_PACKAGES:
+            text = f'this command needs {error.name}; run: pip install "her-toolkit[agents]"'
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(text)}")
+        raise typer.Exit(2) from error
 
 
 def load_policy(name: str, space: gym.Space[Any]) -> Policy:

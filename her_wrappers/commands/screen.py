@@ -115,7 +115,7 @@ class Film:
         try:
             import imageio.v3 as imageio  # noqa: PLC0415 - an extra
         except ImportError:
-            fail('--record needs imageio and pillow; run: pip install "her-toolkit[examples]"')
+            fail('--record needs imageio and pillow; run: pip install "her-toolkit[render]"')
         # Not to the path: where that cannot be written, imageio prints a traceback when it is torn down.
         film: bytes = imageio.imwrite(
             "<bytes>", self._pictures, extension=".gif", duration=1000 / self._fps, loop=0

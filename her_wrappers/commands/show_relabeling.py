@@ -114,7 +114,7 @@ def _page_class() -> type[Page]:
     except DependencyNotInstalled as error:
         fail(str(error))
     except ImportError:
-        fail('show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[examples]"')
+        fail('show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[render]"')
     return Page
 
 

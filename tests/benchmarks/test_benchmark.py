@@ -9,13 +9,13 @@ import pytest
 
 from benchmarks import timing
 from benchmarks.benchmark import Benchmark, count
-from examples.results import Grid
+from her_agents.studies.result_page import Grid
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
 FOLDER = Path(timing.__file__).parent
 COMMANDS = sorted(path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
-assert len(COMMANDS) == 10  # else what holds for all of them would hold for none
+assert len(COMMANDS) == 11  # else what holds for all of them would hold for none
 
 DOC = """What is measured.
 

@@ -10,7 +10,6 @@ import gymnasium as gym
 import pytest
 from typer.main import get_command
 
-from examples import play, train
 from her_wrappers import cli
 from tests.support.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
 
@@ -77,14 +76,14 @@ def test_every_link_leads_somewhere(page):
 
 
 def test_commands_have_the_options_that_are_shown():
-    commands = {
-        "python -m examples.train": get_command(train.app),
-        "python -m examples.play": get_command(play.app),
-    }
-    commands |= {f"her {name}": command for name, command in get_command(cli.app).commands.items()}
+    commands = {f"her {name}": command for name, command in get_command(cli.app).commands.items()}
+    studies = commands.pop("her reproduce").commands
+    commands |= {f"her reproduce {name}": command for name, command in studies.items()}
     shown = re.compile(rf"\b({'|'.join(map(re.escape, commands))})(?: ([^`\n]*))?(?=[`\n])")
     found = [each for page in PAGES for each in shown.findall(page.read_text())]
     assert len(found) >= 20
     for command, line in found:
-        known = {name for option in commands[command].params for name in option.opts}
+        known = {
+            name for option in commands[command].params for name in [*option.opts, *option.secondary_opts]
+        }
         assert {word for word in shlex.split(line) if word.startswith("--")} <= known, f"{command} {line}"

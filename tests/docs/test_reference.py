@@ -9,6 +9,7 @@ from importlib import import_module
 import pytest
 from typer.main import get_command
 
+import her_agents
 import her_envs
 import her_wrappers
 from her_wrappers import adapters, checker, cli
@@ -16,7 +17,7 @@ from tests.support.pages import ROOT
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
-PACKAGES = {"her_envs", "her_wrappers"}
+PACKAGES = {"her_envs", "her_wrappers", "her_agents"}
 PAGES = {page: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
 INDEX = PAGES[ROOT / "docs" / "reference" / "index.md"]
 ENTRIES = {
@@ -60,7 +61,8 @@ def test_every_public_name_has_its_entry():
         if getattr(value, "__module__", "") == adapters.__name__ and not name.startswith("_")
     }
     last = {name.rpartition(".")[2] for name in ENTRIES}
-    assert {*her_envs.__all__, *her_wrappers.__all__, *checker.__all__, *wrappers} <= last
+    names = {*her_envs.__all__, *her_wrappers.__all__, *her_agents.__all__, *checker.__all__, *wrappers}
+    assert names <= last
     assert len(last) == len(ENTRIES), "links in docstrings go by the last part of a name"
 
 

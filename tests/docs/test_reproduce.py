@@ -7,9 +7,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from examples.reproduce import __main__ as command
-from examples.reproduce import bitflip, fetch, reach, strategies
-from examples.reproduce.record import Record
+from her_agents.studies import bitflip, fetch, reach, strategies
+from her_agents.studies.results_file import ResultsFile
+from her_wrappers.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 
@@ -17,9 +17,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 def test_the_commands_are_understood(monkeypatch):
     done = []
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
-    monkeypatch.setattr(command, "reproduce", lambda study, *_: done.append(study.name) or [])
+    monkeypatch.setattr("her_agents.studies.study.reproduce", lambda study, *_: done.append(study.name) or [])
     for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
-        result = CliRunner().invoke(command.app, line.removeprefix("python -m examples.reproduce ").split())
+        result = CliRunner().invoke(app, line.split()[1:])
         assert result.exit_code == 0, result.output
     assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "fetch_push"]
 
@@ -37,7 +37,7 @@ def test_the_columns_of_all_studies_are_explained(tmp_path, monkeypatch):
         fetch.make_study(1, quick=True, push=False),
     ):
         path = tmp_path / f"{study.name}.csv"
-        Record(path, study.runs)
+        ResultsFile(path, study.runs)
         found |= set(path.read_text().strip().split(","))
     assert told == found
 

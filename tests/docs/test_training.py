@@ -6,9 +6,9 @@ import dataclasses
 import re
 from pathlib import Path
 
-from examples.training.config import Config
-from examples.training.logs import COLUMNS
-from examples.training.parts import ALGORITHMS
+from her_agents.algorithms import ALGORITHMS
+from her_agents.config import Config
+from her_agents.logs import COLUMNS
 from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()

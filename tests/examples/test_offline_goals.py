@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import chisquare
 from typer.testing import CliRunner
 
-from examples.evaluate import evaluate
 from examples.offline_goals import ENV_ID, GAMMA, VALUE_GOALS, app, fill, gym, record_play, train
+from her_agents.evaluation import evaluate
 
 
 @pytest.fixture(name="play", scope="module")

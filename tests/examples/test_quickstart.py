@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from examples.quickstart import app
+from examples.quickstart import app, train
+from her_agents.evaluation import evaluate
 
 
 @pytest.fixture(name="finished", scope="module")
@@ -34,3 +36,36 @@ def test_the_pictures_are_there_and_show_something(finished):
     with Image.open(out / "rollout.gif") as rollout:
         assert rollout.size == (360, 360)
         assert rollout.n_frames > 3
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(0, marks=pytest.mark.slow),
+        pytest.param(1, marks=pytest.mark.campaign),
+        pytest.param(2, marks=pytest.mark.campaign),
+    ],
+)
+def test_dqn_solves_15_bits_with_her_and_not_without(seed):
+    env = gym.make("her_envs/BitFlipping-v0", n_bits=15)
+    rates = {
+        her: evaluate(
+            env, train(15, 20_000, seed, her=her, show=lambda run: None).agent.act, 100, 7
+        ).success_rate
+        for her in (True, False)
+    }
+    assert rates[True] >= 0.95
+    assert rates[False] <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("bits", "steps", "least"),
+    [
+        pytest.param(5, 10_000, 0.95, marks=pytest.mark.slow),
+        pytest.param(10, 50_000, 0.9, marks=pytest.mark.campaign),
+    ],
+)
+def test_the_baseline_without_her_is_an_honest_one(bits, steps, least):
+    run = train(bits, steps, 0, her=False, show=lambda run: None)
+    env = gym.make("her_envs/BitFlipping-v0", n_bits=bits)
+    assert evaluate(env, run.agent.act, 100, 7).success_rate >= least

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from examples.evaluate import evaluate
 from examples.relabel_for_cpprb import ENV_ID, LinearQ, app, features, make_replay, store, store_copies, train
+from her_agents.evaluation import evaluate
 from her_wrappers import EpisodeRecorder, GoalInterface
 
 needs_cpprb = pytest.mark.skipif(find_spec("cpprb") is None, reason="cpprb is not installed")

@@ -10,8 +10,8 @@ import pytest
 
 from examples import own_loop, write_a_task  # noqa: F401 - registers King-v0
 from examples.check_your_env import Buttons
-from examples.training.config import make_config
-from examples.training.loop import train
+from her_agents.config import make_config
+from her_agents.loop import train
 from her_wrappers import check_goal_env
 from her_wrappers.adapters import CopyObservation
 

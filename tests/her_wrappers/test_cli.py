@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from her_wrappers.cli import app
@@ -33,3 +34,34 @@ def test_without_arguments_it_helps():
 def test_the_command_is_installed():
     (command,) = entry_points(group="console_scripts", name="her")
     assert command.load() is app
+
+
+CLICK = get_command(app)
+ALL = {name: [name] for name in CLICK.commands} | {
+    f"reproduce {name}": ["reproduce", name] for name in CLICK.commands["reproduce"].commands
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_shows_whole_option_names_at_80_columns(name):
+    command = CLICK
+    for part in ALL[name]:
+        command = command.commands[part]
+    result = CliRunner().invoke(app, [*ALL[name], "-h"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    assert max(map(len, result.output.splitlines())) <= 80
+    for option in command.params:
+        if option.param_type_name == "option":
+            for shown in [*option.opts, *option.secondary_opts]:
+                assert shown in result.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion_is_offered_and_completes(shell, monkeypatch):
+    assert "--install-completion" in CliRunner().invoke(app, ["-h"]).output
+    line = {"bash": {"COMP_WORDS": "her tr", "COMP_CWORD": "1"}}.get(
+        shell, {"_TYPER_COMPLETE_ARGS": "her tr"}
+    )
+    environment = {"_HER_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args", **line}
+    result = CliRunner().invoke(app, [], prog_name="her", env=environment)
+    assert "train" in result.output

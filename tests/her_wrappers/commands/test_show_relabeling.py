@@ -158,7 +158,7 @@ def test_an_environment_that_cannot_be_shown_is_named_in_one_sentence(
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
-@pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "examples")])
+@pytest.mark.parametrize(("missing", "extra"), [("pygame", "render"), ("PIL", "render")])
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(missing, extra, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("her_wrappers.commands.")]:
         if name.endswith((".paper", ".relabeling_page")):

@@ -1,0 +1,233 @@
+"""The cost of an update of each agent, compared with the bare torch steps of the same networks.
+
+For example:
+
+    python -m benchmarks.agents --quick          to see that it runs
+    python -m benchmarks.agents                  about two minutes
+
+The bare steps are the forward passes of the networks and of their targets, the losses with the weights of
+the batch, the backward passes and the steps of the optimizers, for tensors that exist already. An update also
+converts the batch, updates the statistics of the inputs, normalises them, moves the target networks, and
+returns losses. Networks and optimizers are those of each agent's defaults, the batch has 128 transitions. DQN
+flips 10 bits, the other agents push a puck. Numbers are processor time on one thread, the lowest of all
+turns, since other programs use the machine too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import torch
+from torch import nn
+
+import her_envs
+from benchmarks.benchmark import Benchmark
+from benchmarks.timing import Pace, Work, measure
+from her_agents import DDPG, DQN, SAC, TD3, Agent
+from her_agents.networks import GoalInputs, Network, NetworkInput, TwinCritics
+from her_agents.studies.result_page import Grid, at_most, claim_grid
+from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
+
+gym.register_envs(her_envs)
+
+BENCHMARK = Benchmark("agents", "The cost of an update of an agent", __doc__)
+BATCH_SIZE = 128
+STEPS = 3_000
+FULL, QUICK = Pace(turns=100, seconds=0.05), Pace(turns=2, seconds=0.02)
+ENVS = {"dqn": "her_envs/BitFlipping-v0"} | dict.fromkeys(("ddpg", "td3", "sac"), "her_envs/PointPush-v0")
+AGENTS: dict[str, Callable[..., Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
+
+
+def sample_batch(env: gym.Env[Any, Any]) -> Batch:
+    """Return a batch from episodes of random actions."""
+    buffer = HindsightReplayBuffer.for_env(env, gamma=0.98, seed=0)
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    recorder.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(STEPS):
+        if any(recorder.step(env.action_space.sample())[2:4]):
+            recorder.reset()
+    return buffer.sample(BATCH_SIZE)
+
+
+class BareSteps:
+    """The torch steps of an update, for tensors that exist already.
+
+    Args:
+        env: The environment.
+        batch: The transitions.
+        hidden: Units of the hidden layers.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], batch: Batch, hidden: Sequence[int]) -> None:
+        assert isinstance(env.observation_space, gym.spaces.Dict)  # noqa: S101 - our own environments
+        self.inputs, self.hidden = GoalInputs(env.observation_space), hidden
+        self.now, self.next = self.inputs.of_batch(batch)
+        batch = batch.to_torch()
+        self.actions, self.rewards = batch.actions, batch.rewards
+        self.discounts, self.weights = batch.discounts, batch.weights
+
+    def network(self, outputs: int, num_actions: int = 0) -> Network:
+        """Return a network."""
+        return Network(self.inputs, self.hidden, outputs, num_actions=num_actions)
+
+    def target(self, value: torch.Tensor) -> torch.Tensor:
+        """Return clipped Bellman targets."""
+        target: torch.Tensor = self.rewards + self.discounts * value
+        return target.clamp(-50, 0)
+
+    def loss(self, errors: torch.Tensor) -> torch.Tensor:
+        """Return the weighted mean square."""
+        loss: torch.Tensor = (self.weights * errors.square()).mean()
+        return loss
+
+
+def adam(network: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimizer of all agents."""
+    return torch.optim.Adam(network.parameters(), 1e-3, fused=True)
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor, inputs: Any = None) -> None:
+    """Take one step."""
+    optimizer.zero_grad()
+    loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
+    optimizer.step()
+
+
+def bare_dqn(bare: BareSteps) -> Callable[[], None]:
+    """Return the steps of double DQN."""
+    online, target = bare.network(10), bare.network(10)
+    optimizer = adam(online)
+
+    def update() -> None:
+        with torch.no_grad():
+            best = online(bare.next).argmax(dim=1, keepdim=True)
+            aim = bare.target(target(bare.next).gather(1, best).squeeze(1))
+        value = online(bare.now).gather(1, bare.actions.long().unsqueeze(1)).squeeze(1)
+        descend(optimizer, bare.loss(value - aim))
+
+    return update
+
+
+def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
+    """Return the steps of DDPG."""
+    actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
+    critic, target_critic = (bare.network(1, 2) for _ in range(2))
+    actor_optimizer, critic_optimizer = adam(actor), adam(critic)
+    parameters = list(actor.parameters())
+
+    def update() -> None:
+        with torch.no_grad():
+            aim = bare.target(target_critic(bare.next, target_actor(bare.next)).squeeze(1))
+        descend(critic_optimizer, bare.loss(critic(bare.now, bare.actions).squeeze(1) - aim))
+        actions = actor(bare.now)
+        loss = actions.square().mean() - critic(bare.now, actions).mean()
+        descend(actor_optimizer, loss, parameters)
+
+    return update
+
+
+def bare_td3(bare: BareSteps) -> Callable[[], None]:
+    """Return the steps of TD3: the actor takes one in every second update."""
+    actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
+    critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
+    actor_optimizer, critic_optimizer = adam(actor), adam(critics)
+    parameters = list(actor.parameters())
+    updates = 0
+
+    def update() -> None:
+        nonlocal updates
+        updates += 1
+        with torch.no_grad():
+            actions = target_actor(bare.next)
+            actions = actions + (0.2 * torch.randn(actions.shape)).clamp(-0.5, 0.5)
+            aim = bare.target(target_critics(bare.next, actions.clamp(-1, 1)).amin(dim=0))
+        descend(critic_optimizer, bare.loss(critics(bare.now, bare.actions) - aim))
+        if updates % 2 == 0:
+            actions = actor(bare.now)
+            loss = actions.square().mean() - critics.first(bare.now, actions).mean()
+            descend(actor_optimizer, loss, parameters)
+
+    return update
+
+
+def bare_sac(bare: BareSteps) -> Callable[[], None]:
+    """Return the steps of SAC with a learned temperature."""
+    actor = bare.network(4)
+    critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
+    log_temperature = nn.ParameterDict({"log": torch.tensor(math.log(0.1))})
+    optimizers = adam(critics), adam(actor), adam(log_temperature)
+    parameters = list(actor.parameters())
+
+    def sample(inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
+        mean, log_deviation = actor(inputs).chunk(2, dim=1)
+        log_deviation = log_deviation.clamp(-5, 2)
+        noise = torch.randn(mean.shape)
+        raw = mean + log_deviation.exp() * noise
+        density = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)
+        density = density - 2 * (math.log(2) - raw - nn.functional.softplus(-2 * raw))
+        return raw.tanh(), -density.sum(dim=1)
+
+    def update() -> None:
+        temperature = log_temperature["log"].exp().detach()
+        with torch.no_grad():
+            actions, entropy = sample(bare.next)
+            aim = bare.target(target_critics(bare.next, actions).amin(dim=0) + temperature * entropy)
+        descend(optimizers[0], bare.loss(critics(bare.now, bare.actions) - aim))
+        actions, entropy = sample(bare.now)
+        loss = -(critics(bare.now, actions).amin(dim=0) + temperature * entropy).mean()
+        descend(optimizers[1], loss, parameters)
+        descend(optimizers[2], log_temperature["log"] * (entropy.detach().mean() + 2))
+
+    return update
+
+
+BARE = {"dqn": bare_dqn, "ddpg": bare_ddpg, "td3": bare_td3, "sac": bare_sac}
+
+
+def repeat(function: Callable[[], Any]) -> Work:
+    """Return the work of calling a function."""
+
+    def run(calls: int) -> None:
+        for _ in range(calls):
+            function()
+
+    return Work(run)
+
+
+def make_works(algo: str) -> dict[tuple[str, str], Work]:
+    """Return an agent's update and its bare steps."""
+    env = gym.make(ENVS[algo])
+    batch = sample_batch(env)
+    agent = AGENTS[algo](env.observation_space, env.action_space)
+    hidden = (256,) if algo == "dqn" else (64, 64, 64)
+    bare = BARE[algo](BareSteps(env, batch, hidden))
+    return {(algo, "update"): repeat(lambda: agent.update(batch)), (algo, "bare"): repeat(bare)}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="two short turns")
+    torch.set_num_threads(1)
+    pace = QUICK if options.quick else FULL
+    rows, claims = [], []
+    for algo in AGENTS:
+        seconds = measure(make_works(algo), pace, time.thread_time)
+        update, bare = (1e6 * seconds[algo, name].min() for name in ("update", "bare"))
+        rows.append([algo, f"{update:.0f}", f"{bare:.0f}", f"{update / bare:.2f}"])
+        claims.append(at_most(f"{algo}: an update over the bare steps", 1.3, update / bare))
+    grids = [
+        claim_grid(claims, quick=options.quick),
+        Grid("Microseconds", ["agent", "an update", "bare steps", "ratio"], rows),
+    ]
+    BENCHMARK.publish(
+        options, grids, {"run": f"lowest of {pace.turns} turns of about {pace.seconds:g} s each"}
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Agents for goal environments, their training, and studies of papers; the library behind ``her train``.
+
+Importing this package does not import torch; using one of its names does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from her_agents.agent import Agent
+    from her_agents.checkpoints import load_agent
+    from her_agents.config import Config, make_config
+    from her_agents.ddpg import DDPG
+    from her_agents.dqn import DQN
+    from her_agents.evaluation import Evaluation, evaluate, play_episode
+    from her_agents.iql import IQL
+    from her_agents.loop import Result, is_solved, train
+    from her_agents.sac import SAC
+    from her_agents.td3 import TD3
+
+_MODULES = {
+    "Agent": "agent",
+    "Config": "config",
+    "DDPG": "ddpg",
+    "DQN": "dqn",
+    "Evaluation": "evaluation",
+    "IQL": "iql",
+    "Result": "loop",
+    "SAC": "sac",
+    "TD3": "td3",
+    "evaluate": "evaluation",
+    "is_solved": "loop",
+    "load_agent": "checkpoints",
+    "make_config": "config",
+    "play_episode": "evaluation",
+    "train": "loop",
+}
+"""The module of each public name."""
+
+__all__ = [
+    "DDPG",
+    "DQN",
+    "IQL",
+    "SAC",
+    "TD3",
+    "Agent",
+    "Config",
+    "Evaluation",
+    "Result",
+    "evaluate",
+    "is_solved",
+    "load_agent",
+    "make_config",
+    "play_episode",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is used for the first time.
+
+    Raises:
+        AttributeError: The package has no such name.
+        ModuleNotFoundError: torch is not installed.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            error.msg = 'her_agents needs torch; run: pip install "her-toolkit[agents]"'
+        raise

@@ -1,0 +1,179 @@
+"""Agent: the base class of all agents, and the functions that their updates share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from her_agents.networks import GoalInputs
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from her_agents.networks import NetworkInput
+    from her_wrappers import Batch
+
+
+class Agent:
+    """A policy for one environment or many, which learns from batches and can be saved.
+
+    A subclass implements `_choose` and `update`, and adds its networks and optimizers to ``_modules``.
+
+    Args:
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+        seed: Seed of the exploration.
+
+    """
+
+    def __init__(self, observation_space: spaces.Dict, seed: int) -> None:
+        self._errors = torch.zeros(0)  # of the latest update, (B,), or (2, B) of two critics
+        self._inputs = GoalInputs(observation_space)
+        self._generator = torch.Generator().manual_seed(seed)
+        self._modules: dict[str, Any] = {"normalizer": self._inputs.normalizer}
+
+    @property
+    def td_errors(self) -> np.ndarray:
+        """Absolute errors of the latest update, (B,) float32, for ``buffer.update_priorities``."""
+        errors = self._errors.detach().abs()
+        sizes: np.ndarray = (errors.mean(dim=0) if errors.ndim == 2 else errors).numpy()
+        return sizes
+
+    @torch.no_grad()
+    def act(self, observation: Mapping[str, Any], *, explore: bool = False) -> Any:
+        """Return the action for one observation, or the actions for N of them.
+
+        Args:
+            observation: An observation of an environment or of a vector environment.
+            explore: Whether to add exploration.
+        """
+        observations, is_single = self._inputs.as_batch(observation)
+        actions = self._choose(self._inputs(observations), explore)
+        return actions[0] if is_single else actions
+
+    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+        raise NotImplementedError
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """Take one gradient step.
+
+        Args:
+            batch: B transitions, as NumPy arrays or tensors on the CPU.
+
+        Returns:
+            The losses and the mean value, by name.
+        """
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of networks, optimizers and random generator, for ``torch.save``."""
+        state = {name: module.state_dict() for name, module in self._modules.items()}
+        return state | {"generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state that `state_dict` returned."""
+        for name, module in self._modules.items():
+            module.load_state_dict(state[name])
+        self._generator.set_state(state["generator"])
+
+
+class BoxActions:
+    """Converts actions between a Box and the range [-1, 1] of the networks.
+
+    Args:
+        space: Action space of one environment.
+        algo: Name of the algorithm, for error messages.
+
+    Attributes:
+        count: Length of an action vector, A.
+
+    Raises:
+        TypeError: The space is not a Box, or has no bounds.
+    """
+
+    def __init__(self, space: spaces.Space[Any], algo: str) -> None:
+        if not isinstance(space, spaces.Box):
+            raise TypeError(f"{algo} needs actions in a Box, got {space}; dqn is for Discrete ones")
+        if not space.is_bounded():
+            raise TypeError(f"{algo} needs actions with bounds, got {space}; wrap it in RescaleAction")
+        self.count = math.prod(space.shape)
+        self._space = space
+        self._low = torch.tensor(space.low.reshape(-1), dtype=torch.float32)
+        half = (torch.tensor(space.high.reshape(-1), dtype=torch.float32) - self._low) / 2
+        self._half = half.clamp(min=torch.finfo(torch.float32).tiny)  # a fixed component is divided by it too
+
+    def to_env(self, actions: torch.Tensor) -> np.ndarray:
+        """Convert (B, A) actions of a network to actions of the environment."""
+        scaled = (self._low + (actions + 1) * self._half).numpy().reshape(-1, *self._space.shape)
+        # Rounding can move an action beyond a bound, which some environments reject.
+        return scaled.clip(self._space.low, self._space.high).astype(self._space.dtype)
+
+    def from_env(self, actions: Any) -> torch.Tensor:
+        """Convert actions of the environment, arrays or CPU tensors, to actions of a network, (B, A)."""
+        vectors = torch.as_tensor(actions).reshape(len(actions), -1).float()
+        return (vectors - self._low) / self._half - 1
+
+
+@contextmanager
+def seeded_weights(seed: int) -> Iterator[None]:
+    """Seed the initial weights of networks made in this block; torch's global generator is unchanged."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def gradient_step(
+    optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, inputs: list[nn.Parameter] | None = None
+) -> None:
+    """Take one step with an optimizer.
+
+    Args:
+        optimizer: Its gradients are set to zero first.
+        loss: A scalar.
+        inputs: The optimizer's parameters, if the loss depends on others that need no gradients.
+    """
+    optimizer.zero_grad()
+    loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
+    optimizer.step()
+
+
+def parameter_lists(target: nn.Module, online: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return the parameters of both networks for `polyak_update`, since listing them takes longer than it."""
+    return list(target.parameters()), list(online.parameters())
+
+
+@torch.no_grad()
+def polyak_update(target: list[torch.Tensor], online: list[torch.Tensor], tau: float) -> None:
+    """Move the parameters of a target network towards those of an online network by the share ``tau``."""
+    torch._foreach_lerp_(target, online, tau)
+
+
+def bellman_target(batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
+    """Return ``rewards + discounts * next_value``, (B,)."""
+    target: torch.Tensor = torch.as_tensor(batch.rewards) + torch.as_tensor(batch.discounts) * next_value
+    return target
+
+
+def mean_square(batch: Batch, errors: torch.Tensor) -> torch.Tensor:
+    """Return the mean of the squared errors, (..., B), with the weights of the batch."""
+    return (torch.as_tensor(batch.weights) * errors.square()).mean()
+
+
+def add_exploration_noise(
+    actions: torch.Tensor, epsilon: float, noise: float, generator: torch.Generator
+) -> torch.Tensor:
+    """Add Gaussian noise to (B, A) actions in [-1, 1], and replace a share of the rows by uniform actions."""
+    noisy = actions + noise * torch.randn(actions.shape, generator=generator)
+    uniform = 2 * torch.rand(actions.shape, generator=generator) - 1
+    is_uniform = torch.rand(len(actions), 1, generator=generator) < epsilon
+    return torch.where(is_uniform, uniform, noisy.clamp(-1, 1))
+
+
+def target_bounds(gamma: float, clip: bool) -> tuple[float, float]:
+    """Return the lowest and highest return of rewards in [-1, 0], or infinite bounds if not ``clip``."""
+    return (-1 / (1 - gamma), 0.0) if clip else (-math.inf, math.inf)

@@ -1,0 +1,66 @@
+"""The algorithms by name, the options that fit an environment, and the agent that a config describes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+
+from her_agents.ddpg import DDPG
+from her_agents.dqn import DQN
+from her_agents.sac import SAC
+from her_agents.td3 import TD3
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from her_agents.agent import Agent
+    from her_agents.config import Config
+
+ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
+
+
+STEPS_PER_LENGTH = 4_000
+"""The default number of steps is that of this number of episodes of full length."""
+
+
+def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """Return the options that fit an environment.
+
+    Args:
+        env: A goal environment.
+
+    Returns:
+        ``algo``: DQN for Discrete actions, else SAC; and ``steps``, if the length of an episode is known.
+    """
+    algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
+    length = None if env.spec is None else env.spec.max_episode_steps
+    if length is None and env.has_wrapper_attr("max_steps"):
+        length = env.get_wrapper_attr("max_steps")
+    return {"algo": algo, "steps": STEPS_PER_LENGTH * length} if isinstance(length, int) else {"algo": algo}
+
+
+def make_agent(config: Config, observation_space: Any, action_space: Any) -> Agent:
+    """Make the agent that a config describes.
+
+    Args:
+        config: The algorithm, its arguments, ``gamma``, ``clip_targets`` and ``seed``.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+        action_space: Action space of one environment.
+
+    Raises:
+        TypeError: The algorithm does not support the spaces.
+        ValueError: The algorithm does not exist, or does not have an argument.
+    """
+    if config.algo not in ALGORITHMS:
+        raise ValueError(f"unknown algo {config.algo!r}; choose from {', '.join(map(repr, ALGORITHMS))}")
+    algorithm = ALGORITHMS[config.algo]
+    known = (algorithm.__init__.__kwdefaults__ or {}).keys() - {"seed", "gamma", "clip_targets"}
+    for name in config.agent:
+        if name not in known:
+            raise ValueError(
+                f"{config.algo} has no option {name!r}; choose from {', '.join(map(repr, sorted(known)))}"
+            )
+    options = {"gamma": config.gamma, "clip_targets": config.clip_targets, "seed": config.seed}
+    agent: Agent = algorithm(observation_space, action_space, **options, **config.agent)
+    return agent

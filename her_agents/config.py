@@ -1,0 +1,221 @@
+"""Config: all options of a training, from the command line, a file, or a program."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from her_wrappers.arguments import require_count, require_keys
+
+COUNTS = {
+    "num_envs": 1,
+    "steps": 1,
+    "seed": 0,
+    "k": 1,
+    "n_steps": 1,
+    "batch_size": 1,
+    "buffer_size": 1,
+    "learning_starts": 0,
+    "steps_per_epoch": 1,
+    "evaluation_episodes": 1,
+    "save_every": 1,
+    "history_every": 0,
+}
+"""Options that are whole numbers, with their lower bounds."""
+
+TYPES = {
+    "env": (str, "a text"),
+    "algo": (str, "a text"),
+    "strategy": (str, "a text"),
+    "termination": ((str, NoneType), "a text"),
+    "her": (bool, "true or false"),
+    "prioritized": (bool, "true or false"),
+    "clip_targets": (bool, "true or false"),
+    "env_kwargs": (dict, "a table of names and values"),
+    "agent": (dict, "a table of names and values"),
+}
+"""The types of other options, in Python and in words."""
+
+Rule = tuple[Callable[[float], bool], str]
+
+POSITIVE: Rule = (lambda number: number > 0, "lie in (0, inf)")
+NOT_NEGATIVE: Rule = (lambda number: number >= 0, "lie in [0, inf)")
+
+RULES: dict[str, Rule] = {
+    "gamma": (lambda number: 0 < number < 1, "lie in (0, 1)"),
+    "updates_per_step": POSITIVE,
+    "learning_rate": POSITIVE,
+    "temperature": POSITIVE,
+    "tau": (lambda number: 0 < number <= 1, "lie in (0, 1]"),
+    "epsilon": (lambda number: 0 <= number <= 1, "lie in [0, 1]"),
+    "noise": NOT_NEGATIVE,
+    "action_l2": NOT_NEGATIVE,
+    "target_noise": NOT_NEGATIVE,
+    "target_noise_clip": NOT_NEGATIVE,
+    "target_entropy": (lambda number: True, "be a finite number"),
+}
+"""The ranges of numbers, of a training and of the agents."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """All options of a training: equal configs give equal trainings.
+
+    Attributes:
+        env: The goal environment: an id, ``module:id``, ``module:Class`` or ``path/to/file.py:Class``.
+        algo: ``"dqn"``, ``"ddpg"``, ``"td3"`` or ``"sac"``.
+        env_kwargs: Arguments of the environment.
+        her: Whether to relabel.
+        strategy: ``goal_selection_strategy`` of the buffer.
+        k: Number of relabeled transitions for each original one.
+        termination: ``"success"``, ``"keep"``, ``"never"`` or ``"recompute"``, as for the buffer; None uses
+            the environment's ``compute_terminated``, or the recorded terminations if it has none.
+        prioritized: Whether transitions with larger errors are sampled more often.
+        num_envs: Number of environments, stepped together.
+        steps: Steps of all environments together.
+        seed: Seed of environments, buffer and agent.
+        gamma: Discount per step.
+        n_steps: Largest number of rewards in the return of a transition.
+        clip_targets: Whether the agent clips its targets to the range of returns of rewards in [-1, 0].
+        updates_per_step: Updates of the agent for each step of an environment.
+        batch_size: Transitions of an update.
+        buffer_size: Capacity of the buffer in transitions; ``steps`` if that is less.
+        learning_starts: Steps before the first update.
+        steps_per_epoch: Steps between evaluations.
+        evaluation_episodes: Episodes of an evaluation.
+        save_every: Epochs between checkpoints for resuming.
+        history_every: Epochs between checkpoints that are never replaced; 0 for none.
+        info_keys: Entries of the infos that ``compute_reward`` needs.
+        agent: More arguments of the agent.
+
+    Raises:
+        TypeError: An option has the wrong type.
+        ValueError: An option is out of its range.
+    """
+
+    env: str
+    algo: str
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    her: bool = True
+    strategy: str = "future"
+    k: int = 4
+    termination: str | None = None
+    prioritized: bool = False
+    num_envs: int = 16
+    steps: int = 100_000
+    seed: int = 0
+    gamma: float = 0.98
+    n_steps: int = 1
+    clip_targets: bool = True
+    updates_per_step: float = 0.25
+    batch_size: int = 128
+    buffer_size: int = 1_000_000
+    learning_starts: int = 1_000
+    steps_per_epoch: int = 4_000
+    evaluation_episodes: int = 50
+    save_every: int = 1
+    history_every: int = 10
+    info_keys: tuple[str, ...] = ()
+    agent: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, (kind, words) in TYPES.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):  # type: ignore[arg-type] # types and tuples of types
+                raise TypeError(f"{name} must be {words}, got {value!r}")
+        for name, minimum in COUNTS.items():
+            require_count(name, getattr(self, name), at_least=minimum)
+        if self.learning_starts >= self.steps:
+            raise ValueError(
+                f"learning_starts must be below steps, got {self.learning_starts} and {self.steps}: nothing "
+                "would be learned; train for more steps, or set learning_starts in the file of --config"
+            )
+        if self.seed >= 2**63:
+            raise ValueError(f"seed must be below 2**63, got {self.seed}")
+        for name in ("gamma", "updates_per_step"):
+            _require_number(name, getattr(self, name))
+        _require_agent_options(self.agent)
+        object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options as plain values, for a file."""
+        return asdict(self)
+
+
+def make_config(*sources: Mapping[str, Any]) -> Config:
+    """Make a config from options by name; later sources override earlier ones.
+
+    Args:
+        *sources: Names of `Config`, with their values.
+
+    Raises:
+        TypeError: An option has the wrong type.
+        ValueError: An option is unknown or out of its range, or ``env`` or ``algo`` is missing.
+    """
+    options = {name: value for source in sources for name, value in source.items()}
+    known = [each.name for each in fields(Config)]
+    for name in options:
+        if name not in known:
+            raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")
+    for name in ("env", "algo"):
+        if name not in options:
+            raise ValueError(
+                f"expected {name}, got none; pass --{name} or write it into the file of --config"
+            )
+    return Config(**options)
+
+
+def read_options(path: Path) -> dict[str, Any]:
+    """Read options from a TOML or JSON file; nothing in the file is executed.
+
+    Args:
+        path: The file; its name ends in ``.toml`` or ``.json``.
+
+    Raises:
+        ValueError: The file does not exist, or does not hold options by name.
+    """
+    readers = {".toml": tomllib.loads, ".json": json.loads}
+    if path.suffix not in readers:
+        raise ValueError(f"expected a file that ends in .toml or .json, got {path}")
+    try:
+        options = readers[path.suffix](path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot read {path}: {error}") from error
+    if not isinstance(options, dict):
+        raise ValueError(f"{path} must hold options by name, got {options!r}")  # noqa: TRY004 - a file's content
+    return options
+
+
+def _require_number(name: str, value: object) -> None:
+    """Check that a value lies in the range of its option.
+
+    Raises:
+        ValueError: The value is out of range.
+    """
+    in_range, words = RULES[name]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and math.isfinite(value) and in_range(value)):  # type: ignore[arg-type] # is a number
+        raise ValueError(f"{name} must {words}, got {value!r}")
+
+
+def _require_agent_options(options: Mapping[str, Any]) -> None:
+    """Check the values of an agent's arguments; `make_agent` checks the names.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+    for name in options.keys() & RULES.keys():
+        _require_number(name, options[name])
+    if "policy_delay" in options:
+        require_count("policy_delay", options["policy_delay"], at_least=1)
+    hidden = options.get("hidden", [])
+    if not isinstance(hidden, list | tuple):
+        raise ValueError(f"hidden must be a list of whole numbers, got {hidden!r}")  # noqa: TRY004 - as its entries
+    for units in hidden:
+        require_count("each of hidden", units, at_least=1)

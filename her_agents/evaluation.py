@@ -1,0 +1,110 @@
+"""Evaluation: whole episodes of a policy, and their success rate, return and length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+
+from her_wrappers.arguments import require_count
+from her_wrappers.success_flag import FLAG_NAMES, flag_name
+
+Policy: TypeAlias = Callable[[Any], Any]
+"""``policy(observation) -> action``."""
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """The result of an episode, or of its first steps.
+
+    Attributes:
+        success: Whether the last step is a success.
+        total: Sum of the rewards.
+        length: Number of steps.
+    """
+
+    success: bool = False
+    total: float = 0.0
+    length: int = 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over episodes.
+
+    Attributes:
+        success_rate: Share of episodes whose last step is a success.
+        mean_return: Mean sum of the rewards.
+        mean_length: Mean number of steps.
+    """
+
+    success_rate: float
+    mean_return: float
+    mean_length: float
+
+
+def success_key(info: dict[str, Any]) -> str:
+    """Return the name of the success flag in the info of a step.
+
+    Raises:
+        ValueError: The info has no success flag.
+    """
+    name = flag_name(info)
+    if name is None:
+        raise ValueError(
+            f"info must tell success as {' or '.join(map(repr, FLAG_NAMES))}, got {sorted(info)}"
+        )
+    return name
+
+
+def play_episode(
+    env: gym.Env[Any, Any],
+    policy: Policy,
+    seed: int | None = None,
+    watch: Callable[[EpisodeResult], None] | None = None,
+) -> EpisodeResult:
+    """Play one whole episode.
+
+    Args:
+        env: An environment with a success flag in its infos, and with episodes that end.
+        policy: Chooses the actions.
+        seed: Seed of the reset.
+        watch: Called with the result so far, after the reset and after each step.
+
+    Raises:
+        ValueError: The info of a step has no success flag.
+    """
+    observation, _ = env.reset(seed=seed)
+    result, done = EpisodeResult(), False
+    if watch is not None:
+        watch(result)
+    while not done:
+        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        done = terminated or truncated
+        success = bool(info[success_key(info)])
+        result = EpisodeResult(success, result.total + float(reward), result.length + 1)
+        if watch is not None:
+            watch(result)
+    return result
+
+
+def evaluate(
+    env: gym.Env[Any, Any], policy: Policy, episodes: int = 100, seed: int | None = None
+) -> Evaluation:
+    """Play whole episodes and return their means.
+
+    Args:
+        env: An environment with a success flag in its infos, and with episodes that end.
+        policy: Chooses the actions.
+        episodes: Number of episodes.
+        seed: Seed of the first reset: equal seeds give equal starts and goals.
+
+    Raises:
+        ValueError: ``episodes`` is below 1, or the info of a step has no success flag.
+    """
+    require_count("episodes", episodes, at_least=1)
+    results = [astuple(play_episode(env, policy, seed if i == 0 else None)) for i in range(episodes)]
+    return Evaluation(*np.mean(results, axis=0).tolist())

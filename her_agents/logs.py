@@ -1,0 +1,128 @@
+"""Logs of a training: means over an epoch, as rows of a CSV file and for TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_wrappers.files.atomic import replacement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from her_wrappers import Batch, Episodes
+
+COUNTS = ("epoch", "env_steps", "updates", "seconds")
+"""Columns that say how far the training is."""
+
+COLUMNS = (
+    *COUNTS,
+    "success_rate",
+    "mean_return",
+    "mean_length",
+    "collected_success",
+    "reward_mean",
+    "relabeled_success",
+    "goal_age",
+    "q_mean",
+)
+"""First columns of every log, in order; the losses follow. `docs/training.md` explains them."""
+
+Row = dict[str, float]
+
+
+class Meter:
+    """Means of measurements since the last call of `read`, by name.
+
+    Args:
+        success_key: Name of the success flag in the infos of episodes.
+        zero_is_success: Whether a reward of 0 is a success too, as for rewards in {-1, 0}.
+    """
+
+    def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
+        self._success_key = success_key
+        self._zero_is_success = zero_is_success
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._counts: defaultdict[str, int] = defaultdict(int)
+
+    def add(self, measured: Mapping[str, float], count: int = 1) -> None:
+        """Add sums of ``count`` measurements each."""
+        for name, value in measured.items():
+            self._sums[name] += value
+            self._counts[name] += count
+
+    def add_episodes(self, episodes: Episodes) -> None:
+        """Add the successes of episodes, as a sink of a recorder."""
+        successes = episodes.infos[self._success_key][episodes.ends[1:] - 1]
+        self.add({"collected_success": float(successes.sum())}, len(episodes))
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add the rewards of a batch, and the successes and goal ages of its relabeled transitions."""
+        self.add({"reward_mean": float(batch.rewards.mean())})
+        rows = batch.relabeled
+        if self._zero_is_success and rows.any():
+            self.add({"relabeled_success": float((batch.rewards[rows] == 0).sum())}, int(rows.sum()))
+        rows = rows & (batch.strategy != "random")  # random goals are from other episodes
+        if rows.any():
+            age = np.abs(batch.goal_index - batch.index)[rows]
+            self.add({"goal_age": float(age.sum())}, int(rows.sum()))
+
+    def read(self) -> Row:
+        """Return the means, and start again with none."""
+        means = {name: total / self._counts[name] for name, total in self._sums.items()}
+        self._sums.clear()
+        self._counts.clear()
+        return means
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
+    """Replace a CSV file atomically; a value that was not measured is an empty cell."""
+    losses = sorted({name for row in rows for name in row} - set(COLUMNS))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *losses], restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _short(value) for name, value in row.items()} for row in rows)
+    with replacement(path) as file:
+        file.write(text.getvalue().encode())
+
+
+class TensorBoard:
+    """Writes the rows of a log for TensorBoard.
+
+    Args:
+        folder: Folder of the event files.
+        env_steps: Steps of the training so far; rows of later steps in the folder are replaced.
+
+    Raises:
+        ValueError: The package tensorboard is not installed.
+    """
+
+    def __init__(self, folder: Path, env_steps: int = 0) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
+        except ImportError as error:
+            raise ValueError(
+                'logging for TensorBoard needs tensorboard; run: pip install "her-toolkit[agents]", '
+                "or pass --no-tensorboard"
+            ) from error
+        self._writer: Any = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
+
+    def write(self, row: Mapping[str, float]) -> None:
+        """Write a row."""
+        for name, value in row.items():
+            if name not in COUNTS and math.isfinite(value):
+                self._writer.add_scalar(name, value, int(row["env_steps"]))
+
+    def close(self) -> None:
+        """Write all that is pending, and close the files."""
+        self._writer.close()
+
+
+def _short(value: float) -> float | str:
+    return f"{value:.6g}" if isinstance(value, float) else value

@@ -1,0 +1,173 @@
+"""The training loop: collect with many environments, learn, evaluate, save, and resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from her_agents.run_folder import RunFolder
+from her_agents.training import Training
+from her_wrappers.arguments import require_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from her_agents.agent import Agent
+    from her_agents.config import Config
+    from her_agents.logs import Row
+
+SOLVED_IN_A_ROW = 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a training.
+
+    Attributes:
+        agent: The agent at the end of the training.
+        history: A row for each epoch: counts, evaluation, diagnostics and losses by name.
+        interrupted: Whether Ctrl-C ended the training.
+    """
+
+    agent: Agent
+    history: list[Row]
+    interrupted: bool
+
+    @property
+    def best_success(self) -> float:
+        """Highest success rate of an evaluation; 0 without one."""
+        return max((row["success_rate"] for row in self.history), default=0.0)
+
+
+def is_solved(history: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether all episodes of the last two evaluations were successes.
+
+    Args:
+        history: A row for each evaluation, with its ``success_rate``.
+    """
+    latest = [row["success_rate"] for row in history[-SOLVED_IN_A_ROW:]]
+    return latest == [1.0] * SOLVED_IN_A_ROW
+
+
+def epoch_line(row: Mapping[str, float]) -> str:
+    """Return the counts, the evaluation and the diagnostics of an epoch in one line."""
+    texts = [
+        f"epoch {row['epoch']:>3}",
+        f"{row['env_steps']:>9,} steps",
+        f"success {row['success_rate']:.2f}",
+        f"return {row['mean_return']:.2f}",
+        f"length {row['mean_length']:.1f}",
+    ]
+    diagnostics = ("q_mean", "relabeled_success", "goal_age")
+    return " | ".join(texts + [f"{name} {row[name]:.2f}" for name in diagnostics if name in row])
+
+
+def print_epoch(row: Mapping[str, float]) -> None:
+    """Print `epoch_line`."""
+    print(epoch_line(row), flush=True)
+
+
+def train(
+    config: Config,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    tensorboard: bool = False,
+    threads: int = 1,
+    stop: Callable[[list[Row]], bool] = lambda history: False,
+    on_epoch: Callable[[Row], None] | None = print_epoch,
+    on_step: Callable[[Training], None] = lambda training: None,
+) -> Result:
+    """Train an agent.
+
+    Args:
+        config: All options that determine the result.
+        folder: Folder for logs and checkpoints; without one nothing is written.
+        resume: Whether to continue from ``latest.pt`` in ``folder``; only ``steps`` of its config may differ.
+        tensorboard: Whether to log for TensorBoard too.
+        threads: Threads of torch, for the whole process. More than one is slower with small networks.
+        stop: Called after each evaluation with a row for each epoch so far; the training ends if it returns
+            True. `is_solved` is such a function.
+        on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
+        on_step: Called with the training after each step of the environments.
+
+    Returns:
+        The agent at the end of the training, and a row for each epoch.
+
+    Raises:
+        InUseError: Another training writes to the folder.
+        TypeError: The algorithm does not support the spaces of the environment.
+        ValueError: The environment cannot be made or is not a goal environment; the folder holds another
+            training, or none to resume; a reward is outside the range of clipped targets; tensorboard is not
+            installed.
+    """
+    torch.set_num_threads(require_count("threads", threads, at_least=1))
+    files = None if folder is None else RunFolder(Path(folder))
+    with ExitStack() as stack:
+        training = stack.enter_context(closing(_begin(config, files, resume=resume)))
+        interrupted = stack.enter_context(interrupt_flag())
+        if files is not None:
+            stack.callback(files.close)
+            files.open(training, tensorboard=tensorboard)
+        training.begin_episodes()
+        ended = False
+        while not ended:
+            completed = training.run_epoch(interrupted.is_set, on_step)
+            if completed and on_epoch is not None:
+                on_epoch(training.history[-1])
+            ended = (
+                interrupted.is_set() or stop(training.history) or training.counts.env_steps >= config.steps
+            )
+            if files is not None:
+                files.write(training, ended=ended)
+        return Result(training.agent, training.history, interrupted.is_set())
+
+
+def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training:
+    """Return a new training, or the resumed one.
+
+    Raises:
+        ValueError: ``resume`` is True without a folder.
+    """
+    if not resume:
+        if files is not None:
+            files.require_new()
+        return Training(config)
+    if files is None:
+        raise ValueError("resume=True needs the folder of the training, got none")
+    saved, buffer = files.read_latest(config)
+    training = Training(config, buffer)
+    training.load_state_dict(files.path / "latest.pt", saved)
+    return training
+
+
+@contextmanager
+def interrupt_flag() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C sets; a second Ctrl-C raises KeyboardInterrupt as usual.
+
+    Only the main thread receives signals; in other threads the event is never set.
+    """
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,269 @@
+"""Networks for goal environments: normalised inputs, fully connected layers, convolutions for images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import nn
+
+if TYPE_CHECKING:
+    from her_wrappers import Batch
+
+MIN_IMAGE_SIZE = 20  # pixels; smaller images have no output left after the convolutions
+
+
+class NetworkInput(NamedTuple):
+    """The input of a network: B observations with their desired goals.
+
+    Attributes:
+        vectors: (B, D) float32, normalised; D may be 0.
+        images: (B, C, H, W) float32 in [-1, 1], or None.
+    """
+
+    vectors: torch.Tensor
+    images: torch.Tensor | None
+
+
+class Normalizer:
+    """Shift and scale vectors by the running mean and standard deviation of each component.
+
+    In NumPy, which has a fraction of torch's overhead for arrays as small as these.
+
+    Args:
+        width: Length of a vector, D.
+        num_goals: Number of the last components with two values in each row of `update`, G.
+        clip: Largest absolute value of the output.
+        min_deviation: Lower bound of the standard deviations, so that a constant component stays small.
+
+    Attributes:
+        count: Number of rows so far.
+        sums: (2, D + G) float64, sums of the values and of their squares.
+        shift: (D,) float32, the mean of each component.
+        scale: (D,) float32, the reciprocal of its standard deviation.
+    """
+
+    def __init__(
+        self, width: int, num_goals: int = 0, clip: float = 5.0, min_deviation: float = 0.01
+    ) -> None:
+        self.count = 0
+        self.sums = np.zeros((2, width + num_goals))
+        self.shift, self.scale = np.zeros(width, np.float32), np.ones(width, np.float32)
+        self._average = np.eye(width + num_goals, width)  # (D + G, D), of both values of a goal
+        self._average[width - num_goals :, width - num_goals :] = np.tile(np.eye(num_goals) / 2, (2, 1))
+        self._clip = clip
+        self._least_variance = min_deviation**2
+
+    def update(self, values: np.ndarray) -> None:
+        """Add vectors to the statistics.
+
+        Args:
+            values: (B, D + G) float64: B vectors, each with second values of its last G components behind it;
+                they are overwritten.
+        """
+        ones = np.ones(len(values))
+        self.count += len(values)
+        self.sums[0] += ones @ values  # in half the time of a sum over the first axis
+        values *= values
+        self.sums[1] += ones @ values
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Compute shift and scale from the sums."""
+        mean, square = self.sums @ self._average / self.count
+        self.shift[:] = mean
+        square -= mean * mean
+        np.maximum(square, self._least_variance, out=square)
+        np.sqrt(square, out=square)
+        np.divide(1, square, out=self.scale, casting="same_kind")
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Normalise (..., D) float32 vectors in place, and return them."""
+        values -= self.shift
+        values *= self.scale
+        np.minimum(values, self._clip, out=values)
+        np.maximum(values, -self._clip, out=values)
+        return values
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the statistics, for ``torch.save``."""
+        return {"count": self.count, "sums": torch.from_numpy(self.sums.copy())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore statistics that `state_dict` returned."""
+        self.count = state["count"]
+        self.sums[:] = state["sums"].numpy()
+        if self.count:
+            self._refresh()
+
+
+class GoalInputs:
+    """Convert observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
+
+    Vectors are normalised by statistics that `update_statistics` collects. Achieved and desired goals share
+    their statistics.
+
+    Args:
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+
+    Attributes:
+        normalizer: Normalises the concatenated vectors.
+        width: Length of the concatenated vectors, D.
+        image_shape: (C, H, W) of the stacked images, or None.
+
+    Raises:
+        TypeError: An observation or a goal is neither a vector nor an image.
+    """
+
+    def __init__(self, observation_space: spaces.Dict) -> None:
+        shapes = {key: _shape(key, observation_space[key]) for key in ("observation", "desired_goal")}
+        images = {key: _channels_first(shape) for key, shape in shapes.items() if len(shape) == 3}
+        if len({shape[1:] for shape in images.values()}) > 1:
+            raise TypeError(f"images must be of one size to be stacked, got {observation_space}")
+        self._single_ndim = len(shapes["desired_goal"])
+        self._channels_last = {key for key in images if images[key] != shapes[key]}
+        self._image_keys = list(images)
+        vectors = {key: shape[0] for key, shape in shapes.items() if key not in images}
+        self._vector_keys = list(vectors)
+        self.width = sum(vectors.values())
+        self.normalizer = Normalizer(self.width, num_goals=vectors.get("desired_goal", 0))
+        sizes = list(images.values())
+        self.image_shape = (sum(size[0] for size in sizes), *sizes[0][1:]) if sizes else None
+
+    def as_batch(self, observation: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], bool]:
+        """Return the arrays of one observation or of N, with a leading axis, and whether it was one."""
+        arrays = {key: np.asarray(observation[key]) for key in [*self._vector_keys, *self._image_keys]}
+        is_single = arrays["desired_goal"].ndim == self._single_ndim
+        return {key: array[None] if is_single else array for key, array in arrays.items()}, is_single
+
+    def update_statistics(self, observations: Mapping[str, Any]) -> None:
+        """Add B observations, as arrays or CPU tensors, to the statistics of the normaliser."""
+        keys = self._vector_keys
+        if "desired_goal" in keys:
+            keys = [*keys, "achieved_goal"]
+        if keys:
+            self.normalizer.update(
+                np.concatenate([observations[key] for key in keys], axis=1, dtype=np.float64)
+            )
+
+    def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
+        """Return the inputs of the networks for the B observations of a batch and for the next ones.
+
+        The observations are added to the statistics first.
+        """
+        self.update_statistics(batch.observations)
+        inputs, next_inputs = self._convert(batch.observations, batch.next_observations)
+        return inputs, next_inputs
+
+    def __call__(self, observations: Mapping[str, Any]) -> NetworkInput:
+        """Return the input of the networks for B observations, as arrays or CPU tensors."""
+        return self._convert(observations)[0]
+
+    def _convert(self, *observations: Mapping[str, Any]) -> list[NetworkInput]:
+        """Return the inputs for several times B observations; together, which takes less time."""
+        vectors = np.empty((len(observations), len(observations[0]["desired_goal"]), self.width), np.float32)
+        if self._vector_keys:
+            for each, rows in zip(observations, vectors, strict=True):
+                np.concatenate([each[key] for key in self._vector_keys], axis=1, out=rows)
+        normalised = self.normalizer(vectors)
+        images = [self._images(each) if self._image_keys else None for each in observations]
+        return [NetworkInput(torch.from_numpy(v), i) for v, i in zip(normalised, images, strict=True)]
+
+    def _images(self, observations: Mapping[str, Any]) -> torch.Tensor:
+        """Return the images of B observations, stacked along their channels, (B, C, H, W) in [-1, 1]."""
+        images = [torch.as_tensor(observations[key]) for key in self._image_keys]
+        is_last = [key in self._channels_last for key in self._image_keys]
+        images = [
+            each.permute(0, 3, 1, 2) if last else each for each, last in zip(images, is_last, strict=True)
+        ]
+        return torch.cat(images, dim=1).float() / 127.5 - 1
+
+
+class Network(nn.Module):
+    """Fully connected layers with ReLU between them; images pass through two convolutions first.
+
+    Args:
+        inputs: Describes the input.
+        hidden: Units of each hidden layer.
+        num_outputs: Units of the last layer.
+        num_actions: Length of the action vector that is part of the input, for a critic.
+    """
+
+    def __init__(
+        self, inputs: GoalInputs, hidden: Sequence[int], num_outputs: int, *, num_actions: int = 0
+    ) -> None:
+        super().__init__()
+        self.image_encoder = None if inputs.image_shape is None else _convolutions(inputs.image_shape[0])
+        width = inputs.width + num_actions
+        if self.image_encoder is not None and inputs.image_shape is not None:
+            width += self.image_encoder(torch.zeros(1, *inputs.image_shape)).shape[1]
+        layers: list[nn.Module] = []
+        for units in hidden:
+            layers += [nn.Linear(width, units), nn.ReLU()]
+            width = units
+        self.layers = nn.Sequential(*layers, nn.Linear(width, num_outputs))
+
+    def forward(self, inputs: NetworkInput, actions: torch.Tensor | None = None) -> torch.Tensor:
+        """Return (B, num_outputs)."""
+        vectors = inputs.vectors
+        if self.image_encoder is not None:
+            vectors = torch.cat([vectors, self.image_encoder(inputs.images)], dim=1)
+        if actions is not None:
+            vectors = torch.cat([vectors, actions], dim=1)
+        outputs: torch.Tensor = self.layers(vectors)
+        return outputs
+
+
+class TwinCritics(nn.Module):
+    """Two critics with different initial weights.
+
+    Args:
+        inputs: Describes the input.
+        hidden: Units of each hidden layer.
+        num_actions: Length of an action vector.
+    """
+
+    def __init__(self, inputs: GoalInputs, hidden: Sequence[int], num_actions: int) -> None:
+        super().__init__()
+        self.first, self.second = (Network(inputs, hidden, 1, num_actions=num_actions) for _ in range(2))
+
+    def forward(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
+        """Return the value according to each critic, (2, B)."""
+        return torch.stack([critic(inputs, actions).squeeze(1) for critic in (self.first, self.second)])
+
+
+def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
+    """Return the shape of an observation or a goal.
+
+    Raises:
+        TypeError: The space is neither of vectors nor of images.
+    """
+    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+        shape = tuple(space.shape)
+        if len(shape) == 1:
+            return shape
+        is_image = len(shape) == 3 and space.dtype == np.uint8
+        if is_image and min(_channels_first(shape)[1:]) >= MIN_IMAGE_SIZE:
+            return shape
+    raise TypeError(
+        f"{key} must be a vector (Box, MultiBinary, MultiDiscrete) or a uint8 image of at least "
+        f"{MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} pixels, got {space}; wrap the environment in "
+        "her_wrappers.adapters.FlattenGoalObservation"
+    )
+
+
+def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (shape[2], *shape[:2]) if shape[2] < shape[0] else shape
+
+
+def _convolutions(channels: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, kernel_size=8, stride=4),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, kernel_size=4, stride=2),
+        nn.ReLU(),
+        nn.Flatten(),
+    )

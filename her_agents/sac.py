@@ -1,0 +1,152 @@
+"""SAC for goal environments (Haarnoja et al. 2018): a stochastic actor whose objective includes its entropy.
+
+The weight of the entropy, the temperature, is learned as in the second SAC paper (arXiv 1812.05905). Actions
+are sampled from the actor, so exploration needs no epsilon or noise, and no penalty on actions. Values can be
+above 0, since they include entropies, so targets are clipped from below only.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from her_agents.agent import (
+    Agent,
+    BoxActions,
+    bellman_target,
+    gradient_step,
+    mean_square,
+    parameter_lists,
+    polyak_update,
+    seeded_weights,
+    target_bounds,
+)
+from her_agents.networks import Network, TwinCritics
+
+if TYPE_CHECKING:
+    import numpy as np
+    from gymnasium import spaces
+
+    from her_agents.networks import NetworkInput
+    from her_wrappers import Batch
+
+LOG_DEVIATION = (-5.0, 2.0)  # bounds for the actions before the tanh
+
+
+class SAC(Agent):
+    """A squashed Gaussian actor, two critics, and a temperature that keeps the entropy near a target.
+
+    Args:
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
+        action_space: A Box with bounds.
+        hidden: Units of each hidden layer.
+        learning_rate: Step size of all Adam optimizers.
+        gamma: Discount per step, the same as in the replay buffer; determines the clipping of targets.
+        tau: Share by which the target critics move towards the online critics at each update.
+        temperature: Initial weight of the entropy.
+        target_entropy: Entropy that the temperature aims at; by default minus the length of an action.
+        clip_targets: Whether to clip targets from below to the lowest return of rewards in [-1, 0].
+        seed: Seed of the weights and the actions.
+
+    Raises:
+        TypeError: The actions are not a Box with bounds, or an observation or goal is neither a vector nor an
+            image.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        *,
+        hidden: Sequence[int] = (64, 64, 64),
+        learning_rate: float = 1e-3,
+        gamma: float = 0.98,
+        tau: float = 0.05,
+        temperature: float = 0.1,
+        target_entropy: float | None = None,
+        clip_targets: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self._actions = BoxActions(action_space, "sac")
+        super().__init__(observation_space, seed)
+        count = self._actions.count
+        with seeded_weights(seed):
+            self._actor = Network(self._inputs, hidden, 2 * count)
+            self._critics = TwinCritics(self._inputs, hidden, count)
+        self._targets = copy.deepcopy(self._critics).requires_grad_(False)
+        self._temperature = nn.ParameterDict({"log": torch.tensor(math.log(temperature))})
+        self._target_entropy = -float(count) if target_entropy is None else target_entropy
+        trained = {"actor": self._actor, "critics": self._critics, "temperature": self._temperature}
+        self._optimizers = {
+            name: torch.optim.Adam(module.parameters(), learning_rate, fused=True)
+            for name, module in trained.items()
+        }
+        self._modules |= trained | {"targets": self._targets}
+        self._modules |= {f"{name}_optimizer": optimizer for name, optimizer in self._optimizers.items()}
+        self._parameters = parameter_lists(self._targets, self._critics)
+        self._tau = tau
+        self._lowest = target_bounds(gamma, clip_targets)[0]
+
+    def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
+        if explore:
+            return self._actions.to_env(self._sample(inputs)[0])
+        mean, _ = self._actor(inputs).chunk(2, dim=1)
+        return self._actions.to_env(mean.tanh())
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """Take one gradient step with the critics, the actor, and the temperature.
+
+        Args:
+            batch: B transitions, as NumPy arrays or tensors on the CPU.
+
+        Returns:
+            ``critic_loss``, ``actor_loss``, ``temperature``, ``entropy``, and ``q_mean``, the mean value of
+            the actions in the batch.
+        """
+        inputs, next_inputs = self._inputs.of_batch(batch)
+        temperature = self._temperature["log"].exp().detach()
+        target = self._target_values(batch, next_inputs, temperature)
+        values = self._critics(inputs, self._actions.from_env(batch.actions))
+        errors = values - target
+        self._errors = errors
+        critic_loss = mean_square(batch, errors)
+        gradient_step(self._optimizers["critics"], critic_loss)
+
+        actions, entropy = self._sample(inputs)
+        actor_loss = -(self._critics(inputs, actions).amin(dim=0) + temperature * entropy).mean()
+        gradient_step(self._optimizers["actor"], actor_loss, inputs=list(self._actor.parameters()))
+        excess = entropy.detach().mean() - self._target_entropy
+        gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
+        polyak_update(*self._parameters, self._tau)
+        return {
+            "critic_loss": critic_loss.item(),
+            "actor_loss": actor_loss.item(),
+            "temperature": temperature.item(),
+            "entropy": entropy.mean().item(),
+            "q_mean": values.detach().mean().item(),
+        }
+
+    @torch.no_grad()
+    def _target_values(
+        self, batch: Batch, next_inputs: NetworkInput, temperature: torch.Tensor
+    ) -> torch.Tensor:
+        """Return (B,) targets: the lower value of the two target critics, plus the weighted next entropy."""
+        actions, entropy = self._sample(next_inputs)
+        next_value = self._targets(next_inputs, actions).amin(dim=0) + temperature * entropy
+        return bellman_target(batch, next_value).clamp(min=self._lowest)
+
+    def _sample(self, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sample (B, A) actions; return them and (B,) the negative logarithms of their densities."""
+        mean, log_deviation = self._actor(inputs).chunk(2, dim=1)
+        log_deviation = log_deviation.clamp(*LOG_DEVIATION)
+        noise = torch.randn(mean.shape, generator=self._generator)
+        raw = mean + log_deviation.exp() * noise
+        # The last term is log(1 - tanh(raw)**2), which float32 cannot represent far from 0.
+        log_density = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)
+        log_density = log_density - 2 * (math.log(2) - raw - nn.functional.softplus(-2 * raw))
+        return raw.tanh(), -log_density.sum(dim=1)

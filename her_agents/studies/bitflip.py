@@ -1,0 +1,127 @@
+"""Figure 1 of the HER paper: which numbers of bits DQN learns to flip, with and without HER."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_agents.config import make_config
+from her_agents.studies.plots import (
+    BLUE,
+    VERMILLION,
+    LineStyle,
+    add_legend,
+    draw_spread,
+    make_figure,
+    show_rates,
+)
+from her_agents.studies.result_page import Claim, Grid, at_least, at_most, spread
+from her_agents.studies.results_file import RunResults
+from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
+from her_agents.studies.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NUMBERS = (5, 10, 13, 15, 20, 25, 30, 40, 50)
+"""Numbers of bits."""
+
+QUICK = (5, 10, 15, 20)
+"""Numbers of bits with ``--quick``."""
+
+SETTINGS: dict[str, Any] = {
+    "env": "her_envs/BitFlipping-v0",
+    "algo": "dqn",
+    "num_envs": 64,
+    "updates_per_step": 0.05,
+    "batch_size": 512,
+    "evaluation_episodes": 100,
+    "agent": {"hidden": [512], "epsilon": 0.7},
+}
+"""Options for all numbers of bits."""
+
+STYLES = {
+    WITH_HER: LineStyle("DQN with HER", BLUE, "-", "o"),
+    WITHOUT_HER: LineStyle("DQN without HER", VERMILLION, "--", "s"),
+}
+
+ABOUT = """The goal is a random row of n bits, a step flips one of them, and every step costs 1 until the
+goal is there: after figure 1 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). Plain DQN depends on meeting the goal by chance, one
+in 2^n; every relabeled episode has met its goal. Both have 100 n^2 steps at most, 100,000 if that is less:
+far fewer than the 160,000 episodes in the paper, with which plain DQN came as far as 13 bits. Settings are
+those that were found with HER; both arms have them."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study.
+
+    Args:
+        seeds: Number of seeds of each arm.
+        quick: Whether to take only a few small numbers of bits.
+    """
+    numbers = QUICK if quick else NUMBERS
+    runs = [_run(n, goals, seed) for n in numbers for goals in STYLES for seed in range(seeds)]
+    title = "Flipping bits: success against their number"
+    return Study("bitflip", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def settings(n: int) -> dict[str, Any]:
+    """Return the options for a number of bits.
+
+    The steps suffice for all that can be learned: without HER, up to 10 bits are solved by chance.
+    """
+    steps = {"steps": max(100_000, 100 * n**2), "steps_per_epoch": max(2_000, 8 * n**2)}
+    return {**SETTINGS, **steps, "env_kwargs": {"n_bits": n}}
+
+
+def _run(n: int, goals: str, seed: int) -> Run:
+    chosen = {"her": goals == WITH_HER, "seed": seed}
+    return Run({"n": n, "goals": goals}, make_config(settings(n), chosen))
+
+
+def _draw(results: RunResults) -> Figure:
+    figure, ((axes,),) = make_figure("Which numbers of bits DQN learns to flip")
+    for goals, arm in results.by("goals").items():
+        by_n = arm.by("n")
+        draw_spread(axes, list(by_n), [each.success for each in by_n.values()], STYLES[goals])
+    axes.set(xlabel="number of bits n", ylabel="success rate of the greedy policy", xlim=(0, None))
+    axes.set_xticks(list(results.by("n")))
+    show_rates(axes)
+    add_legend(figure, [axes], results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    header = ["n"]
+    for goals in STYLES:
+        header += [f"{goals}: success", "env steps", "processor seconds"]
+    rows = []
+    for n, both in results.by("n").items():
+        arms = [both.of(goals=goals) for goals in STYLES]
+        rows.append([str(n), *chain.from_iterable(map(_cells, arms))])
+    return Grid("Results", header, rows)
+
+
+def _cells(arm: RunResults) -> list[str]:
+    return [spread(arm.success), spread(arm.env_steps, ",.0f"), spread(arm.processor_seconds, ".0f")]
+
+
+def _judge(results: RunResults) -> list[Claim]:
+    with_her, without = (_medians(results.of(goals=goals)) for goals in (WITH_HER, WITHOUT_HER))
+    small = [rate for n, rate in with_her.items() if n <= 30]
+    hopeless = [rate for n, rate in without.items() if n >= 15]
+    minutes = results.processor_seconds.sum() / 60
+    return [
+        at_least("with HER: lowest median success up to n = 30", 0.98, min(small, default=None)),
+        at_least("with HER: lowest median success of all n", 0.95, min(with_her.values(), default=None)),
+        at_most("without HER: highest median success from n = 15 on", 0.05, max(hopeless, default=None)),
+        at_least("without HER: median success of n = 5", 0.95, without.get(5)),
+        at_most("processor minutes in all; half an hour of two cores is 60", 60, minutes),
+    ]
+
+
+def _medians(results: RunResults) -> dict[int, float]:
+    return {n: float(np.median(arm.success)) for n, arm in results.by("n").items()}

@@ -1,0 +1,127 @@
+"""FetchReach, and overnight FetchPush, of Gymnasium-Robotics: a simulated arm and sparse rewards."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from her_agents.config import make_config
+from her_agents.studies.plots import (
+    BLUE,
+    STEPS_LABEL,
+    VERMILLION,
+    LineStyle,
+    add_legend,
+    draw_curve,
+    make_figure,
+    show_rates,
+    show_steps,
+)
+from her_agents.studies.result_page import Claim, Grid, at_least, spread
+from her_agents.studies.results_file import RunResults, median
+from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
+from her_agents.studies.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REACH, PUSH = "FetchReach-v4", "FetchPush-v4"
+
+TASKS: dict[str, dict[str, Any]] = {
+    REACH: {"env": f"gymnasium_robotics:{REACH}", "steps": 20_000, "steps_per_epoch": 1_600},
+    PUSH: {
+        "env": f"gymnasium_robotics:{PUSH}",
+        "steps": 2_000_000,
+        "steps_per_epoch": 40_000,
+        "batch_size": 256,
+        "agent": {"hidden": [256, 256, 256]},
+    },
+}
+"""Environments, and the options for them."""
+
+SETTINGS: dict[str, Any] = {"algo": "sac", "evaluation_episodes": 25, "termination": "never"}
+"""Options for all runs. Episodes never terminate; a call of ``compute_terminated`` would only take time."""
+
+QUICK: dict[str, Any] = {"steps": 6_400}
+"""Options with ``--quick``."""
+
+STYLES = {
+    WITH_HER: LineStyle(WITH_HER, BLUE, "-"),
+    WITHOUT_HER: LineStyle(WITHOUT_HER, VERMILLION, "--"),
+}
+
+ABOUT = """A simulated arm moves its gripper to a place (FetchReach), or a box to a place on a table
+(FetchPush): tasks of Plappert et al. 2018 ([arXiv 1802.09464](https://arxiv.org/abs/1802.09464)), as
+Gymnasium-Robotics has them, with rewards of 0 at the goal and -1 elsewhere."""
+
+
+def make_study(seeds: int, *, quick: bool, push: bool) -> Study:
+    """Return the study.
+
+    Args:
+        seeds: Number of seeds of each arm.
+        quick: Whether to take fewer steps.
+        push: Whether the task is FetchPush, not FetchReach.
+
+    Raises:
+        ValueError: A package is not installed, or mujoco is too new.
+    """
+    require_packages()
+    task = PUSH if push else REACH
+    chosen = QUICK if quick else {}
+    runs = [_run(task, goals, {**chosen, "seed": seed}) for goals in STYLES for seed in range(seeds)]
+    name = "fetch_push" if push else "fetch"
+    return Study(name, f"{task}: SAC with and without HER", ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def require_packages() -> None:
+    """Check that the simulator is installed, in a supported version.
+
+    Raises:
+        ValueError: A package is not installed, or mujoco is too new.
+    """
+    wanted = "Fetch needs gymnasium-robotics and mujoco below 3.12"
+    advice = 'run: pip install "her-toolkit[fetch]"'
+    for name in ("gymnasium_robotics", "mujoco"):
+        if find_spec(name) is None:
+            raise ValueError(f"{wanted}, and {name} is not installed; {advice}")
+    found = version("mujoco")
+    if tuple(int(part) for part in found.split(".")[:2]) >= (3, 12):
+        raise ValueError(f"{wanted}, got mujoco {found}; {advice}")
+
+
+def _run(task: str, goals: str, chosen: dict[str, Any]) -> Run:
+    her = {"her": goals == WITH_HER}
+    return Run({"task": task, "goals": goals}, make_config(SETTINGS, TASKS[task], her, chosen))
+
+
+def _draw(results: RunResults) -> Figure:
+    (task,) = results.by("task")
+    figure, ((axes,),) = make_figure(f"SAC on {task}")
+    for goals, arm in results.by("goals").items():
+        draw_curve(axes, arm, STYLES[goals])
+    axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
+    show_steps(axes)
+    show_rates(axes)
+    add_legend(figure, [axes], results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    rows = [
+        [
+            goals,
+            spread(arm.success),
+            spread(arm.env_steps, ",.0f"),
+            spread(arm.processor_seconds, ",.0f"),
+        ]
+        for goals, arm in results.by("goals").items()
+    ]
+    return Grid("Results", ["goals", "success", "env steps", "processor seconds"], rows)
+
+
+def _judge(results: RunResults) -> list[Claim]:
+    with_her = results.of(task=REACH, goals=WITH_HER)
+    what = f"with HER: median success within {TASKS[REACH]['steps']:,} steps"
+    return [at_least(what, 0.98, median(with_her.success))] if with_her else []

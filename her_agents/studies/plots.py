@@ -1,0 +1,146 @@
+"""The style of all figures: medians over seeds as lines, ranges shaded, the legend outside of the data.
+
+Colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart; lines differ
+in style or marker as well. Text is large enough for a page that shows a figure 700 pixels wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from her_agents.studies.results_file import Floats, RunResults
+
+BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
+ORANGE, SKY, GREY = "#e69f00", "#56b4e9", "#555555"
+
+STEPS_LABEL = "thousand environment steps"
+
+STYLE: Any = {
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.labelsize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "lines.linewidth": 2.0,
+    "lines.markersize": 6,
+    "legend.frameon": False,
+    "figure.titlesize": 13,
+    "figure.titleweight": "bold",
+    "figure.constrained_layout.use": True,
+}
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """The line of an arm.
+
+    Attributes:
+        label: Text in the legend.
+        colour: Colour of line and shade.
+        line: Matplotlib's name of the line style.
+        marker: Matplotlib's name of the marker; empty for lines with many points.
+    """
+
+    label: str
+    colour: str
+    line: str = "-"
+    marker: str = ""
+
+
+def make_figure(
+    title: str, rows: int = 1, columns: int = 1, *, height: float = 4.2, **options: Any
+) -> tuple[Figure, Any]:
+    """Return an empty figure, and its axes (rows, columns).
+
+    Args:
+        title: Title of the figure.
+        rows: Rows of panels.
+        columns: Columns of panels.
+        height: Height in inches.
+        **options: Arguments of `Figure.subplots`.
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, height), layout="constrained")
+        figure.suptitle(title)
+        return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], style: LineStyle) -> None:
+    """Draw the median over the seeds at each x, and shade the range."""
+    low, middle, high = np.transpose([(each.min(), np.median(each), each.max()) for each in values])
+    axes.fill_between(x, low, high, color=style.colour, alpha=0.15, linewidth=0)
+    axes.plot(
+        x,
+        middle,
+        style.line,
+        color=style.colour,
+        marker=style.marker,
+        linewidth=2,
+        label=style.label,
+        clip_on=False,
+    )
+
+
+def draw_level(axes: Axes, values: Floats, style: LineStyle) -> None:
+    """Draw the median of values as a horizontal line, and shade the range."""
+    axes.axhspan(values.min(), values.max(), color=style.colour, alpha=0.15, linewidth=0)
+    axes.axhline(float(np.median(values)), linestyle=style.line, color=style.colour, label=style.label)
+
+
+def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
+    """Draw success against thousands of environment steps, up to a dot where the last seed ended."""
+    steps, success = results.curve()
+    thousands = [step / 1000 for step in steps]
+    draw_spread(axes, thousands, success, style)
+    axes.plot(thousands[-1], np.median(success[-1]), "o", color=style.colour, clip_on=False)
+
+
+def show_rates(axes: Axes) -> None:
+    """Make the vertical axis one of success rates."""
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+
+
+def show_steps(axes: Axes) -> None:
+    """Make the horizontal axis one of thousands of steps."""
+    axes.set_xlim(0, None)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+def add_legend(figure: Figure, all_axes: Iterable[Axes], results: RunResults) -> None:
+    """Add one legend for all panels, with an entry for the shaded range, below them."""
+    named: dict[str, Any] = {}
+    for axes in all_axes:
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    seeds = len({each.run.config.seed for each in results.all})
+    if seeds > 1:
+        named[f"range of {seeds} seeds"] = Patch(color=GREY, alpha=0.2, linewidth=0)
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncols=len(named) if len(named) <= 3 else (len(named) + 1) // 2,
+        frameon=False,
+        handlelength=2.6,
+    )
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the picture."""
+    with mpl.rc_context(STYLE):
+        figure.savefig(path, dpi=150)

@@ -1,0 +1,171 @@
+"""DDPG, TD3 and SAC on three tasks of a point, with and without HER, with sparse and with dense rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_agents.config import make_config
+from her_agents.studies.plots import (
+    BLUE,
+    ORANGE,
+    SKY,
+    STEPS_LABEL,
+    VERMILLION,
+    LineStyle,
+    add_legend,
+    draw_curve,
+    make_figure,
+    show_rates,
+    show_steps,
+)
+from her_agents.studies.result_page import Claim, Grid, at_least, at_most, spread
+from her_agents.studies.results_file import RunResults, median
+from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
+from her_agents.studies.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TASKS: dict[str, dict[str, Any]] = {
+    "PointReach": {"steps": 8_000, "steps_per_epoch": 1_600, "evaluation_episodes": 50},
+    "PointMaze": {"steps": 4_800, "steps_per_epoch": 1_200, "evaluation_episodes": 50},
+    "PointPush": {
+        "steps": 352_000,
+        "steps_per_epoch": 32_000,
+        "evaluation_episodes": 25,
+        "num_envs": 64,
+        "learning_starts": 32_000,
+        "buffer_size": 100_000,
+        "updates_per_step": 0.02,
+        "batch_size": 512,
+        "prioritized": True,
+    },
+}
+"""Environments, and the options for them."""
+
+PUSHING = {"action_l2": 0.1, "epsilon": 0, "noise": 1.0}
+"""Exploration that moves the puck more than twice as often as the default does."""
+
+AGENTS: dict[str, dict[str, dict[str, Any]]] = {
+    "ddpg": {"PointPush": PUSHING},
+    "td3": {"PointPush": PUSHING | {"policy_delay": 1}},
+    "sac": {},
+}
+"""Algorithms, and their arguments for each task."""
+
+REWARDS: dict[str, dict[str, Any]] = {
+    "sparse": {},
+    "dense": {"env_kwargs": {"reward_type": "dense"}, "clip_targets": False},
+}
+"""Rewards, and the options for them. Dense rewards can be below -1, so targets are not clipped."""
+
+QUICK = ("PointReach", "PointMaze")
+"""Environments with ``--quick``; the algorithm is the first one."""
+
+STYLES = {
+    ("sparse", WITH_HER): LineStyle("sparse, with HER", BLUE, "-"),
+    ("dense", WITH_HER): LineStyle("dense, with HER", SKY, "--"),
+    ("sparse", WITHOUT_HER): LineStyle("sparse, without HER", VERMILLION, "-"),
+    ("dense", WITHOUT_HER): LineStyle("dense, without HER", ORANGE, "--"),
+}
+
+ABOUT = """A point goes to a place in a square (PointReach), through a maze in the form of a U (PointMaze),
+or pushes a puck to a place (PointPush). Sparse rewards are 0 at the goal and -1 elsewhere, dense ones minus
+the distance to it, which in the maze is blind to walls. Section 4.4 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)) compares the two on an arm, where dense rewards taught
+nothing. Settings are those that were found for sparse rewards with HER; all arms have them. Trainings
+are short: given more steps, the maze is learned from sparse rewards without HER as well."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study.
+
+    Args:
+        seeds: Number of seeds of each arm.
+        quick: Whether to take only two tasks and one agent.
+    """
+    runs = [
+        _run(task, algo, reward, goals, seed)
+        for task in (QUICK if quick else TASKS)
+        for algo in list(AGENTS)[: 1 if quick else None]
+        for reward, goals in STYLES
+        for seed in range(seeds)
+    ]
+    title = "Three tasks of a point: agents, rewards, and HER"
+    return Study("reach", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def settings(task: str, algo: str) -> dict[str, Any]:
+    """Return the options for an algorithm on a task."""
+    named = {"env": f"her_envs/{task}-v0", "algo": algo, "agent": AGENTS[algo].get(task, {})}
+    return named | TASKS[task]
+
+
+def _run(task: str, algo: str, reward: str, goals: str, seed: int) -> Run:
+    labels = {"task": task, "agent": algo.upper(), "reward": reward, "goals": goals}
+    chosen = {"her": goals == WITH_HER, "seed": seed}
+    return Run(labels, make_config(settings(task, algo), REWARDS[reward], chosen))
+
+
+def _draw(results: RunResults) -> Figure:
+    tasks, agents = results.by("task"), results.by("agent")
+    figure, panels = make_figure(
+        "Learning to reach, to find the way, to push",
+        len(tasks),
+        len(agents),
+        height=1.4 + 2.2 * len(tasks),
+        sharex="row",
+        sharey=True,
+    )
+    for row, (task, on_task) in zip(panels, tasks.items(), strict=True):
+        for axes, agent in zip(row, agents, strict=True):
+            for (reward, goals), style in STYLES.items():
+                arm = on_task.of(agent=agent, reward=reward, goals=goals)
+                if arm:
+                    draw_curve(axes, arm, style)
+            axes.set_title(f"{task}, {agent}")
+            show_steps(axes)
+            show_rates(axes)
+        row[0].set_ylabel("success rate")
+    for axes in panels[-1]:
+        axes.set_xlabel(STEPS_LABEL)
+    add_legend(figure, panels.flat, results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    header = ["task", "agent", *(style.label for style in STYLES.values()), "env steps", "processor seconds"]
+    rows = []
+    for task, on_task in results.by("task").items():
+        for agent, both in on_task.by("agent").items():
+            arms = [both.of(reward=reward, goals=goals) for reward, goals in STYLES]
+            ours = arms[0]
+            cost = [spread(ours.env_steps, ",.0f"), spread(ours.processor_seconds, ".0f")]
+            rows.append([task, agent, *(spread(arm.success) for arm in arms), *cost])
+    return Grid("Success of the trained policies; steps and seconds of the first of them", header, rows)
+
+
+def _judge(results: RunResults) -> list[Claim]:
+    sparse = results.of(reward="sparse", goals=WITH_HER)
+    claims = []
+    for agent, arm in sparse.of(task="PointReach").by("agent").items():
+        seconds = float(arm.processor_seconds.max())
+        claims.append(at_least(f"PointReach, {agent}: median success", 0.98, median(arm.success)))
+        claims.append(at_most(f"PointReach, {agent}: processor seconds of the slowest seed", 60, seconds))
+    for task in ("PointMaze", "PointPush"):
+        plain = results.of(task=task, reward="sparse", goals=WITHOUT_HER)
+        claims += _judge_harder(task, sparse.of(task=task), plain)
+    return claims
+
+
+def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[Claim]:
+    """Compare with the promises for a task: one agent learns it, better in each seed than without HER."""
+    pairs = [(arm.success, without.of(agent=name).success) for name, arm in with_her.by("agent").items()]
+    best, plain = max(pairs, key=lambda pair: median(pair[0]) or 0.0, default=(np.zeros(0), np.zeros(0)))
+    lead = float(best.min() - plain.max()) if len(best) and len(plain) else None
+    return [
+        at_least(f"{task}: median success of the best agent", 0.9, median(best)),
+        at_least(f"{task}: lead of its worst seed over its best without HER", 0.1, lead),
+    ]

@@ -1,0 +1,140 @@
+"""Run: one training of a study, and its measurements, the same in every arm.
+
+A training ends when all episodes of two evaluations in a row were successes, else after its last step. The
+reported success rate is that of the greedy policy at the end, in separate episodes, not the best evaluation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from her_agents.evaluation import evaluate
+from her_agents.loop import SOLVED_IN_A_ROW, is_solved, train
+from her_wrappers.environments import make_env
+
+if TYPE_CHECKING:
+    from her_agents.config import Config
+    from her_agents.logs import Row
+
+FINAL_EPISODES = 100
+FINAL_SEED = 2_000_000  # differs from the seeds of trainings and of their evaluations
+
+WITH_HER, WITHOUT_HER = "with HER", "without HER"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of a study.
+
+    Attributes:
+        labels: The arm of the study; runs of one arm differ in their seeds.
+        config: All options of the training.
+    """
+
+    labels: Mapping[str, str | int]
+    config: Config
+
+    @cached_property
+    def key(self) -> str:
+        """A digest of labels, options and measurements: equal keys mean equal results."""
+        measured = {"episodes": FINAL_EPISODES, "seed": FINAL_SEED, "solved": SOLVED_IN_A_ROW}
+        text = json.dumps([dict(self.labels), self.config.as_dict(), measured], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def __str__(self) -> str:
+        labels = {**self.labels, "seed": self.config.seed}
+        return ", ".join(
+            value if isinstance(value, str) else f"{name} = {value}" for name, value in labels.items()
+        )
+
+
+@dataclass(frozen=True)
+class Point:
+    """An evaluation, and the cost of the training until its end.
+
+    Attributes:
+        episodes: Number of evaluated episodes.
+        env_steps: Steps of all environments together.
+        updates: Updates of the agent.
+        success_rate: Success rate of the greedy policy.
+        mean_return: Mean return of the episodes.
+        mean_length: Mean length of the episodes.
+        processor_seconds: Processor time of learning and evaluating.
+        seconds: Wall-clock time.
+    """
+
+    episodes: int
+    env_steps: int
+    updates: int
+    success_rate: float
+    mean_return: float
+    mean_length: float
+    processor_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of a run.
+
+    Attributes:
+        run: The run.
+        curve: The evaluations during the training.
+        final: The evaluation of the final policy, in `FINAL_EPISODES` episodes.
+        ended: Time at the end.
+    """
+
+    run: Run
+    curve: tuple[Point, ...]
+    final: Point
+    ended: datetime
+
+
+def execute(run: Run) -> RunResult:
+    """Train and evaluate.
+
+    Args:
+        run: The run.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended the training, without a result.
+        TypeError: As `train`.
+        ValueError: As `train`.
+    """
+    started, processor_started = time.perf_counter(), time.process_time()
+    times: list[dict[str, float]] = []
+
+    def record_times() -> None:
+        processor = time.process_time() - processor_started
+        times.append({
+            "processor_seconds": round(processor, 3),
+            "seconds": round(time.perf_counter() - started, 3),
+        })
+
+    def stop(history: Sequence[Row]) -> bool:
+        record_times()
+        return is_solved(history)
+
+    result = train(run.config, stop=stop, on_epoch=None)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    config = run.config
+    with closing(make_env(config.env, disable_env_checker=True, **config.env_kwargs)) as env:
+        final = asdict(evaluate(env, result.agent.act, FINAL_EPISODES, FINAL_SEED))
+    record_times()
+    rows = [{**row, "episodes": config.evaluation_episodes} for row in result.history]
+    rows.append({**rows[-1], **final, "episodes": FINAL_EPISODES})
+    points = [_point({**row, **spent}) for row, spent in zip(rows, times, strict=True)]
+    return RunResult(run, tuple(points[:-1]), points[-1], datetime.now(UTC))
+
+
+def _point(row: Mapping[str, float]) -> Point:
+    return Point(**{name: row[name] for name in Point.__dataclass_fields__})  # type: ignore[arg-type] # counts are ints

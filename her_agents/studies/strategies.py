@@ -1,0 +1,121 @@
+"""Figure 6 of the HER paper: which goals to relabel with, and how many, on a task where a puck is pushed."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from her_agents.config import make_config
+from her_agents.studies.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    LineStyle,
+    add_legend,
+    draw_level,
+    draw_spread,
+    make_figure,
+    show_rates,
+)
+from her_agents.studies.reach import settings
+from her_agents.studies.result_page import Claim, Grid, at_least, at_most, spread
+from her_agents.studies.results_file import RunResults, median
+from her_agents.studies.runs import WITHOUT_HER, Run
+from her_agents.studies.study import Study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+
+    from her_agents.studies.results_file import Floats
+
+KS = (1, 2, 4, 8)
+"""Numbers of relabeled transitions for each original one."""
+
+SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
+"""Options for all runs. After these steps the best arms are nearly solved, so that the arms differ most."""
+
+QUICK = ("future", "random"), (1, 4)
+"""Strategies and k with ``--quick``."""
+
+STYLES = {
+    "future": LineStyle("future", BLUE, "-", "o"),
+    "geometric": LineStyle("geometric", GREEN, "-", "^"),
+    "episode": LineStyle("episode", ORANGE, "-.", "D"),
+    "final": LineStyle("final", PURPLE, "--", "v"),
+    "random": LineStyle("random", VERMILLION, ":", "X"),
+    WITHOUT_HER: LineStyle(WITHOUT_HER, GREY, "--"),
+}
+"""All strategies; the arm without HER has k = 0."""
+
+MEASURED: dict[str, Callable[[RunResults], Floats]] = {
+    "trained policy": lambda results: results.success,
+    "mean over the training": RunResults.mean_over_training,
+}
+"""The measurements of the two panels, by their titles."""
+
+ABOUT = """DDPG pushes a puck to random goals, with relabeled goals chosen in five ways, k for every original
+one: after figure 6 of Andrychowicz et al. 2017 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)), which
+has no `geometric`. On the left is what the trained policies do; on the right the mean of all evaluations
+while they learned, which is higher the sooner one learns. Settings are those that were found for `future`
+with k = 4; all arms have them."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study.
+
+    Args:
+        seeds: Number of seeds of each arm.
+        quick: Whether to take only two strategies and two values of k.
+    """
+    strategies, ks = QUICK if quick else ([name for name in STYLES if name != WITHOUT_HER], KS)
+    arms = [*product(strategies, ks), (WITHOUT_HER, 0)]
+    runs = [_run(strategy, k, seed) for strategy, k in arms for seed in range(seeds)]
+    title = "Pushing a puck: which goals to relabel with"
+    return Study("strategies", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def _run(strategy: str, k: int, seed: int) -> Run:
+    her = {"strategy": strategy, "k": k} if k else {"her": False}
+    return Run({"strategy": strategy, "k": k}, make_config(SETTINGS, her, {"seed": seed}))
+
+
+def _draw(results: RunResults) -> Figure:
+    figure, (panels,) = make_figure("Which goals to relabel with: DDPG on PointPush", 1, 2, sharey=True)
+    for axes, (title, measured) in zip(panels, MEASURED.items(), strict=True):
+        axes.set_xscale("log", base=2)
+        axes.set(title=title, xlabel="relabeled per original transition, k")
+        ks = sorted({k for k in results.by("k") if k})
+        for strategy, arm in results.by("strategy").items():
+            if strategy == WITHOUT_HER:
+                draw_level(axes, measured(arm), STYLES[strategy])
+            else:
+                by_k = arm.by("k")
+                draw_spread(axes, list(by_k), [measured(each) for each in by_k.values()], STYLES[strategy])
+        axes.set_xticks(ks, [str(k) for k in ks])
+        axes.minorticks_off()
+        show_rates(axes)
+    panels[0].set_ylabel("success rate")
+    add_legend(figure, panels, results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    ks = list(results.by("k"))
+    rows = [
+        [strategy, *(spread(arm.of(k=k).success) for k in ks)]
+        for strategy, arm in results.by("strategy").items()
+    ]
+    return Grid("Success of the trained policies", ["strategy", *(f"k = {k}" for k in ks)], rows)
+
+
+def _judge(results: RunResults) -> list[Claim]:
+    future = results.of(strategy="future", k=4)
+    return [
+        at_least("future, k = 4: median success", 0.9, median(future.success)),
+        at_most("without HER: median success", 0.5, median(results.of(strategy=WITHOUT_HER).success)),
+    ]

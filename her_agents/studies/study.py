@@ -1,0 +1,195 @@
+"""Study: trainings to compare, run and presented as a figure and a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from datetime import datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from her_agents.config import Config
+from her_agents.studies.plots import save
+from her_agents.studies.result_page import Claim, Grid, Page, claim_grid, provenance
+from her_agents.studies.results_file import ResultsFile, RunResults
+from her_agents.studies.run_all import Failure, StudyProgress, run_all
+from her_agents.studies.runs import FINAL_EPISODES
+from her_wrappers.files.atomic import Claim as Lock
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+    from her_agents.studies.runs import Run, RunResult
+
+SIMULATORS = ("gymnasium-robotics", "mujoco")
+
+RULES = f"""All arms are trained and measured by the same rules. A training ends when all episodes of two
+evaluations in a row were successes, else after its last step. Success rates are those of the greedy policy
+at the end, not of its best evaluation, in {FINAL_EPISODES} separate episodes. Numbers are medians over the
+seeds, with the lowest and the highest in brackets; figures shade that range. Where a seed ends before others
+its curve continues with its last value."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Trainings to compare.
+
+    Attributes:
+        name: Stem of its files.
+        title: Title of its page.
+        about: Description for the page, with the paper.
+        runs: All trainings.
+        draw: Makes the figure.
+        tabulate: Makes the table.
+        judge: Compares promises with measurements.
+        quick: Whether this is a short version, for which nothing is promised.
+    """
+
+    name: str
+    title: str
+    about: str
+    runs: list[Run]
+    draw: Callable[[RunResults], Figure]
+    tabulate: Callable[[RunResults], Grid]
+    judge: Callable[[RunResults], list[Claim]]
+    quick: bool
+
+
+def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Console) -> list[Failure]:
+    """Train all runs that are missing in the CSV file; then write the figure and the page.
+
+    Args:
+        study: The study.
+        folder: Folder of ``<name>.csv``, ``.png`` and ``.md``.
+        jobs: Number of processes.
+        command: The command line, for the page.
+        console: Output for the progress.
+
+    Returns:
+        The runs that failed; figure and page lack them.
+
+    Raises:
+        ChildProcessError: A process was killed.
+        InUseError: Another process runs the same study in the same folder.
+        KeyboardInterrupt: Ctrl-C was pressed.
+        OSError: A file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = Lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
+    try:
+        file = ResultsFile(folder / f"{study.name}.csv", study.runs)
+        failures = _train(study, file, jobs, console)
+        if file.results:
+            by_key = {result.run.key: result for result in file.results}
+            results = RunResults([by_key[run.key] for run in study.runs if run.key in by_key])
+            save(study.draw(results), folder / f"{study.name}.png")
+            page = make_page(study, results, _facts(study, results, command, jobs, failures))
+            page.publish(folder / f"{study.name}.md", console)
+    finally:
+        lock.release()
+    return failures
+
+
+def _train(study: Study, file: ResultsFile, jobs: int, console: Console) -> list[Failure]:
+    if file.removed_rows:
+        console.print(
+            f"{file.removed_rows} rows of other settings, or of incomplete trainings, are no longer in "
+            f"{study.name}.csv; {study.name}.csv.old has them.",
+            soft_wrap=True,
+        )
+    existing = {result.run.key for result in file.results}
+    missing = [run for run in study.runs if run.key not in existing]
+    failures: list[Failure] = []
+    with StudyProgress(study.name, missing, len(study.runs), console) as progress:
+
+        def on_result(result: RunResult | Failure) -> None:
+            if isinstance(result, Failure):
+                failures.append(result)
+            else:
+                file.append(result)
+            progress.on_result(result)
+
+        run_all(missing, jobs, on_result)
+    return failures
+
+
+def make_page(study: Study, results: RunResults, facts: Mapping[str, str]) -> Page:
+    """Return the page of a study: promises, table, figure, facts, and settings."""
+    claims = study.judge(results)
+    grids = [claim_grid(claims, quick=study.quick)] if claims else []
+    return Page(
+        study.title,
+        study.about,
+        [*grids, study.tabulate(results)],
+        facts,
+        f"{RULES}\n\n{settings_of(study.runs)}",
+        f"{study.name}.png",
+    )
+
+
+def _facts(
+    study: Study, results: RunResults, command: str, jobs: int, failures: Sequence[Failure]
+) -> dict[str, str]:
+    seeds = sorted({run.config.seed for run in study.runs})
+    wall = timedelta(seconds=round(wall_clock_seconds(results)))
+    processor = timedelta(seconds=round(float(results.processor_seconds.sum())))
+    return {
+        **provenance(command, max(each.ended for each in results.all), SIMULATORS),
+        "runs": f"{len(results.all)} of {len(study.runs)}, seeds {', '.join(map(str, seeds))}; "
+        f"each evaluation is a row of [{study.name}.csv]({study.name}.csv)",
+        "time": f"{wall} by the clock, with --jobs {jobs}; {processor} of the processor (h:mm:ss)",
+        **{f"**failed**: {failure.run}": failure.reason for failure in failures},
+    }
+
+
+def wall_clock_seconds(results: RunResults) -> float:
+    """Return the time during which at least one run was executed; pauses of the study do not count."""
+    spans = sorted((each.ended - timedelta(seconds=each.final.seconds), each.ended) for each in results.all)
+    total, until = timedelta(), datetime.min.replace(tzinfo=spans[0][0].tzinfo)
+    for start, end in spans:
+        total += max(timedelta(), end - max(start, until))
+        until = max(until, end)
+    return total.total_seconds()
+
+
+def settings_of(runs: Sequence[Run]) -> str:
+    """Return all options that differ from the defaults of `Config`, first those that all runs share."""
+    options = [_options(run.config) for run in runs]
+    names = list(dict.fromkeys(chain.from_iterable(options)))
+    values = {name: [each.get(name) for each in options] for name in names}
+    common = [name for name in names if all(value == values[name][0] for value in values[name])]
+    differing = [name for name in names if name not in common]
+    defaults = {each.name: each.default for each in fields(Config) if each.default is not MISSING}
+    listed = ", ".join(
+        f"`{name} = {json.dumps(values[name][0])}`"
+        for name in common
+        if name not in defaults or values[name][0] != defaults[name]
+    )
+    rows = dict.fromkeys(
+        (*map(str, run.labels.values()), *(_cell(each, name) for name in differing))
+        for run, each in zip(runs, options, strict=True)
+    )
+    table = Grid("Settings", [*runs[0].labels, *differing], [list(row) for row in rows])
+    caption = "All options that differ from the defaults of `her_agents.Config`."
+    shared = f"In all runs: {listed}.\n\n" if listed else ""
+    return f"## {table.title}\n\n{caption}\n\n{shared}{table.cells()}"
+
+
+def _cell(options: Mapping[str, Any], name: str) -> str:
+    return json.dumps(options[name]) if name in options else "default"
+
+
+def _options(config: Config) -> dict[str, Any]:
+    """Return options by name, nested ones by ``table.name``, without the seed."""
+    return {name: value for name, value in _flat(config.as_dict()) if name != "seed"}
+
+
+def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

@@ -1,0 +1,138 @@
+"""``her reproduce``: figures of papers on HER, trained and drawn again."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from her_wrappers.commands.make import usage_errors
+
+if TYPE_CHECKING:
+    from her_agents.studies.study import Study
+
+console = Console()
+
+PUBLISHED, QUICK = Path("docs/results"), Path("runs/reproduce")
+
+Seeds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of seeds of each arm. [default: 3, or 1 with --quick]", metavar="N"),
+]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Parallel processes. [default: one for each core]", metavar="N")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A minute or two: fewer arms, one seed.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        file_okay=False,
+        help=f"Folder for CSV, PNG and Markdown. [default: {PUBLISHED}, or {QUICK} with --quick]",
+        metavar="FOLDER",
+    ),
+]
+
+reproduce = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Reproduce figures of the papers on HER. The same command continues an interrupted study.",
+)
+
+
+@reproduce.command("bitflip")
+def reproduce_bitflip(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None) -> None:
+    """Success of DQN against the number of bits, with and without HER: figure 1 of the HER paper.
+
+    For example:
+
+    - `her reproduce bitflip --quick`
+    - `her reproduce bitflip --jobs 2`: about 20 minutes
+    """
+    with usage_errors():
+        from her_agents.studies import bitflip
+    _run(bitflip.make_study, quick, seeds, jobs, out)
+
+
+@reproduce.command("strategies")
+def reproduce_strategies(
+    quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None
+) -> None:
+    """Which goals to relabel with, and how many, on PointPush: figure 6 of the HER paper.
+
+    For example:
+
+    - `her reproduce strategies --quick`
+    - `her reproduce strategies --seeds 5 --out runs/five`
+    """
+    with usage_errors():
+        from her_agents.studies import strategies
+    _run(strategies.make_study, quick, seeds, jobs, out)
+
+
+@reproduce.command("reach")
+def reproduce_reach(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None) -> None:
+    """DDPG, TD3 and SAC on three tasks of a point, with and without HER, sparse and dense rewards.
+
+    For example:
+
+    - `her reproduce reach --quick`
+    - `her reproduce reach --jobs 2`: about 25 minutes
+    """
+    with usage_errors():
+        from her_agents.studies import reach
+    _run(reach.make_study, quick, seeds, jobs, out)
+
+
+@reproduce.command("fetch")
+def reproduce_fetch(
+    push: Annotated[bool, typer.Option("--push", help="FetchPush-v4 instead, which takes a night.")] = False,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Out = None,
+) -> None:
+    """SAC on FetchReach-v4, with and without HER; needs `pip install "her-toolkit[fetch]"`.
+
+    For example:
+
+    - `her reproduce fetch`
+    - `her reproduce fetch --push --seeds 2`: overnight
+    """
+    with usage_errors():
+        from her_agents.studies import fetch
+    _run(partial(fetch.make_study, push=push), quick, seeds, jobs, out)
+
+
+def _run(
+    make_study: Callable[..., Study], quick: bool, seeds: int | None, jobs: int | None, out: Path | None
+) -> None:
+    """Run a study.
+
+    Raises:
+        typer.Exit: Ctrl-C ended the study, or a run failed.
+    """
+    from her_agents.studies import study
+    from her_agents.studies.run_all import usable_cores
+
+    folder = out or (QUICK if quick else PUBLISHED)
+    try:
+        with usage_errors():
+            chosen = make_study(seeds or (1 if quick else 3), quick=quick)
+            command = shlex.join(["her", *sys.argv[1:]])
+            failures = study.reproduce(chosen, folder, jobs or usable_cores(), command, console)
+    except KeyboardInterrupt:
+        console.print(
+            f"Interrupted. Completed runs are in {folder}; the same command continues.", soft_wrap=True
+        )
+        raise typer.Exit(130) from None
+    if failures:
+        console.print("[bold red]error:[/] these runs failed; the same command tries them again:")
+        for failure in failures:
+            console.print(f"{failure.run}: {failure.reason}", soft_wrap=True, highlight=False, markup=False)
+        raise typer.Exit(1)

@@ -1,0 +1,298 @@
+"""``her train``: train an agent on any goal environment."""
+
+# Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+import her_envs  # noqa: F401 - registers the bundled ids
+from her_wrappers.checker import check_goal_env
+from her_wrappers.checker.display import print_report
+from her_wrappers.commands.make import OPTIONS_HELP, parse_options, usage_errors
+from her_wrappers.environments import FORMS, make_env
+from her_wrappers.goal_interface import goal_spaces
+
+if TYPE_CHECKING:
+    from her_agents.config import Config
+    from her_agents.loop import Result
+    from her_agents.training import Training
+
+console = Console()
+
+ENV, GOALS, LEARN, FILES = "Environment", "Relabeling", "Learning", "Files and output"
+"""Panels of ``--help``. A panel sets its own column widths, so that long names fit 80 columns."""
+
+
+def option(panel: str, text: str, *names: str, **options: Any) -> Any:
+    """Return an option of a panel."""
+    return typer.Option(*names, rich_help_panel=panel, help=text, **options)
+
+
+def number(panel: str, text: str, **options: Any) -> Any:
+    """Return a numeric option of a panel."""
+    return option(panel, text, metavar="N", **options)
+
+
+def train(
+    *,
+    env: Annotated[str | None, option(ENV, f"The goal environment: {FORMS}.", metavar="ENV")] = None,
+    env_kwargs: Annotated[
+        list[str] | None, option(ENV, OPTIONS_HELP, "--option", "-o", "--env-kwargs", metavar="NAME=VALUE")
+    ] = None,
+    num_envs: Annotated[
+        int | None, number(ENV, "Environments that are stepped together. [default: 16]")
+    ] = None,
+    force: Annotated[
+        bool, option(ENV, "Train even if the check finds errors.", "--force", metavar="")
+    ] = False,
+    her: Annotated[
+        bool | None, option(GOALS, "Whether to relabel goals. [default: her]", "--her/--no-her")
+    ] = None,
+    strategy: Annotated[
+        str | None, option(GOALS, "Which goals, such as future or final. [default: future]", metavar="NAME")
+    ] = None,
+    k: Annotated[
+        int | None, number(GOALS, "Relabeled transitions for each original one. [default: 4]")
+    ] = None,
+    termination: Annotated[
+        str | None,
+        option(
+            GOALS,
+            "Where relabeled episodes end without a compute_terminated: success, keep or never.",
+            metavar="NAME",
+        ),
+    ] = None,
+    prioritized: Annotated[
+        bool | None,
+        option(
+            GOALS,
+            "Whether larger errors are sampled more often. [default: no-prioritized]",
+            "--prioritized/--no-prioritized",
+        ),
+    ] = None,
+    algo: Annotated[
+        str | None,
+        option(
+            LEARN, "dqn, ddpg, td3 or sac. By default dqn for Discrete actions, else sac.", metavar="NAME"
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        number(LEARN, "Steps of all environments together. By default 4,000 times the episode length."),
+    ] = None,
+    stop: Annotated[
+        bool, option(LEARN, "Whether to stop after two evaluations without a failure.", "--stop/--no-stop")
+    ] = True,
+    seed: Annotated[int | None, number(LEARN, "Seed of everything random. [default: 0]")] = None,
+    gamma: Annotated[float | None, number(LEARN, "Discount per step. [default: 0.98]")] = None,
+    n_steps: Annotated[
+        int | None, number(LEARN, "Largest number of rewards in a return. [default: 1]")
+    ] = None,
+    clip_targets: Annotated[
+        bool | None,
+        option(
+            LEARN,
+            "Whether rewards lie in [-1, 0], and targets are clipped accordingly. [default: clip-targets]",
+            "--clip-targets/--no-clip-targets",
+        ),
+    ] = None,
+    batch_size: Annotated[int | None, number(LEARN, "Transitions of an update. [default: 128]")] = None,
+    updates_per_step: Annotated[
+        float | None, number(LEARN, "Updates for each step of an environment. [default: 0.25]")
+    ] = None,
+    steps_per_epoch: Annotated[
+        int | None, number(LEARN, "Steps between evaluations. [default: 4000]")
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        option(
+            LEARN, "Arguments of the agent, such as hidden=[256,256], or a JSON object.", metavar="NAME=VALUE"
+        ),
+    ] = None,
+    threads: Annotated[int, number(LEARN, "Threads of torch.", min=1)] = 1,
+    config: Annotated[
+        Path | None,
+        option(
+            FILES, "TOML or JSON file with options by name; the command line overrides it.", metavar="FILE"
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        option(FILES, "Folder of a training to continue; only --steps may change.", metavar="FOLDER"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option(
+            FILES,
+            "Folder for logs and checkpoints. [default: runs/NAME-ALGO-SEED]",
+            file_okay=False,
+            metavar="FOLDER",
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        bool, option(FILES, "Whether to log for TensorBoard.", "--tensorboard/--no-tensorboard")
+    ] = True,
+) -> None:
+    """Train an agent on a goal environment, with relabeled goals.
+
+    Logs, checkpoints and the config are written to a folder. Ctrl-C saves and stops.
+
+    For example:
+
+    - `her train --env her_envs/PointReach-v0`
+    - `her train --env her_envs/BitFlipping-v0 -o n_bits=15`
+    - `her train --config runs/mine/config.json --seed 1`
+    - `her train --resume runs/PointReach-v0-sac-0 --no-stop`
+    """
+    given = {name: value for name, value in locals().items() if value is not None}
+    with usage_errors():
+        for name in ("env_kwargs", "agent"):
+            if name in given:
+                given[name] = parse_options(given[name])
+        chosen, folder = _choose(given, config, resume, out)
+        if resume is None:
+            _require_sound(chosen, folder, force=force)
+        result = _train(
+            chosen, folder, resume=resume is not None, tensorboard=tensorboard, threads=threads, stop=stop
+        )
+    _print_result(result, folder)
+
+
+def _choose(
+    given: Mapping[str, Any], file: Path | None, resume: Path | None, out: Path | None
+) -> "tuple[Config, Path]":
+    """Return the config and the folder of the command line.
+
+    Raises:
+        ValueError: Options contradict each other, or one is wrong.
+    """
+    from her_agents.checkpoints import load_checkpoint
+    from her_agents.config import Config, make_config, read_options
+
+    given = {name: value for name, value in given.items() if name in Config.__dataclass_fields__}
+    if resume is not None:
+        if out is not None or file is not None:
+            raise ValueError("--resume uses its own folder and its own config; leave out --out and --config")
+        if resume.suffix == ".pt" and resume.name != "latest.pt":
+            raise ValueError(f"--resume takes the folder of a training, or its latest.pt, got {resume}")
+        folder = resume.parent if resume.suffix == ".pt" else resume
+        return make_config(load_checkpoint(folder / "latest.pt")["config"], given), folder
+    options = {**({} if file is None else read_options(file)), **given}
+    chosen = make_config(_defaults_for(options), options)
+    name = chosen.env.rpartition("/")[2].replace(":", "-")
+    suffix = "" if chosen.her else "-no-her"
+    return chosen, out or Path("runs") / f"{name}-{chosen.algo}{suffix}-{chosen.seed}"
+
+
+def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the algorithm and the number of steps that fit the environment."""
+    from her_agents.algorithms import default_options
+
+    if "env" not in options or {"algo", "steps"} <= options.keys():
+        return {}
+    env = make_env(options["env"], disable_env_checker=True, **options.get("env_kwargs", {}))
+    defaults = default_options(env)
+    env.close()
+    return defaults
+
+
+def _require_sound(config: "Config", folder: Path, *, force: bool) -> None:
+    """Check the options, the folder and the environment; print the findings.
+
+    Raises:
+        ValueError: The environment has errors and ``force`` is False, or the folder holds a training.
+    """
+    from her_agents.algorithms import make_agent
+    from her_agents.run_folder import RunFolder
+
+    RunFolder(folder).require_new()
+    factory = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
+    env = factory()
+    make_agent(config, *goal_spaces(env))
+    env.close()
+    report = check_goal_env(factory)
+    if report.findings:
+        print_report(report, console)
+    else:
+        console.print(f"Goal interface of {report.summary()}", highlight=False, soft_wrap=True)
+    if report.of_severity("error") and not force:
+        raise ValueError(f"{config.env} would break relabeling: fix the errors above, or pass --force")
+
+
+def _train(
+    config: "Config", folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
+) -> "Result":
+    """Train, with a progress bar and a line for each epoch."""
+    from her_agents.loop import epoch_line, is_solved, train
+
+    console.print(
+        f"{config.algo} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
+    )
+    with progress_display(console) as progress:
+        task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)
+
+        def show(training: "Training") -> None:
+            counts = training.counts
+            progress.update(
+                task,
+                completed=counts.env_steps,
+                success=training.success_rate,
+                steps_per_s=counts.env_steps / counts.seconds,
+                updates_per_s=counts.updates / counts.seconds,
+            )
+
+        return train(
+            config,
+            folder=folder,
+            resume=resume,
+            tensorboard=tensorboard,
+            threads=threads,
+            stop=is_solved if stop else lambda history: False,
+            on_epoch=lambda row: console.print(epoch_line(row), highlight=False, soft_wrap=True),
+            on_step=show,
+        )
+
+
+def progress_display(output: Console) -> Progress:
+    """Return a progress bar with the success rate, and the speeds of environments and learning.
+
+    Its tasks have the fields ``success``, ``steps_per_s`` and ``updates_per_s``.
+    """
+    return Progress(
+        TextColumn("{task.description:<11}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("success {task.fields[success]:.2f}"),
+        TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),
+        TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
+        TimeRemainingColumn(),
+        console=output,
+    )
+
+
+def _print_result(result: "Result", folder: Path) -> None:
+    """Print the result, and the command that continues.
+
+    Raises:
+        typer.Exit: Ctrl-C ended the training.
+    """
+    from her_agents.loop import is_solved
+
+    state = "Interrupted; saved." if result.interrupted else "Done."
+    if is_solved(result.history):
+        state = "Solved: all episodes of the last two evaluations were successes."
+    console.print(
+        f"{state} Best success rate {result.best_success:.2f}; checkpoints and logs in {folder}",
+        soft_wrap=True,
+    )
+    if result.interrupted:
+        console.print(f"Continue with: her train --resume {folder}", soft_wrap=True)
+        raise typer.Exit(130)  # the exit code of shells after Ctrl-C
+    if result.history:
+        console.print(f"Watch it: her watch {folder / 'best.pt'}", soft_wrap=True)

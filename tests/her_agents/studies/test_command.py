@@ -1,0 +1,265 @@
+"""The paper's figures in small: every study end to end, interrupted, changed and failing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from her_agents.config import make_config
+from her_agents.studies import bitflip, fetch, reach, run_all, strategies
+from her_agents.studies import study as study_module
+from her_agents.studies.plots import BLUE, GREY, VERMILLION
+from her_agents.studies.runs import WITH_HER, Run, execute
+from her_agents.studies.study import settings_of
+from her_wrappers.files.atomic import Claim
+from tests.support.studies import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bits
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def show(picture, colour):
+    """Whether a picture shows a colour."""
+    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return (np.asarray(picture.convert("RGB")) == wanted).all(axis=-1).sum() > 50
+
+
+@pytest.mark.parametrize("study", RUNS)
+def test_a_study_leaves_a_table_of_all_evaluations_a_picture_and_a_page(study, tmp_path):
+    result = do_quick(study, tmp_path)
+    assert result.exit_code == 0, result.output
+    assert f"{RUNS[study]} of {RUNS[study]} runs" in result.output
+    rows = rows_of(tmp_path / f"{study}.csv")
+    finals = [row for row in rows if row["evaluation"] == "final"]
+    assert (len(finals), {row["episodes"] for row in finals}) == (RUNS[study], {"4"})
+    assert all(0 <= float(row["success_rate"]) <= 1 for row in rows)
+    assert len({row["run"] for row in rows}) == RUNS[study]
+    with Image.open(tmp_path / f"{study}.png") as picture:
+        assert picture.width == 1200
+        assert show(picture, BLUE)
+        assert show(picture, GREY if study == "strategies" else VERMILLION), "the arm without HER"
+    page = (tmp_path / f"{study}.md").read_text()
+    for text in (
+        "![",
+        f"({study}.png)",
+        "no promise at this size",
+        "torch 2.",
+        "cores",
+        "seeds 0;",
+        "--jobs 1",
+    ):
+        assert text in page
+
+
+def configs_told_by(page, labels):
+    """Read the settings of all runs from their page."""
+    common = re.search(r"In all runs: (.*)\.\n", page).group(1)
+    shared = {name: json.loads(value) for name, value in re.findall(r"`([\w.]+) = (.*?)`", common)}
+    _, _, table = page.partition("In all runs:")
+    header, _, *rows = [
+        line.strip("| \n").split(" | ") for line in table.splitlines() if line.startswith("|")
+    ]
+    for row in rows:
+        cells = dict(zip(header[labels:], row[labels:], strict=True))
+        yield shared | {name: json.loads(cell) for name, cell in cells.items() if cell != "default"}
+
+
+@pytest.mark.parametrize("make", [bitflip.make_study, strategies.make_study, reach.make_study])
+def test_the_settings_on_a_page_are_those_of_the_runs(make):
+    study = make(1, quick=False)
+    configs = []
+    for options in configs_told_by(settings_of(study.runs), len(study.runs[0].labels)):
+        nested = {}
+        for name, value in options.items():
+            table, _, key = name.rpartition(".")
+            if table:
+                nested.setdefault(table, {})[key] = value
+        flat = {name: value for name, value in options.items() if "." not in name}
+        configs.append(make_config(flat, nested))
+    assert configs == [replace(run.config, seed=0) for run in study.runs]
+
+
+class Executor:
+    """Counts what is executed, and does so; or whatever else a test wants in its place."""
+
+    def __init__(self, monkeypatch, instead=lambda run, count: None):
+        self.executed = []
+        self._instead = instead
+        monkeypatch.setattr(run_all, "execute", self)
+
+    def __call__(self, run):
+        self._instead(run, len(self.executed))
+        self.executed.append(str(run))
+        return execute(run)
+
+
+def test_an_interrupted_study_goes_on_where_it_was(tmp_path, monkeypatch):
+    def interrupt(run, count):
+        if count == 3:
+            raise KeyboardInterrupt
+
+    first = Executor(monkeypatch, interrupt)
+    result = do_quick("bitflip", tmp_path)
+    assert result.exit_code == 130
+    assert f"Interrupted. Completed runs are in {tmp_path}; the same command continues." in result.output
+    assert not (tmp_path / "bitflip.md").exists()
+    before = (tmp_path / "bitflip.csv").read_text()
+    second = Executor(monkeypatch)
+    result = do_quick("bitflip", tmp_path)
+    assert "3 of 4 runs are complete already." in result.output
+    assert (len(second.executed), set(first.executed) & set(second.executed)) == (1, set())
+    assert (tmp_path / "bitflip.csv").read_text().startswith(before)
+    third = Executor(monkeypatch)
+    assert do_quick("bitflip", tmp_path).exit_code == 0
+    assert third.executed == [], "what is there is shown again"
+
+
+def test_rows_of_other_settings_do_not_mix_with_those_of_now(tmp_path, monkeypatch):
+    do_quick("bitflip", tmp_path)
+    before = (tmp_path / "bitflip.csv").read_text()
+    monkeypatch.setattr(bitflip, "settings", lambda n: tiny_bits(n) | {"steps": 90})
+    again = Executor(monkeypatch)
+    result = do_quick("bitflip", tmp_path)
+    assert [name.split(",")[0] for name in again.executed] == ["n = 2"] * 2
+    assert re.search(
+        r"\d+ rows of other settings, .* are no longer in bitflip.csv; bitflip.csv.old has", result.output
+    )
+    assert (tmp_path / "bitflip.csv.old").read_text() == before
+    finals = [row for row in rows_of(tmp_path / "bitflip.csv") if row["evaluation"] == "final"]
+    assert len({row["run"] for row in finals}) == len(finals) == 4
+    assert all(int(row["env_steps"]) >= 60 for row in finals)
+
+
+def test_a_run_that_fails_is_named_and_loses_no_other(tmp_path, monkeypatch):
+    def fail(run, count):
+        if run.labels == {"n": 3, "goals": WITH_HER}:
+            raise ValueError("no luck")
+
+    Executor(monkeypatch, fail)
+    result = do_quick("bitflip", tmp_path)
+    assert result.exit_code == 1
+    assert "n = 3, with HER, seed = 0: ValueError: no luck" in result.output.splitlines()[-1]
+    assert (
+        "**failed**: n = 3, with HER, seed = 0: ValueError: no luck" in (tmp_path / "bitflip.md").read_text()
+    )
+    assert len({row["run"] for row in rows_of(tmp_path / "bitflip.csv")}) == 3
+    again = Executor(monkeypatch)
+    assert do_quick("bitflip", tmp_path).exit_code == 0
+    assert again.executed == ["n = 3, with HER, seed = 0"]
+    assert "failed" not in (tmp_path / "bitflip.md").read_text()
+
+
+def test_if_all_runs_fail_there_is_no_page(tmp_path, monkeypatch):
+    def fail(run, count):
+        raise ValueError("no luck")
+
+    Executor(monkeypatch, fail)
+    assert do_quick("bitflip", tmp_path).exit_code == 1
+    assert not (tmp_path / "bitflip.md").exists()
+
+
+def test_a_study_is_done_by_one_at_a_time_in_a_folder(tmp_path):
+    claim = Claim(tmp_path / "bitflip.lock", "it")
+    result = do_quick("bitflip", tmp_path)
+    claim.release()
+    assert result.exit_code == 2
+    assert f"the study bitflip in {tmp_path} is in use" in result.output
+
+
+def test_where_nothing_is_missing_figure_and_page_are_drawn_again(tmp_path):
+    do_quick("bitflip", tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in ("bitflip.csv", "bitflip.png")}
+    (tmp_path / "bitflip.png").unlink()
+    result = do("bitflip", "--quick", "--jobs", 2, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
+def test_runs_that_may_take_longest_begin_first(tmp_path, monkeypatch):
+    def fail(run, count):
+        raise ValueError("no luck")
+
+    order = Executor(monkeypatch, lambda run, count: order.executed.append(run) or fail(run, count))
+    study = strategies.make_study(1, quick=True)
+    long = {"steps": 95}, {"algo": "td3"}, {"updates_per_step": 0.9}
+    slow = [
+        Run({"strategy": str(options), "k": 1}, replace(study.runs[0].config, **options)) for options in long
+    ]
+    run_all.run_all([*study.runs, *slow], 1, lambda result: None)
+    assert order.executed[0] == slow[2]
+    assert order.executed[1] == slow[0]
+    assert len(order.executed) == len(study.runs) + 3
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_help_shows_examples(name):
+    result = do(name, "--help")
+    assert result.exit_code == 0
+    shown = " ".join(result.output.split())
+    assert f"her reproduce {name}" in shown
+    for option in ("--quick", "--seeds", "--jobs", "--out"):
+        assert option in shown
+
+
+def test_help_names_the_studies():
+    assert set(RUNS) <= set(do("--help").output.split())
+
+
+@pytest.mark.parametrize("arguments", [["--seeds", 0], ["--jobs", 0]])
+def test_bad_options_are_usage_errors(arguments):
+    result = do("bitflip", *arguments)
+    assert (result.exit_code, "Invalid value" in result.output) == (2, True)
+
+
+def test_a_quick_look_goes_elsewhere_and_seeds_can_be_chosen(tmp_path, monkeypatch):
+    asked = []
+
+    def note(study, folder, jobs, *_):
+        asked.append((str(folder), len({run.config.seed for run in study.runs}), jobs))
+        return []
+
+    monkeypatch.setattr(study_module, "reproduce", note)
+    do("bitflip", "--jobs", 7)
+    do("bitflip", "--quick", "--seeds", 2, "--jobs", 1)
+    do("bitflip", "--quick", "--out", tmp_path)
+    assert asked == [
+        ("docs/results", 3, 7),
+        ("runs/reproduce", 2, 1),
+        (str(tmp_path), 1, run_all.usable_cores()),
+    ]
+
+
+ADVICE = 'run: pip install "her-toolkit[fetch]"'
+NEEDS = "Fetch needs gymnasium-robotics and mujoco below 3.12"
+
+
+@pytest.mark.parametrize(
+    ("missing", "mujoco", "said"),
+    [
+        ({"gymnasium_robotics"}, "3.11.0", f"{NEEDS}, and gymnasium_robotics is not installed; {ADVICE}"),
+        ({"mujoco"}, "", f"{NEEDS}, and mujoco is not installed; {ADVICE}"),
+        (set(), "3.12.0", f"{NEEDS}, got mujoco 3.12.0; {ADVICE}"),
+        (set(), "4.0.0", f"{NEEDS}, got mujoco 4.0.0; {ADVICE}"),
+    ],
+)
+def test_fetch_without_its_packages_says_what_to_install(missing, mujoco, said, monkeypatch, tmp_path):
+    monkeypatch.setattr(fetch, "require_packages", REQUIRE_PACKAGES)
+    monkeypatch.setattr(fetch, "find_spec", lambda name: None if name in missing else name)
+    monkeypatch.setattr(fetch, "version", lambda name: mujoco)
+    result = do("fetch", "--out", tmp_path)
+    assert (result.exit_code, said in result.output) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_fetch_goes_on_where_all_is_installed(monkeypatch):
+    monkeypatch.setattr(fetch, "find_spec", lambda name: name)
+    monkeypatch.setattr(fetch, "version", lambda name: "3.11.2")
+    REQUIRE_PACKAGES()

@@ -1,0 +1,43 @@
+"""The CSV file of a study: what is whole in it is read, and nothing else."""
+
+from __future__ import annotations
+
+from her_agents.studies import bitflip
+from her_agents.studies.results_file import ResultsFile
+from her_agents.studies.runs import execute
+
+
+def some_results(tmp_path):
+    study = bitflip.make_study(1, quick=True)
+    file = ResultsFile(tmp_path / "bitflip.csv", study.runs)
+    for run in study.runs:
+        file.append(execute(run))
+    return study, file
+
+
+def test_a_results_file_reads_what_it_wrote_and_of_a_torn_file_what_is_whole(tmp_path):
+    study, file = some_results(tmp_path)
+    path = tmp_path / "bitflip.csv"
+    text = path.read_text()
+    assert ResultsFile(path, study.runs).results == file.results
+    ends = [i for i in range(len(text)) if text[: i + 1].count(",final,") and text[i] == "\n"]
+    for length in [*range(0, len(text), 37), *ends, *(end + 1 for end in ends)]:
+        path.write_text(text[:length])
+        torn = ResultsFile(path, study.runs)
+        assert torn.results == file.results[: len(torn.results)]
+        assert len(torn.results) == len([
+            1 for line in text[:length].splitlines(keepends=True) if ",final," in line and line.endswith("\n")
+        ])
+        assert ResultsFile(path, study.runs).removed_rows == 0, "what was torn is gone"
+
+
+def test_a_results_file_takes_no_foreign_file_and_no_nonsense_for_its_own(tmp_path):
+    study, file = some_results(tmp_path)
+    path = tmp_path / "bitflip.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]) + lines[-1].replace("0.", "nought.", 1))
+    assert ResultsFile(path, study.runs).results == file.results[:-1]
+    path.write_text("a,b\n1,2\n")
+    other = ResultsFile(path, study.runs)
+    assert (other.results, other.removed_rows) == ([], 1)
+    assert (tmp_path / "bitflip.csv.old").read_text() == "a,b\n1,2\n"

@@ -1,0 +1,366 @@
+"""The agents: their targets by hand, their parts one by one, and what a saved one keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from her_agents.agent import BoxActions
+from her_agents.ddpg import DDPG
+from her_agents.dqn import DQN
+from her_agents.iql import IQL
+from her_agents.sac import SAC
+from her_agents.td3 import TD3
+from her_envs import BitFlipping, TaskEnv
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
+from tests.support.transitions import BITS, POINT, bit_transition, point_transition
+
+CONTINUOUS = [DDPG, TD3, SAC]
+
+
+def make(algorithm, **options):
+    task = BITS if algorithm is DQN else POINT
+    return algorithm(task.observation_space, task.action_space, **options)
+
+
+def batch_for(algorithm, **options):
+    return bit_transition(terminated=False) if algorithm is DQN else point_transition(**options)
+
+
+@torch.no_grad()
+def always(network, *values):
+    """Let a network answer the same whatever it sees."""
+    network.layers[-1].weight.zero_()
+    network.layers[-1].bias.copy_(torch.tensor(values))
+
+
+def set_target_values(agent, *values):
+    critics = agent._targets if isinstance(agent, SAC) else agent._targets["critics"]
+    for critic, value in zip((critics.first, critics.second), values, strict=True):
+        always(critic, value)
+
+
+def targets(agent, batch, *arguments):
+    return agent._target_values(batch, agent._inputs(batch.next_observations), *arguments)
+
+
+def target(agent, batch):
+    values = targets(agent, batch)
+    assert (values == values[0]).all(), "all rows are alike"
+    return values[0].item()
+
+
+@pytest.mark.parametrize(("clip_targets", "expected"), [(True, -2.0), (False, -1 + 0.5 * -7)])
+def test_double_dqn_values_the_action_that_the_online_network_prefers(clip_targets, expected):
+    """The target network would prefer the other action, at -3."""
+    agent = make(DQN, gamma=0.5, clip_targets=clip_targets)
+    always(agent._network, 4.0, 5.0)
+    always(agent._target, -3.0, -7.0)
+    assert target(agent, bit_transition(terminated=False)) == pytest.approx(expected)
+    assert target(agent, bit_transition(terminated=True)) == 0
+
+
+@pytest.mark.parametrize(
+    ("gamma", "value", "clip_targets", "expected"),
+    [
+        (0.9, -3.0, True, -1 + 0.9 * -3),
+        (0.5, -9.0, True, -2.0),  # clipped to -1 / (1 - gamma)
+        (0.5, -9.0, False, -1 + 0.5 * -9),
+        (0.9, 8.0, True, 0.0),  # clipped to what a reached goal is worth
+        (0.9, 8.0, False, -1 + 0.9 * 8),
+    ],
+)
+def test_ddpg_targets_are_those_of_the_bellman_equation(gamma, value, clip_targets, expected):
+    agent = make(DDPG, gamma=gamma, clip_targets=clip_targets)
+    always(agent._targets["critic"], value)
+    assert target(agent, point_transition(gamma=gamma)) == pytest.approx(expected)
+    assert target(agent, point_transition(terminated=True)) == -1
+
+
+def test_td3_trusts_the_lower_critic():
+    agent = make(TD3, gamma=0.9)
+    set_target_values(agent, -3.0, -4.0)
+    assert target(agent, point_transition(gamma=0.9)) == pytest.approx(-1 + 0.9 * -4)
+
+
+def test_sac_adds_the_next_entropy_to_the_lower_value():
+    agent = make(SAC, gamma=0.9)
+    set_target_values(agent, -4.0, -3.0)
+    always(agent._actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh hardly bends it
+    batch, temperature = point_transition(gamma=0.9), torch.tensor(0.5)
+    entropy = 2 * (-3 + 0.5 * math.log(2 * math.pi * math.e))
+    values = torch.cat([targets(agent, batch, temperature) for _ in range(50)])
+    assert values.mean().item() == pytest.approx(-1 + 0.9 * (-4 + 0.5 * entropy), abs=0.03)
+
+
+def test_td3_smooths_the_targets_actions_within_bounds():
+    """A critic that is its first action shows the noise."""
+    agent = make(TD3, gamma=0.9, hidden=(), target_noise=0.3, target_noise_clip=0.5, clip_targets=False)
+    always(agent._targets["actor"][0], 0.2, 0.0)
+    for critic in (agent._targets["critics"].first, agent._targets["critics"].second):
+        always(critic, 0.0)
+        with torch.no_grad():
+            critic.layers[-1].weight[0, -2] = 1.0
+    batch = point_transition(gamma=0.9)
+    values = torch.cat([targets(agent, batch) for _ in range(100)])
+    noise = (values + 1) / 0.9 - math.tanh(0.2)
+    assert noise.abs().max().item() == pytest.approx(0.5, abs=1e-5)
+    assert noise.mean().item() == pytest.approx(0, abs=0.03)
+    inside = noise[noise.abs() < 0.49]
+    assert len(inside) / len(noise) == pytest.approx(math.erf(0.49 / 0.3 / math.sqrt(2)), abs=0.02)
+    always(agent._targets["actor"][0], 9.0, 0.0)
+    assert ((targets(agent, batch) + 1) / 0.9).max().item() == pytest.approx(1), "no action is beyond"
+
+
+def test_td3_moves_its_actor_and_its_targets_at_every_second_update_only():
+    agent = make(TD3)
+    moved = []
+    for _ in range(4):
+        before = [
+            agent._actor[0].layers[0].weight.clone(),
+            agent._targets["critics"].first.layers[0].weight.clone(),
+        ]
+        outcome = agent.update(point_transition())
+        after = [agent._actor[0].layers[0].weight, agent._targets["critics"].first.layers[0].weight]
+        moved.append([not torch.equal(*pair) for pair in zip(before, after, strict=True)])
+        assert ("actor_loss" in outcome) == moved[-1][0]
+    assert moved == [[False, False], [True, True]] * 2
+
+
+def slow_and_fast(agent):
+    if isinstance(agent, DQN):
+        return agent._target, agent._network
+    return agent._targets, agent._networks if isinstance(agent, DDPG | TD3) else agent._critics
+
+
+@pytest.mark.parametrize("algorithm", CONTINUOUS)
+def test_targets_know_the_slow_networks_alone(algorithm):
+    """Else what is learned chases itself; of SAC the actor is the fast one."""
+    agent = make(algorithm, gamma=0.5, clip_targets=False)
+    given = [torch.tensor(0.1)] if algorithm is SAC else []
+
+    def values():
+        agent._generator.manual_seed(0)
+        return targets(agent, point_transition(), *given)
+
+    before = values()
+    slow, fast = slow_and_fast(agent)
+    for parameter in fast.parameters():
+        parameter.data += 1
+    assert torch.equal(values(), before)
+    for parameter in slow.parameters():
+        parameter.data += 1
+    assert not torch.equal(values(), before)
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
+def test_an_update_moves_the_slow_networks_and_the_normaliser(algorithm):
+    agent = make(algorithm, tau=0.25, **({"policy_delay": 1} if algorithm is TD3 else {}))
+    slow, fast = slow_and_fast(agent)
+    before = [parameter.clone() for parameter in slow.parameters()]
+    agent.update(batch_for(algorithm))
+    for was, now, ahead in zip(before, slow.parameters(), fast.parameters(), strict=True):
+        torch.testing.assert_close(now, 0.75 * was + 0.25 * ahead)
+    assert any(not torch.equal(was, now) for was, now in zip(before, slow.parameters(), strict=True))
+    assert agent._inputs.normalizer.count == 64
+
+
+@pytest.mark.parametrize("first", [-3.0, -4.0])
+@pytest.mark.parametrize("algorithm", [TD3, SAC])
+def test_actors_climb_what_their_papers_say(algorithm, first):
+    """TD3's the first critic; SAC's the lower one, and its own entropy."""
+    options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
+    agent = make(algorithm, learning_rate=0.0, **options)
+    always(agent._critics.first, first)
+    always(agent._critics.second, -7.0 - first)
+    outcome = agent.update(point_transition())
+    expected = 4 - 0.1 * outcome["entropy"] if algorithm is SAC else -first
+    assert outcome["actor_loss"] == pytest.approx(expected)
+
+
+def test_sac_clips_targets_from_below_alone():
+    agent = make(SAC, gamma=0.5)
+    for value, expected in ((-90.0, -2.0), (40.0, -1 + 0.5 * 40)):
+        set_target_values(agent, value, value)
+        values = targets(agent, point_transition(), torch.tensor(0.0))
+        assert values.unique().tolist() == [pytest.approx(expected)]
+
+
+def test_the_greedy_action_of_sac_is_its_squashed_mean():
+    agent = make(SAC)
+    always(agent._actor, 0.5, -1.5, 0.0, 0.0)
+    actions = agent.act(point_transition().observations)
+    np.testing.assert_allclose(actions, np.tile(np.tanh([0.5, -1.5]), (64, 1)), rtol=1e-5)
+
+
+def test_the_deviations_of_sac_are_bounded():
+    agent = make(SAC)
+    seen = agent._inputs(agent._inputs.as_batch(point_transition().observations)[0])
+    entropies = []
+    for bounds in ((2.0, -5.0), (60.0, -60.0)):
+        always(agent._actor, 0.0, 0.0, *bounds)
+        agent._generator.manual_seed(0)
+        entropies.append(agent._sample(seen)[1])
+    assert torch.equal(*entropies)
+
+
+@pytest.mark.parametrize(("target_entropy", "falls"), [(-50.0, True), (50.0, False)])
+def test_sac_lowers_the_temperature_where_there_is_too_much_entropy(target_entropy, falls):
+    agent = make(SAC, target_entropy=target_entropy)
+    first, *_, last = (agent.update(point_transition())["temperature"] for _ in range(5))
+    assert (last < first) == falls
+
+
+def test_sac_knows_the_density_of_its_actions():
+    agent = make(SAC)
+    always(agent._actor, 0.3, -2.0, -0.5, 0.5)
+    tensors, _ = agent._inputs.as_batch(point_transition().observations)
+    actions, entropy = agent._sample(agent._inputs(tensors))
+    normal = torch.distributions.Normal(torch.tensor([0.3, -2.0]), torch.tensor([-0.5, 0.5]).exp())
+    squashed = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform())
+    torch.testing.assert_close(
+        -entropy, squashed.log_prob(actions.double()).sum(1).float(), rtol=1e-3, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("algorithm", [DDPG, TD3])
+def test_the_penalty_pulls_actions_towards_the_middle(algorithm):
+    """Where the critic knows nothing, only the penalty is left."""
+    sizes = []
+    for weight in (0.0, 10.0):
+        agent = make(algorithm, action_l2=weight, learning_rate=0.01)
+        always(agent._actor[0], 2.0, -2.0)
+        for _ in range(60):
+            agent.update(point_transition(terminated=True))
+        action = agent.act({key: rows[0] for key, rows in point_transition().observations.items()})
+        sizes.append(np.abs(action).max())
+    assert sizes[1] < 0.5 < sizes[0]
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
+def test_a_saved_agent_goes_on_as_if_it_had_never_been_away(algorithm):
+    """Through a file that holds nothing but data; after an odd number of updates, as TD3 counts them."""
+    agents = [make(algorithm, seed=seed) for seed in (0, 1)]
+    for _ in range(3):
+        agents[0].update(batch_for(algorithm))
+    file = io.BytesIO()
+    torch.save(agents[0].state_dict(), file)
+    file.seek(0)
+    agents[1].load_state_dict(torch.load(file, weights_only=True))
+    for _ in range(3):
+        outcomes = [agent.update(batch_for(algorithm)) for agent in agents]
+        assert outcomes[0] == outcomes[1]
+        actions = [agent.act(batch_for(algorithm).observations, explore=True) for agent in agents]
+        np.testing.assert_array_equal(*actions)
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+def test_weights_count_in_the_loss_and_errors_are_told(algorithm):
+    name = "loss" if algorithm is DQN else "critic_loss"
+    batch = batch_for(algorithm)
+    agents = [make(algorithm) for _ in range(2)]
+    full = agents[0].update(batch)[name]
+    half = agents[1].update(dataclasses.replace(batch, weights=np.full(64, 0.5, np.float32)))[name]
+    assert half == pytest.approx(full / 2)
+    np.testing.assert_allclose(*(agent.td_errors for agent in agents))
+    assert agents[0].td_errors.shape == (64,)
+    if algorithm in {DQN, DDPG}:
+        assert np.square(agents[0].td_errors).mean() == pytest.approx(full, rel=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+def test_a_prioritized_buffer_learns_of_the_errors(algorithm):
+    env = TaskEnv(BITS if algorithm is DQN else POINT)
+    buffer = HindsightReplayBuffer.for_env(env, prioritized=Priority(), seed=0)
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    agent = make(algorithm)
+    observation, _ = recorder.reset(seed=0)
+    while not buffer.can_sample:
+        observation, *_ = recorder.step(agent.act(observation, explore=True))
+    batch = buffer.sample(32)
+    agent.update(batch)
+    buffer.update_priorities(batch.index, agent.td_errors)
+    assert buffer.sample(32).weights.min() < 1
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
+def test_one_observation_gets_one_action_and_many_get_many(algorithm):
+    agent = make(algorithm)
+    observations = batch_for(algorithm).observations
+    many = agent.act(observations)
+    one = agent.act({key: rows[0] for key, rows in observations.items()})
+    space = (BITS if algorithm is DQN else POINT).action_space
+    assert len(many) == 64
+    assert space.contains(one)
+    np.testing.assert_allclose(many[0], one, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", CONTINUOUS)
+def test_actions_fill_the_space_of_the_environment(algorithm):
+    space = spaces.Box(np.float32([-3, 10]), np.float32([1, 12]))
+    agent = algorithm(POINT.observation_space, space)
+    always(agent._actor if algorithm is SAC else agent._actor[0], *[9.0, -9.0] * (1 + (algorithm is SAC)))
+    observation = {key: rows[0] for key, rows in point_transition().observations.items()}
+    np.testing.assert_allclose(agent.act(observation), [1, 10], atol=1e-5)
+    taken = torch.tensor([[-3.0, 12.0], [-1.0, 11.0]])
+    assert agent._actions.from_env(taken).tolist() == [[-1, 1], [0, 0]]
+
+
+@settings(max_examples=100)
+@given(
+    low=st.floats(-1e3, 1e3),
+    width=st.floats(1e-2, 1e3),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    action=st.sampled_from([-1.0, 0.3, 1.0]),
+)
+def test_no_action_is_rounded_out_of_the_space(low, width, dtype, action):
+    """Bounds need not be numbers of float32, nor their sums and differences."""
+    space = spaces.Box(low, low + width, (2,), dtype)
+    taken = BoxActions(space, "sac").to_env(torch.full((1, 2), action))[0]
+    assert space.contains(taken)
+    np.testing.assert_allclose(
+        taken, low + (action + 1) * width / 2, rtol=1e-5, atol=1e-5 * (width + abs(low))
+    )
+
+
+def test_a_number_of_an_action_may_be_fixed():
+    actions = BoxActions(spaces.Box(np.float32([0, 1]), np.float32([1, 1])), "sac")
+    assert actions.to_env(torch.tensor([[0.0, 0.7]])).tolist() == [[0.5, 1]]
+    assert actions.from_env(torch.tensor([[0.5, 1.0]])).tolist() == [[0, -1]]
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+def test_images_are_seen(algorithm):
+    """The value of what is learned about one image is not that of another."""
+    task = BitFlipping(n_bits=4, observation="image", continuous=algorithm is not DQN)
+    agent = algorithm(task.observation_space, task.action_space)
+    rng = np.random.default_rng(0)
+    observations = task.observe(task.reset(6, rng))
+    actions = agent.act(observations)
+    assert len(actions) == 6
+    features = agent._inputs(agent._inputs.as_batch(observations)[0])
+    assert features.images.shape == (6, 2, 36, 36)
+    assert features.images.min() == -1
+    assert features.images.max() == 1
+
+
+MISFITS = [
+    (DQN, POINT.action_space, "dqn needs Discrete actions, got Box"),
+    (DDPG, BITS.action_space, "ddpg needs actions in a Box, got Discrete"),
+    (TD3, BITS.action_space, "td3 needs actions in a Box, got Discrete"),
+    (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs actions with bounds, got Box"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "space", "message"), MISFITS)
+def test_an_algorithm_says_which_actions_it_is_for(algorithm, space, message):
+    with pytest.raises(TypeError, match=message):
+        algorithm(POINT.observation_space, space)

@@ -1,0 +1,57 @@
+"""Checkpoints: an agent is loaded without its environment, and other files are rejected."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from her_agents import load_agent, train
+from her_agents.checkpoints import load_checkpoint, save_checkpoint
+from tests.support.trainings import TASKS, tiny
+
+OLD = Path(__file__).parents[1] / "data" / "v0.1" / "best.pt.gz"
+
+
+@pytest.mark.parametrize("algo", TASKS)
+def test_a_loaded_agent_acts_like_the_saved_one_and_needs_no_environment(algo, tmp_path, monkeypatch):
+    result = train(tiny(algo, steps=200), folder=tmp_path, on_epoch=None)
+    monkeypatch.setattr("gymnasium.make", None)
+    agent = load_agent(tmp_path / "latest.pt")
+    assert type(agent) is type(result.agent)
+    space = result.agent._inputs
+    observation = {key: np.random.default_rng(0).random((5, space.width)) for key in ("observation",)}
+    width = space.normalizer.sums.shape[1] - space.width
+    observation["desired_goal"] = observation["observation"][:, :width]
+    observation["observation"] = observation["observation"][:, width:]
+    np.testing.assert_array_equal(agent.act(observation), result.agent.act(observation))
+
+
+def test_a_folder_stands_for_its_best_checkpoint(tmp_path):
+    train(tiny(steps=200), folder=tmp_path, on_epoch=None)
+    states = [load_agent(path).state_dict()["network"] for path in (tmp_path, tmp_path / "best.pt")]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_checkpoint_of_version_0_1_is_rejected_by_one_sentence(tmp_path):
+    path = tmp_path / "best.pt"
+    path.write_bytes(gzip.decompress(OLD.read_bytes()))
+    with pytest.raises(
+        ValueError, match=r"is a checkpoint of her-toolkit 0\.1, which this version cannot load; tr"
+    ):
+        load_agent(path)
+
+
+@pytest.mark.parametrize("key", ["config", "spaces", "agent"])
+def test_a_checkpoint_with_a_missing_or_wrong_part_is_rejected(key, tmp_path):
+    train(tiny(steps=200), folder=tmp_path, on_epoch=None)
+    content = load_checkpoint(tmp_path / "best.pt")
+    for wrong in ({}, {key: {"a": 1}}):
+        save_checkpoint(
+            tmp_path / "wrong.pt", {name: part for name, part in content.items() if name != key} | wrong
+        )
+        with pytest.raises(ValueError, match=r"wrong.pt is damaged"):
+            load_agent(tmp_path / "wrong.pt")

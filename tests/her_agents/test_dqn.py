@@ -1,0 +1,62 @@
+"""DQN: small enough to be checked by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from her_agents.dqn import DQN
+from her_envs import PointReach
+from tests.support.transitions import BITS, bit_transition
+
+
+def value(agent, bits, action):
+    observation = {key: np.int8([bits]) for key in ("observation", "achieved_goal")}
+    tensors, _ = agent._inputs.as_batch(observation | {"desired_goal": np.int8([[1, 1]])})
+    return agent._network(agent._inputs(tensors))[0, action].item()
+
+
+@pytest.mark.parametrize(("terminated", "expected"), [(True, 0.0), (False, -2.0)])
+def test_values_go_where_the_bellman_equation_says(terminated, expected):
+    """Without an end the value of 11 is that of its best action, held at -2 by the clip 1 / (1 - 0.5)."""
+    agent = DQN(BITS.observation_space, BITS.action_space, gamma=0.5, seed=0)
+    with torch.no_grad():
+        agent._target.layers[2].bias.fill_(-100)  # so low that only the clip can be the target
+    losses = [
+        agent.update(bit_transition(terminated=terminated))["loss"] for _ in range(260 if terminated else 60)
+    ]
+    assert losses[-1] < losses[0]
+    assert value(agent, [1, 0], 1) == pytest.approx(expected, abs=0.5)
+
+
+def test_greedy_actions_are_the_best_and_epsilon_explores():
+    agent = DQN(BITS.observation_space, BITS.action_space, epsilon=1.0, seed=0)
+    observation = {"observation": np.int8([1, 0]), "desired_goal": np.int8([1, 1])}
+    best = int(np.argmax([value(agent, [1, 0], action) for action in range(2)]))
+    assert {agent.act(observation) for _ in range(20)} == {best}
+    assert {agent.act(observation, explore=True) for _ in range(50)} == {0, 1}
+
+
+def test_seeds_fix_the_weights_and_leave_torch_alone():
+    state = torch.random.get_rng_state()
+    first, second = (DQN(BITS.observation_space, BITS.action_space, seed=4) for _ in range(2))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(first._network.layers[0].weight, second._network.layers[0].weight)
+
+
+def test_continuous_actions_are_refused():
+    with pytest.raises(TypeError, match="dqn needs Discrete actions, got Box"):
+        DQN(PointReach().observation_space, PointReach().action_space)
+
+
+def test_actions_may_begin_anywhere():
+    agent = DQN(BITS.observation_space, gym.spaces.Discrete(2, start=5), epsilon=1.0)
+    observation = {"observation": np.int8([1, 0]), "desired_goal": np.int8([1, 1])}
+    assert {agent.act(observation, explore=True) for _ in range(50)} == {5, 6}
+    batch = bit_transition(terminated=True)
+    agent.update(dataclasses.replace(batch, actions=batch.actions + 5))
+    agent.update(dataclasses.replace(batch, actions=(batch.actions + 5).astype(np.uint8)))

@@ -1,0 +1,28 @@
+"""Evaluation of policies in whole episodes."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from her_agents.evaluation import evaluate
+from her_envs import BitFlipping, TaskEnv
+
+
+def flip_what_differs(observation):
+    return int(np.argmax(observation["observation"] != observation["desired_goal"]))
+
+
+def test_evaluate_averages_whole_episodes():
+    env = TaskEnv(BitFlipping(n_bits=6))
+    perfect = evaluate(env, flip_what_differs, episodes=50, seed=0)
+    assert perfect.success_rate == 1
+    assert perfect.mean_return == pytest.approx(1 - perfect.mean_length)
+    hopeless = evaluate(TaskEnv(BitFlipping(n_bits=6)), lambda observation: 0, episodes=50, seed=0)
+    assert (hopeless.success_rate < 0.2, 5 < hopeless.mean_length <= 6) == (True, True)
+    assert evaluate(env, flip_what_differs, episodes=50, seed=0) == perfect
+    with pytest.raises(ValueError, match="episodes must be a whole number >= 1, got 0"):
+        evaluate(env, flip_what_differs, episodes=0)
+    with pytest.raises(ValueError, match="info must tell success as 'is_success' or 'success', got"):
+        evaluate(gym.make("CartPole-v1"), lambda observation: 0, episodes=1)

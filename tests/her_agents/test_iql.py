@@ -1,0 +1,122 @@
+"""Implicit Q-learning: small enough to be checked by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from her_agents.iql import IQL
+from her_envs import BitFlipping, PointReach
+from her_wrappers import HindsightReplayBuffer
+
+TASK = PointReach()
+ROWS = 32
+QUICK = {"hidden": [32], "tau": 0.2, "learning_rate": 1e-2, "seed": 0}
+
+
+def rows(*, action, reward, terminated):
+    """The same step many times, or two kinds of steps where two actions and rewards are given."""
+    buffer = HindsightReplayBuffer(
+        TASK.observation_space, TASK.action_space, n_sampled_goal=0, gamma=0.5, seed=0
+    )
+    here = {key: np.float32([0.5, 0.5]) for key in TASK.observation_space}
+    for each, paid in zip(action, reward, strict=True):
+        buffer.add(here, np.float32(each), paid, here, terminated, not terminated)
+    return buffer.sample(ROWS)
+
+
+def value(agent, batch):
+    with torch.no_grad():
+        return agent._value(agent._inputs(batch.observations)).mean().item()
+
+
+@pytest.mark.parametrize(("terminated", "expected"), [(True, -1.0), (False, -2.0)])
+def test_values_go_where_the_bellman_equation_says(terminated, expected):
+    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
+    batch = rows(action=[[1, 0]], reward=[-1.0], terminated=terminated)
+    for _ in range(120):
+        agent.update(batch, batch)
+    assert value(agent, batch) == pytest.approx(expected, abs=0.1)
+
+
+def test_values_are_those_of_the_better_actions_and_the_policy_takes_them():
+    """A mean would be -5, and the action between the two."""
+    agent = IQL(
+        TASK.observation_space, TASK.action_space, expectile=0.95, tau=0.2, learning_rate=3e-3, seed=0
+    )
+    batch = rows(action=[[0.8, 0.0], [-0.8, 0.0]], reward=[0.0, -10.0], terminated=True)
+    for _ in range(150):
+        agent.update(batch, batch)
+    assert value(agent, batch) > -2.5
+    assert agent.act({"observation": np.float32([0.5, 0.5]), "desired_goal": np.float32([0.5, 0.5])})[0] > 0.5
+
+
+def test_seeds_fix_the_weights_and_leave_torch_alone():
+    state = torch.random.get_rng_state()
+    first, second = (IQL(TASK.observation_space, TASK.action_space, seed=4) for _ in range(2))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(first._actor[0].layers[0].weight, second._actor[0].layers[0].weight)
+
+
+def test_the_policy_imitates_in_the_units_of_the_environment():
+    """A recorded action of 8, of 10 at most, is one of 0.6 for the network."""
+    space = gym.spaces.Box(0, 10, (2,))
+    agent = IQL(TASK.observation_space, space, hidden=[32], learning_rate=1e-2, seed=0)
+    batch = rows(action=[[8, 3]], reward=[-1.0], terminated=True)
+    for _ in range(150):
+        losses = agent.update(batch)
+    assert {"critic_loss", "value_loss", "actor_loss", "q_mean"} == losses.keys()
+    np.testing.assert_allclose(
+        agent.act({key: np.float32([0.5, 0.5]) for key in TASK.observation_space}), [8, 3], atol=0.3
+    )
+
+
+def test_values_and_policy_may_learn_from_batches_of_their_own():
+    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
+    for_values = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    for_policy = rows(action=[[-0.5, 0.5]], reward=[-9.0], terminated=True)
+    for _ in range(150):
+        agent.update(for_values, for_policy)
+    assert value(agent, for_values) == pytest.approx(-1, abs=0.1)
+    here = {key: np.float32([0.5, 0.5]) for key in TASK.observation_space}
+    np.testing.assert_allclose(agent.act(here), [-0.5, 0.5], atol=0.1)
+
+
+def test_of_two_opinions_the_lower_counts():
+    agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True).to_torch()
+    inputs = agent._inputs(batch.observations)
+    opinions = agent._targets(inputs, batch.actions)
+    assert not torch.equal(*opinions)
+    assert torch.equal(agent._target_q(inputs, batch.actions), torch.minimum(*opinions))
+
+
+def test_weights_count_in_all_losses():
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    lighter = dataclasses.replace(batch, weights=np.full(ROWS, 0.25, np.float32))
+    losses = [
+        IQL(TASK.observation_space, TASK.action_space, **QUICK).update(each) for each in (batch, lighter)
+    ]
+    for name in ("critic_loss", "value_loss", "actor_loss"):
+        assert losses[1][name] == pytest.approx(losses[0][name] / 4)
+
+
+def test_the_best_actions_do_not_drown_all_others():
+    """However much better they are than expected, they count a hundred times at most."""
+    agent = IQL(TASK.observation_space, TASK.action_space, temperature=1e6, **QUICK)
+    with torch.no_grad():
+        for critic in (agent._targets.first, agent._targets.second):
+            critic.layers[-1].bias.fill_(50)
+    batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
+    missed = ((agent.act(batch.observations) - batch.actions) ** 2).mean()
+    agent._inputs.update_statistics = lambda observations: None  # so that the actor sees what it just saw
+    assert agent.update(batch)["actor_loss"] == pytest.approx(100 * missed, rel=1e-4)
+
+
+def test_actions_that_are_not_continuous_are_refused():
+    with pytest.raises(TypeError, match="iql needs actions in a Box, got"):
+        IQL(TASK.observation_space, BitFlipping().action_space)

@@ -1,0 +1,150 @@
+"""The parts of agents: the normaliser, the inputs of networks, and exploration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from her_agents.agent import add_exploration_noise, parameter_lists, polyak_update
+from her_agents.networks import GoalInputs, Network, Normalizer
+from her_envs import BitFlipping, PointPush
+
+
+@settings(max_examples=50)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    offset=st.floats(-1e3, 1e3),
+    size=st.floats(0.1, 100),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_normaliser_knows_what_numpy_knows_of_the_whole_stream(lengths, offset, size, seed):
+    rng = np.random.default_rng(seed)
+    stream = [rng.normal(offset, size, (length, 3)).astype(np.float32) for length in lengths]
+    normalizer = Normalizer(3, clip=1e9, min_deviation=1e-3)
+    for values in stream:
+        normalizer.update(values.astype(np.float64))
+    values = np.concatenate(stream).astype(np.float64)
+    np.testing.assert_allclose(normalizer.sums[0] / normalizer.count, values.mean(0), rtol=1e-6, atol=1e-6)
+    deviation = np.maximum(values.std(0), 1e-3)
+    np.testing.assert_allclose(1 / normalizer.scale, deviation, rtol=1e-4, atol=1e-6)
+    expected = (values - values.mean(0)) / deviation
+    np.testing.assert_allclose(normalizer(values.astype(np.float32)), expected, atol=1e-2 * (1 + abs(offset)))
+
+
+def test_the_normaliser_clips_and_spares_what_never_changes():
+    normalizer = Normalizer(2)
+    assert normalizer(np.float32([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], "at first it changes nothing"
+    normalizer.update(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    assert normalizer(np.float32([[3.0, 7.01], [99.0, 0.0]])).tolist() == [
+        [1.0, pytest.approx(1, abs=1e-3)],
+        [5.0, -5.0],
+    ]
+
+
+def test_achieved_and_desired_goals_share_one_statistic():
+    task = PointPush()
+    inputs = GoalInputs(task.observation_space)
+    observations = task.observe(task.reset(50, np.random.default_rng(0)))
+    observations["achieved_goal"] += 3
+    inputs.update_statistics(observations)
+    observation, goals = (
+        observations["observation"].astype(np.float64),
+        np.concatenate([observations["achieved_goal"], observations["desired_goal"]], dtype=np.float64),
+    )
+    mean = np.concatenate([observation.mean(0), goals.mean(0)])
+    deviation = np.concatenate([observation.std(0), goals.std(0)])
+    np.testing.assert_allclose(inputs.normalizer.shift, mean, rtol=1e-6)
+    np.testing.assert_allclose(1 / inputs.normalizer.scale, np.maximum(deviation, 0.01), rtol=1e-5)
+    both = np.concatenate([observations["observation"], observations["desired_goal"]], axis=1)
+    expected = ((both - mean) / np.maximum(deviation, 0.01)).clip(-5, 5)
+    np.testing.assert_allclose(inputs(observations).vectors, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_images_are_laid_over_each_other_wherever_their_channels_are():
+    seen = []
+    for channel_first in (True, False):
+        task = BitFlipping(n_bits=5, observation="image", channel_first=channel_first)
+        inputs = GoalInputs(task.observation_space)
+        state = task.reset(2, np.random.default_rng(0))
+        tensors, single = inputs.as_batch(task.observe(state))
+        assert not single
+        assert inputs.as_batch({key: rows[0] for key, rows in task.observe(state).items()})[1]
+        seen.append(inputs(tensors).images)
+    assert seen[0].shape == (2, 2, 36, 36)
+    assert torch.equal(*seen)
+
+
+def test_a_vector_goal_stands_beside_an_image():
+    image, goal = spaces.Box(0, 255, (24, 24, 3), np.uint8), spaces.Box(-1, 1, (2,))
+    space = spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
+    inputs = GoalInputs(space)
+    network = Network(inputs, (8,), 4)
+    space.seed(0)
+    tensors, single = inputs.as_batch(space.sample())
+    assert single
+    first = network(inputs(tensors))
+    assert first.shape == (1, 4)
+    for key in ("observation", "desired_goal"):
+        other = network(inputs(tensors | {key: tensors[key] // 2 + 1}))
+        assert not torch.allclose(first, other), f"{key} makes a difference"
+
+
+NO_INPUTS = [
+    (
+        BitFlipping(observation="integer").observation_space,
+        "observation must be a vector .* or a uint8 image of at least",
+    ),
+    (
+        spaces.Dict(
+            observation=spaces.Box(0, 255, (9, 9, 3), np.uint8),
+            achieved_goal=spaces.Box(0, 1, (2,)),
+            desired_goal=spaces.Box(0, 1, (2,)),
+        ),
+        "observation must be a vector .* at least 20 x 20 pixels, got Box",
+    ),
+    (
+        spaces.Dict(
+            observation=spaces.Box(0, 1, (24, 24, 3)),
+            achieved_goal=spaces.Box(0, 1, (2,)),
+            desired_goal=spaces.Box(0, 1, (2,)),
+        ),
+        "observation must be a vector .* or a uint8 image",
+    ),
+    (
+        spaces.Dict(
+            observation=spaces.Box(0, 255, (24, 24, 3), np.uint8),
+            achieved_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
+            desired_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
+        ),
+        "images must be of one size",
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "message"), NO_INPUTS)
+def test_what_networks_cannot_see_is_refused(space, message):
+    with pytest.raises(TypeError, match=message):
+        GoalInputs(space)
+
+
+def test_exploration_is_gaussian_or_uniform():
+    generator = torch.Generator().manual_seed(0)
+    actions = torch.zeros(20_000, 1)
+    gaussian = add_exploration_noise(actions, 0.0, 0.1, generator)
+    assert gaussian.std().item() == pytest.approx(0.1, rel=0.03)
+    uniform = add_exploration_noise(actions, 1.0, 0.1, generator)
+    assert uniform.std().item() == pytest.approx(1 / 3**0.5, rel=0.03)
+    mixed = add_exploration_noise(actions, 0.25, 0.0, generator)
+    assert (mixed != 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
+    assert add_exploration_noise(actions + 1, 0.0, 5.0, generator).abs().max() <= 1
+
+
+def test_a_target_follows_by_a_share_of_the_way():
+    slow, fast = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    expected = 0.75 * slow.weight + 0.25 * fast.weight
+    polyak_update(*parameter_lists(slow, fast), 0.25)
+    torch.testing.assert_close(slow.weight, expected)

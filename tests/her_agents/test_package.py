@@ -1,0 +1,26 @@
+"""The package: its public names, and what it says without torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import her_agents
+
+
+@pytest.mark.parametrize("name", her_agents.__all__)
+def test_every_public_name_can_be_imported(name):
+    assert getattr(her_agents, name).__name__ == name
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'her_agents' has no attribute 'PPO'"):
+        _ = her_agents.PPO
+
+
+def test_without_torch_the_import_of_a_name_says_what_to_install():
+    code = "import sys; sys.modules['torch'] = None; from her_agents import load_agent"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'her_agents needs torch; run: pip install "her-toolkit[agents]"' in result.stderr

@@ -1,0 +1,207 @@
+"""The folder of a training: logs, checkpoints, and that one goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import sys
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from her_agents import run_folder as folder_module
+from her_agents import training as session
+from her_agents.checkpoints import config_of, load_checkpoint, save_checkpoint
+from her_agents.config import make_config, read_options
+from her_agents.evaluation import Evaluation
+from her_agents.logs import COLUMNS
+from her_agents.loop import train
+from her_wrappers import InUseError
+from tests.support.trainings import TASKS, same, tiny, without_time
+
+
+@pytest.fixture(name="finished", scope="module")
+def finished_training(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "deeper" / "run"
+    return train(tiny(), folder=folder, tensorboard=True), folder
+
+
+@pytest.mark.parametrize(("algo", "prioritized"), [*((algo, False) for algo in TASKS), ("ddpg", True)])
+def test_a_resumed_training_computes_what_an_uninterrupted_one_does(algo, prioritized, tmp_path):
+    """Rows, weights, optimisers, priorities and what is drawn next are equal to the last bit."""
+    whole = train(tiny(algo, prioritized=prioritized))
+    train(tiny(algo, prioritized=prioritized, steps=400), folder=tmp_path)
+    resumed = train(tiny(algo, prioritized=prioritized), folder=tmp_path, resume=True)
+    assert len(resumed.history) == 3
+    assert without_time(resumed.history) == without_time(whole.history)
+    assert same(resumed.agent.state_dict(), whole.agent.state_dict())
+
+
+def test_the_log_has_a_row_for_each_epoch(finished):
+    result, folder = finished
+    with (folder / "progress.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0])[: len(COLUMNS)] == COLUMNS
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    assert [int(row["env_steps"]) for row in rows] == [row["env_steps"] for row in result.history]
+    last = {name: float(value) for name, value in rows[-1].items()}
+    assert 600 <= last["env_steps"] < 604
+    assert last["updates"] == int((last["env_steps"] - 50) * 0.1)
+    assert -1 <= last["reward_mean"] <= 0
+    assert 0 < last["relabeled_success"] < 1
+    assert 0 <= last["goal_age"] < 5
+    assert -50 <= last["q_mean"] < 0
+    assert last["loss"] > 0
+
+
+def test_tensorboard_shows_what_the_log_says(finished):
+    result, folder = finished
+    events = EventAccumulator(str(folder / "tensorboard")).Reload()
+    for name in ("success_rate", "goal_age", "relabeled_success", "reward_mean", "q_mean", "loss"):
+        points = [(event.step, event.value) for event in events.Scalars(name)]
+        assert points == [(row["env_steps"], pytest.approx(row[name], rel=1e-5)) for row in result.history]
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_tensorboard_shows_every_epoch_of_a_resumed_training_once(crashed, tmp_path, monkeypatch):
+    """Also if the training that is gone on with had logged an epoch that it did not save."""
+    train(tiny(steps=200), folder=tmp_path, tensorboard=True)
+    if crashed:
+        monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
+        train(tiny(steps=400), folder=tmp_path, tensorboard=True, resume=True)
+        monkeypatch.undo()
+    result = train(tiny(), folder=tmp_path, tensorboard=True, resume=True)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("loss")] == [row["env_steps"] for row in result.history]
+
+
+def test_checkpoints_are_the_best_the_latest_and_some_of_the_way(finished):
+    result, folder = finished
+    names = {path.name for path in folder.rglob("*.pt")}
+    assert names == {"best.pt", "latest.pt", "epoch_00002.pt"}
+    assert len(list(folder.glob("buffer-*.replay"))) == 1
+    best = load_checkpoint(folder / "best.pt")
+    assert best["history"][-1]["success_rate"] == result.best_success
+    assert load_checkpoint(folder / "history" / "epoch_00002.pt")["counts"]["epochs"] == 2
+    config = config_of(best)
+    assert config == tiny()
+    assert make_config(read_options(folder / "config.json")) == config
+
+
+def test_a_folder_takes_one_training_at_a_time_and_keeps_what_it_did_not_write(tmp_path):
+    """The second begins while the first is in its first epoch, when nothing is saved yet."""
+    (tmp_path / "buffer-mine.replay").write_text("of another")
+    refused = []
+
+    def begin_another(training):
+        if not refused:
+            with pytest.raises(InUseError, match="is in use: another writer is at work there") as caught:
+                train(tiny(steps=200), folder=tmp_path)
+            refused.append(caught)
+
+    train(tiny(steps=200), folder=tmp_path, on_step=begin_another)
+    assert refused
+    assert (tmp_path / "buffer-mine.replay").read_text() == "of another"
+    train(tiny(steps=400), folder=tmp_path, resume=True)
+
+
+def test_a_finished_training_is_gone_on_with_by_more_steps_alone(finished):
+    _, folder = finished
+    before = (folder / "config.json").read_text()
+    for steps in (600, 100):
+        with pytest.raises(ValueError, match=rf"is at 60\d of {steps} steps already; pass more by --steps"):
+            train(tiny(steps=steps), folder=folder, resume=True)
+    assert (folder / "config.json").read_text() == before
+
+
+def test_a_better_evaluation_replaces_the_best_and_a_worse_one_does_not(tmp_path, monkeypatch):
+    rates = iter([(0.2, -5.0, 5.0), (0.6, -5.0, 5.0), (0.6, -4.0, 4.0), (0.4, -1.0, 1.0)])
+    monkeypatch.setattr(session, "evaluate", lambda *arguments: Evaluation(*next(rates)))
+    train(tiny(steps=800), folder=tmp_path)
+    assert load_checkpoint(tmp_path / "best.pt")["counts"]["epochs"] == 3
+
+
+def test_ctrl_c_ends_after_the_step_and_saves(tmp_path):
+    steps = []
+
+    def interrupt(training):
+        steps.append(training.counts.env_steps)
+        if training.counts.env_steps >= 300:
+            signal.raise_signal(signal.SIGINT)
+
+    result = train(tiny(), folder=tmp_path, on_step=interrupt)
+    assert result.interrupted
+    assert len(result.history) == 1
+    assert 300 <= steps[-1] < 304
+    saved = load_checkpoint(tmp_path / "latest.pt")
+    assert saved["counts"]["env_steps"] == steps[-1]
+    resumed = train(tiny(), folder=tmp_path, resume=True)
+    assert not resumed.interrupted
+    assert [row["epoch"] for row in resumed.history] == [1, 2, 3]
+    assert 600 <= resumed.history[-1]["env_steps"] < 604
+    with (tmp_path / "progress.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2", "3"]
+
+
+def test_a_crash_while_saving_leaves_a_pair_that_fits(tmp_path, monkeypatch):
+    """The new buffer is written, the new checkpoint is not: the old ones are still there."""
+    train(tiny(steps=200), folder=tmp_path)
+    before = load_checkpoint(tmp_path / "latest.pt")
+
+    def crash(path, content):
+        if path.name == "latest.pt":
+            raise OSError("no space left")
+        save_checkpoint(path, content)
+
+    monkeypatch.setattr(folder_module, "save_checkpoint", crash)
+    with pytest.raises(OSError, match="no space left"):
+        train(tiny(), folder=tmp_path, resume=True)
+    monkeypatch.undo()
+    assert same(load_checkpoint(tmp_path / "latest.pt"), before)
+    resumed = train(tiny(), folder=tmp_path, resume=True)
+    assert without_time(resumed.history) == without_time(train(tiny()).history)
+    assert len(list(tmp_path.glob("buffer-*.replay"))) == 1
+
+
+def test_a_folder_is_not_written_over_and_another_training_not_gone_on_with(finished, tmp_path):
+    _, folder = finished
+    with pytest.raises(ValueError, match=r"there is a training in .* already; continue it with --resume"):
+        train(tiny(), folder=folder)
+    with pytest.raises(
+        ValueError, match=r"latest.pt is of a training with seed 3, got 4; only steps may change"
+    ):
+        train(tiny(seed=4), folder=folder, resume=True)
+    with pytest.raises(ValueError, match="is of a training with algo 'dqn', got 'sac'"):
+        train(tiny(algo="sac"), folder=folder, resume=True)
+    with pytest.raises(ValueError, match=r"cannot read .*latest.pt: No such file"):
+        train(tiny(), folder=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="resume=True needs the folder of the training, got none"):
+        train(tiny(), resume=True)
+
+
+class Trap:
+    """What a loader that executes what it reads would run."""
+
+    def __reduce__(self):
+        return (sys.exit, (3,))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x02.", b"\x80\x020", b"PK\x03\x04 no zip", Trap(), {"format": "another"}, [1]]
+)
+def test_what_is_no_checkpoint_is_refused_and_never_executed(content, tmp_path):
+    path = tmp_path / "latest.pt"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(content, path)
+    with pytest.raises(ValueError, match=r"latest.pt is not a checkpoint of her train, or"):
+        load_checkpoint(path)
+
+
+def test_a_missing_tensorboard_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=r"needs tensorboard; run: pip install .* or pass --no-tensorboard"):
+        train(tiny(), folder=tmp_path, tensorboard=True)
+    train(tiny(steps=200), folder=tmp_path / "without")

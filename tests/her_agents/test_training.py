@@ -1,0 +1,227 @@
+"""Training as a function: what it does with environments, buffer and agent, and when it ends."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from her_agents.algorithms import ALGORITHMS
+from her_agents.checkpoints import load_checkpoint
+from her_agents.dqn import DQN
+from her_agents.loop import interrupt_flag, train
+from her_agents.training import Training
+from her_envs import BitFlipping, TaskEnv
+from her_wrappers import HindsightReplayBuffer
+from tests.support.trainings import TASKS, tiny, without_time
+
+
+def test_equal_configs_give_equal_trainings_and_other_seeds_others():
+    histories = [without_time(train(tiny(seed=seed, steps=400)).history) for seed in (1, 1, 2)]
+    assert histories[0] == histories[1] != histories[2]
+
+
+def test_environments_that_are_not_vectorised_train_too():
+    """Through Gymnasium's SyncVectorEnv, with its own time limits and seeds."""
+    gym.register("her-test/Plain-v0", "her_envs.registration:bit_flipping", kwargs={"n_bits": 4})
+    try:
+        result = train(tiny(env="her-test/Plain-v0", env_kwargs={}, steps=400))
+    finally:
+        del gym.registry["her-test/Plain-v0"]
+    assert [row["epoch"] for row in result.history] == [1, 2]
+
+
+class Renamed(gym.Wrapper):
+    """Tells success under another name."""
+
+    def __init__(self, env, name):
+        super().__init__(env)
+        self.name = name
+
+    def step(self, action):
+        *result, info = self.env.step(action)
+        return *result, {self.name: info["is_success"]}
+
+
+@pytest.mark.parametrize("name", ["success", "won"])
+def test_success_may_have_either_of_its_usual_names(name):
+    gym.register("her-test/Renamed-v0", lambda: Renamed(TaskEnv(BitFlipping(n_bits=4)), name))
+    config = tiny(env="her-test/Renamed-v0", env_kwargs={}, steps=200)
+    try:
+        if name == "success":
+            assert train(config).history[-1]["collected_success"] > 0
+        else:
+            with pytest.raises(
+                ValueError, match=r"info must tell success as 'is_success' or 'success', got \['won'"
+            ):
+                train(config)
+    finally:
+        del gym.registry["her-test/Renamed-v0"]
+
+
+def test_without_relabeling_there_are_no_goals_to_tell_of():
+    row = train(tiny(her=False, steps=200)).history[-1]
+    assert "reward_mean" in row
+    assert not {"relabeled_success", "goal_age"} & row.keys()
+
+
+def test_the_agent_has_the_gamma_of_the_config():
+    with closing(Training(tiny(gamma=0.5))) as training:
+        assert training.agent._bounds == (-2.0, 0.0)
+
+
+@pytest.mark.parametrize("algo", TASKS)
+def test_steps_are_counted_as_they_are_stored(algo):
+    """Resets of a vector environment are none."""
+    with closing(Training(tiny(algo, steps=10_000))) as training:
+        training.begin_episodes()
+        for _ in range(50):
+            training._step()
+        training.begin_episodes()
+        assert training.counts.env_steps == len(training.buffer) <= 200
+
+
+@pytest.mark.parametrize("strategy", ["episode", "random"])
+def test_the_age_of_goals_is_counted_within_episodes_and_in_both_directions(strategy):
+    row = train(tiny(strategy=strategy, steps=200)).history[-1]
+    assert row["relabeled_success"] > 0
+    if strategy == "random":
+        assert "goal_age" not in row
+    else:
+        assert 0.5 < row["goal_age"] < 5, "5 bits are at most 4 steps away, before and after"
+
+
+def test_a_training_ends_when_its_caller_has_seen_enough_and_is_saved(tmp_path):
+    asked = []
+
+    def stop(history):
+        asked.append([row["epoch"] for row in history])
+        return len(history) == 2
+
+    result = train(tiny(history_every=0, save_every=9), folder=tmp_path, stop=stop)
+    assert asked == [[1], [1, 2]]
+    assert (len(result.history), result.interrupted) == (2, False)
+    assert load_checkpoint(tmp_path / "latest.pt")["counts"]["epochs"] == 2
+
+
+def test_the_caller_is_asked_after_every_evaluation_and_the_last(tmp_path):
+    asked = []
+    train(tiny(), stop=lambda history: bool(asked.append(len(history))))
+    assert asked == [1, 2, 3]
+
+
+def test_a_second_ctrl_c_does_not_wait():
+    around = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
+    try:
+        with interrupt_flag() as wanted:
+            signal.raise_signal(signal.SIGINT)
+            assert wanted.is_set()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, around)
+
+
+MISTAKES = [
+    ({"env": "no/Such-v0"}, ValueError, "cannot make 4 no/Such-v0 together"),
+    ({"env_kwargs": {"bits": 3}}, ValueError, "cannot make 4 her_envs/BitFlipping-v0 together: .*'bits'"),
+    ({"env": "CartPole-v1", "env_kwargs": {}}, ValueError, "observation space must be a Dict"),
+    ({"algo": "ppo"}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac'"),
+    ({"algo": "sac"}, TypeError, "sac needs actions in a Box, got Discrete"),
+    (
+        {"agent": {"layers": 3}},
+        ValueError,
+        "dqn has no option 'layers'; choose from 'epsilon', 'hidden', 'learning",
+    ),
+    ({"strategy": "futur"}, ValueError, "'futur'"),
+    ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),
+    (
+        {"env_kwargs": {"reward_type": "dense"}},
+        ValueError,
+        "clipped targets assume rewards from -1 to 0, got -",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), MISTAKES)
+def test_what_does_not_go_together_is_refused(options, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        train(tiny(**options), folder=tmp_path)
+    assert not list(tmp_path.glob("*.pt"))
+
+
+@pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])
+def test_relabeled_episodes_end_as_the_config_says(termination, discount):
+    """An environment need not have a compute_terminated, to which else they look."""
+    with closing(Training(tiny(termination=termination))) as training:
+        training.begin_episodes()
+        while not training.buffer.can_sample:
+            training._step()
+        batch = training.buffer.sample(256)
+    reached = batch.relabeled & (batch.rewards == 0)
+    assert (batch.discounts[reached] == discount).all()
+    assert reached.any()
+
+
+def test_prioritized_training_gives_errors_of_updates_to_the_buffer(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        HindsightReplayBuffer, "update_priorities", lambda _, *arguments: given.append(arguments)
+    )
+    with closing(Training(tiny(prioritized=True))) as training:
+        training.begin_episodes()
+        while training.counts.updates < 3:
+            training._step()
+            training._learn()
+        assert len(given) == training.counts.updates
+        index, errors = given[-1]
+    assert index.shape == (32,)
+    np.testing.assert_array_equal(errors, training.agent.td_errors)
+
+
+def test_returns_of_several_steps_train_too():
+    row = train(tiny(n_steps=3, steps=200)).history[-1]
+    assert -3 < row["reward_mean"] < train(tiny(steps=200)).history[-1]["reward_mean"]
+
+
+def test_dense_rewards_train_without_clipped_targets():
+    row = train(tiny(env_kwargs={"reward_type": "dense"}, clip_targets=False, steps=200)).history[-1]
+    assert row["reward_mean"] < -1
+    assert "relabeled_success" not in row, "0 does not tell success where rewards are other than -1 and 0"
+    assert row["goal_age"] > 0
+
+
+def test_epochs_begin_with_starts_of_their_own(monkeypatch):
+    """Else each epoch would practise the same episodes."""
+    starts = []
+
+    class Watching(DQN):
+        def act(self, observation, *, explore=False):
+            if explore:
+                starts.append(observation["desired_goal"].copy())
+            return super().act(observation, explore=explore)
+
+    monkeypatch.setitem(ALGORITHMS, "dqn", Watching)
+    assert len(train(tiny(steps=400)).history) == 2
+    assert not np.array_equal(starts[0], starts[len(starts) // 2])
+
+
+def test_a_training_prints_its_epochs_and_uses_one_thread_unless_told_otherwise(capsys):
+    torch.set_num_threads(2)
+    train(tiny(steps=400))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines] == ["epoch   1", "epoch   2"]
+    assert torch.get_num_threads() == 1
+    rows = []
+    train(tiny(steps=200), on_epoch=rows.append, threads=2)
+    assert torch.get_num_threads() == 2
+    assert [row["epoch"] for row in rows] == [1]
+    train(tiny(steps=200), on_epoch=None)
+    assert not capsys.readouterr().out
+    with pytest.raises(ValueError, match="threads must be a whole number >= 1, got 0"):
+        train(tiny(), threads=0)

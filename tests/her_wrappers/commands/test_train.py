@@ -1,0 +1,269 @@
+"""``her train``, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+from typer.main import get_command
+
+from her_agents.checkpoints import load_checkpoint
+from her_agents.config import Config
+from her_envs import PointReach, TaskEnv
+from her_wrappers.cli import app
+from tests.support.commands import SMALL, her, train_reach, write_options
+
+
+@pytest.fixture(name="options", scope="module")
+def options_file(tmp_path_factory):
+    return write_options(tmp_path_factory.mktemp("config") / "small.json")
+
+
+@pytest.fixture(name="trained", scope="module")
+def trained_agent(tmp_path_factory):
+    return train_reach(tmp_path_factory.mktemp("runs"))
+
+
+def test_it_checks_trains_and_says_where_all_is(trained):
+    out, output = trained
+    assert "Goal interface of her_envs/PointReach-v0: 0 errors" in output
+    assert "epoch   2 |       200 steps | success" in output
+    assert "goal_age" in output
+    assert f"checkpoints and logs in {out}" in output
+    assert f"Watch it: her watch {out / 'best.pt'}" in output
+    assert {"best.pt", "latest.pt", "progress.csv", "config.json"} <= {path.name for path in out.iterdir()}
+
+
+def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = [
+        "--env",
+        "her_envs/BitFlipping-v0",
+        "-o",
+        "n_bits=4",
+        "--algo",
+        "dqn",
+        "--no-her",
+    ]
+    result = her(
+        "train",
+        "--config",
+        options,
+        *arguments,
+        "--steps",
+        100,
+        "--steps-per-epoch",
+        50,
+        "--seed",
+        5,
+        "--agent",
+        '{"hidden": [8]}',
+    )
+    assert result.exit_code == 0, result.output
+    config = json.loads(Path("runs/BitFlipping-v0-dqn-no-her-5/config.json").read_text())
+    assert (config["env_kwargs"], config["agent"], config["her"]) == ({"n_bits": 4}, {"hidden": [8]}, False)
+    assert (config["num_envs"], config["steps_per_epoch"]) == (4, 50)
+    assert list(Path("runs/BitFlipping-v0-dqn-no-her-5/tensorboard").iterdir())
+
+
+def test_resume_goes_on_where_it_was_left(options, tmp_path):
+    her("train", "--config", options, "--steps", 100, "--out", tmp_path / "a", "--no-tensorboard")
+    result = her("train", "--resume", tmp_path / "a", "--steps", 200, "--no-tensorboard")
+    assert result.exit_code == 0, result.output
+    assert "epoch   1" not in result.output
+    assert "epoch   2" in result.output
+    assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["epochs"] == 2
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "her_agents.loop.epoch_line", lambda row: signal.raise_signal(signal.SIGINT) or "epoch"
+    )
+    arguments = ["--config", options, "--steps", 10**8, "--out", tmp_path / "a", "--no-tensorboard"]
+    result = her("train", *arguments)
+    assert result.exit_code == 130
+    assert "Interrupted; saved. Best success rate" in result.output
+    assert f"Continue with: her train --resume {tmp_path / 'a'}" in result.output
+    assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["epochs"] == 1
+
+
+MISTAKES = [
+    ([], "expected env, got none; pass --env"),
+    (["--env", "no/Such-v0", "--algo", "dqn"], "cannot make no/Such-v0:"),
+    (["--env", "her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs actions in a Box, got Discrete(10)"),
+    (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs Discrete actions, got Box("),
+    (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
+    (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
+    (
+        ["--env", "x", "--steps", "9", "--algo", "dqn", "-o", "bits"],
+        "expected name=value, or a JSON object, got 'bits'",
+    ),
+    (
+        ["--env", "x", "--steps", "9", "--algo", "dqn", "--agent", "tau"],
+        "expected name=value, or a JSON object, got 'tau'",
+    ),
+    (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
+    (["--config", "no.toml"], "cannot read no.toml"),
+    (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
+    (["--resume", "nowhere", "--out", "there"], "leave out --out and --config"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = her("train", *arguments)
+    assert result.exit_code == 2
+    assert "error: " in result.output
+    assert message in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_training_is_not_written_over(trained, options):
+    out, _ = trained
+    again = her("train", "--config", options, "--out", out)
+    assert again.exit_code == 2
+    assert f"there is a training in {out} already; continue it with --resume {out}" in again.output
+
+
+def test_only_steps_may_change_and_only_latest_is_resumed(trained):
+    out, _ = trained
+    other = her("train", "--resume", out, "--env", "her_envs/PointPush-v0")
+    assert (other.exit_code, "is of a training with env 'her_envs/PointReach-v0', got" in other.output) == (
+        2,
+        True,
+    )
+    best = her("train", "--resume", out / "best.pt")
+    assert best.exit_code == 2
+    assert f"--resume takes the folder of a training, or its latest.pt, got {out / 'best.pt'}" in best.output
+
+
+class Swapped(TaskEnv):
+    """Pays for any goal but the one that is wanted."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -1 - super().compute_reward(achieved_goal, desired_goal, info)
+
+
+@pytest.fixture(name="broken_id")
+def broken_environment():
+    gym.register("her-test/Swapped-v0", lambda **options: Swapped(PointReach(), **options))
+    yield "her-test/Swapped-v0"
+    del gym.registry["her-test/Swapped-v0"]
+
+
+def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(broken_id, options, tmp_path):
+    arguments = [
+        "--config",
+        options,
+        "--env",
+        broken_id,
+        "--steps",
+        100,
+        "--no-tensorboard",
+    ]
+    stopped = her("train", *arguments, "--out", tmp_path / "a")
+    assert stopped.exit_code == 2
+    assert "GE" in stopped.output, "the report is printed"
+    assert "would break relabeling: fix the errors above, or pass --force" in stopped.output
+    assert not (tmp_path / "a").exists()
+    with pytest.warns(UserWarning, match="compute_reward"):
+        forced = her("train", *arguments, "--out", tmp_path / "a", "--force")
+    assert forced.exit_code == 0, forced.output
+    assert (tmp_path / "a" / "latest.pt").exists()
+
+
+def test_help_shows_examples_and_defaults():
+    output = " ".join(her("train", "--help").output.split())
+    assert "her train --env her_envs/PointReach-v0" in output
+    assert "runs/NAME-ALGO-SEED" in output
+
+
+def test_the_defaults_that_help_names_are_those_of_the_config():
+    defaults = {each.name: each.default for each in fields(Config)}
+    named = {}
+    for option in get_command(app).commands["train"].params:
+        told = re.search(r"\[default: (.*)\]", option.help or "")
+        if told and option.name in defaults:
+            named[option.name] = told[1]
+    words = {True: "{}", False: "no-{}"}
+    expected = {
+        name: words[defaults[name]].format(name.replace("_", "-"))
+        if isinstance(defaults[name], bool)
+        else str(defaults[name])
+        for name in named
+    }
+    assert named == expected
+    assert len(named) > 10
+
+
+@pytest.mark.parametrize("command", [["train", "--env", "her_envs/PointReach-v0"], ["watch", "x.pt"]])
+def test_without_torch_a_sentence_names_the_extra(command):
+    code = f"import sys; sys.modules['torch'] = None; from her_wrappers.cli import app; app({command})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == 'error: this command needs torch; run: pip install "her-toolkit[agents]"\n'
+
+
+SWITCH = """
+import gymnasium as gym
+from her_envs import BitFlipping, TaskEnv
+
+class Lamps(TaskEnv):
+    def __init__(self, n_bits=3, **options):
+        super().__init__(BitFlipping(n_bits=n_bits), **options)
+
+def make_lamps(**options):
+    return Lamps(**options)
+
+gym.register("her-test/Lamps-v0", Lamps)
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lamps:her-test/Lamps-v0", "lamps:Lamps", "lamps:make_lamps", "lamps.py:Lamps", "sub/../lamps.py:Lamps"],
+)
+def test_an_environment_is_an_id_a_class_a_function_or_in_a_file(name, tmp_path, monkeypatch):
+    (tmp_path / "lamps.py").write_text(SWITCH)
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    registry = dict(gym.registry)
+    (tmp_path / "c.json").write_text(json.dumps(SMALL))
+    try:
+        arguments = ["--env", name, "-o", "n_bits=2", "--config", "c.json", "--steps", 100, "--out", "a"]
+        result = her("train", *arguments, "--no-tensorboard")
+        assert result.exit_code == 0, result.output
+        watched = her("watch", "a", "--record", "a.gif", "--episodes", 2)
+        assert watched.exit_code == 0, watched.output
+    finally:
+        gym.registry.clear()
+        gym.registry.update(registry)
+        sys.modules.pop("lamps", None)
+    assert load_checkpoint("a/latest.pt")["config"]["algo"] == "dqn", "the actions are Discrete"
+
+
+def test_the_default_steps_are_those_of_4000_episodes(tmp_path, monkeypatch):
+    configs = []
+    monkeypatch.setattr("her_agents.loop.train", lambda config, **_: configs.append(config))
+    her("train", "--env", "her_envs/BitFlipping-v0", "-o", "n_bits=30", "--out", tmp_path / "a")
+    assert [config.steps for config in configs] == [30 * 4_000]
+
+
+def test_a_solved_training_stops_unless_told_otherwise(tmp_path):
+    (tmp_path / "c.json").write_text(json.dumps(SMALL | {"updates_per_step": 0.5}))
+    arguments = ["--env", "her_envs/BitFlipping-v0", "-o", "n_bits=2", "--config", tmp_path / "c.json"]
+    result = her("train", *arguments, "--steps", 10_000, "--out", tmp_path / "a", "--no-tensorboard")
+    assert "Solved: all episodes of the last two evaluations were successes." in result.output
+    steps = load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["env_steps"]
+    assert steps < 5_000
+    more = ["--no-stop", "--steps", steps + 300, "--no-tensorboard"]
+    assert her("train", "--resume", tmp_path / "a", *more).exit_code == 0
+    assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["env_steps"] >= steps + 300

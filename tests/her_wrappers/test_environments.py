@@ -1,0 +1,128 @@
+"""Environments by name: ids, classes, functions and files, and errors that say what exists."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import gymnasium as gym
+import pytest
+
+from her_wrappers.environments import make_env, make_vector_env
+from tests.support.commands import her
+
+ARM = """
+import gymnasium as gym
+from her_envs import PointReach, TaskEnv
+import arm_parts
+
+class ArmReach(TaskEnv):
+    def __init__(self, **options):
+        super().__init__(PointReach(), **options)
+
+class Tool:
+    pass
+
+def make_arm(**options):
+    return ArmReach(**options)
+
+def make_nothing():
+    return 3
+
+gym.register("her-test/ArmReach-v1", ArmReach)
+"""
+
+
+@pytest.fixture(autouse=True)
+def arm(tmp_path, monkeypatch):
+    registry, modules = dict(gym.registry), set(sys.modules)
+    (tmp_path / "inner").mkdir()
+    for folder in (tmp_path, tmp_path / "inner"):
+        (folder / "arm2.py").write_text(ARM)
+        (folder / "arm_parts.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    yield
+    gym.registry.clear()
+    gym.registry.update(registry)
+    for name in set(sys.modules) - modules:
+        if "arm" in name:
+            del sys.modules[name]
+
+
+NAMES = [
+    "arm2:her-test/ArmReach-v1",
+    "arm2:ArmReach",
+    "arm2:make_arm",
+    "arm2.py:ArmReach",
+    "inner/arm2.py:make_arm",
+    "inner/arm2.py:her-test/ArmReach-v1",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_environment_has_a_name_of_any_form(name):
+    env = make_env(name, max_steps=7)
+    assert type(env.unwrapped).__name__ == "ArmReach"
+    assert env.unwrapped.max_steps == 7
+    envs = make_vector_env(name, 3, max_steps=7)
+    assert envs.reset(seed=0)[0]["observation"].shape == (3, 2)
+
+
+def test_a_file_is_imported_once():
+    assert type(make_env("arm2.py:ArmReach")) is type(make_env("inner/../arm2.py:ArmReach"))
+
+
+MISTAKES = [
+    (
+        "arm2:ArmReach-v0",
+        "module arm2 has no registered id 'ArmReach-v0'; it defines a class of that name: use arm2:ArmReach",
+    ),
+    (
+        "arm2:Other",
+        "and no class or function of that name; it has arm2:her-test/ArmReach-v1, arm2:ArmReach",
+    ),
+    ("arm_parts:Other", "it has no environment"),
+    ("arm2:Tool", "expected an id, a subclass of gymnasium.Env, or a function, got <class"),
+    ("arm2:make_nothing", "cannot make arm2:make_nothing: expected a gymnasium.Env, got int"),
+    ("arm3:X", "No module named 'arm3', neither in this folder nor installed; expected an id, module:id"),
+    ("inner/none.py:X", "there is no file inner/none.py"),
+    ("arm2:ArmReach", "unexpected keyword argument 'wrong'"),
+    ("no/Such-v0", "cannot make no/Such-v0"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), MISTAKES)
+def test_an_error_says_what_exists(name, message):
+    options = {"wrong": 1} if name == "arm2:ArmReach" else {}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_env(name, **options)
+
+
+def test_an_error_inside_of_the_module_is_shown(tmp_path):
+    (tmp_path / "arm4.py").write_text("import nothing_such")
+    with pytest.raises(ValueError, match="arm4 raised ModuleNotFoundError: No module named 'nothing_such'"):
+        make_env("arm4:X")
+    with pytest.raises(ValueError, match=r"arm4\.py raised ModuleNotFoundError"):
+        make_env("arm4.py:X")
+
+
+COMMANDS = [
+    ["check", "--steps", 200],
+    ["play", "--policy", "random", "--record", "a.gif", "--episodes", 1],
+    ["record", "--out", "a", "--episodes", 1],
+    ["show-relabeling", "--out", "b.gif"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("name", ["inner/arm2.py:ArmReach", "arm2:make_arm", "arm2:her-test/ArmReach-v1"])
+def test_every_command_takes_an_environment_of_any_form(command, name):
+    result = her(command[0], name, *command[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_every_command_says_what_exists():
+    for command in ("check", "play", "record"):
+        result = her(command, "arm2:ArmReach-v0", *(["--out", "x"] if command == "record" else []))
+        assert result.exit_code == 2
+        assert "use arm2:ArmReach" in " ".join(result.output.replace("│", " ").split())

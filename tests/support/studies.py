@@ -1,0 +1,46 @@
+"""Short studies, run by the command, and made-up results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from typer.testing import CliRunner
+
+from her_agents.studies import bitflip, fetch
+from her_agents.studies.runs import Point, RunResult
+from her_wrappers.cli import app
+
+TINY = {
+    "num_envs": 2,
+    "steps": 90,
+    "steps_per_epoch": 30,
+    "learning_starts": 20,
+    "batch_size": 8,
+    "evaluation_episodes": 2,
+    "agent": {"hidden": [4]},
+}
+POINT = {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 5}}
+REQUIRE_PACKAGES = fetch.require_packages
+"""As it is where no test has replaced it."""
+
+RUNS = {"bitflip": 4, "strategies": 5, "reach": 8, "fetch": 2}
+
+
+def tiny_bits(n):
+    return bitflip.SETTINGS | TINY | {"steps": 30 * n, "env_kwargs": {"n_bits": n}}
+
+
+def do(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env={"COLUMNS": "400"})
+
+
+def do_quick(study, out, *arguments):
+    return do(study, "--quick", "--jobs", 1, "--out", out, *arguments)
+
+
+def result_of(run, rates, *, final=None, ended=0.0, seconds=1.0):
+    """Make a result from success rates, ten steps apart."""
+    points = [Point(9, 10 * (i + 1), i, rate, 0.0, 1.0, i, i) for i, rate in enumerate(rates)]
+    last = replace(points[-1], success_rate=rates[-1] if final is None else final, seconds=seconds)
+    return RunResult(run, tuple(points), last, datetime.fromtimestamp(ended, UTC))

@@ -1,0 +1,44 @@
+"""Trainings of a moment, and when two of them are equal."""
+
+from __future__ import annotations
+
+import torch
+
+from her_agents.config import make_config
+
+TINY = {
+    "num_envs": 4,
+    "steps": 600,
+    "steps_per_epoch": 200,
+    "learning_starts": 50,
+    "updates_per_step": 0.1,
+    "batch_size": 32,
+    "evaluation_episodes": 3,
+    "history_every": 2,
+    "seed": 3,
+}
+
+
+TASKS = {
+    "dqn": {"env": "her_envs/BitFlipping-v0", "env_kwargs": {"n_bits": 5}},
+    "ddpg": {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}},
+    "td3": {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}},
+    "sac": {"env": "her_envs/BitFlippingContinuous-v0", "env_kwargs": {"n_bits": 5}},
+}
+
+
+def tiny(task="dqn", **options):
+    return make_config(TINY, {"algo": task}, TASKS[task], options)
+
+
+def without_time(history):
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in history]
+
+
+def same(first, second):
+    """Whether two trees of tensors and numbers are equal to the last bit."""
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    return torch.equal(first, second) if isinstance(first, torch.Tensor) else first == second
