@@ -198,7 +198,7 @@ def cost_grid(costs: dict[str, np.ndarray]) -> Grid:
 def claims(costs: dict[str, np.ndarray]) -> list[Claim]:
     """Return what is promised beside what was measured."""
     ratio = float(np.median(costs[OURS] / costs[SB3]))
-    promises = [at_most(f"cost of {OURS} / {SB3}", 0.6, ratio, hoped=0.3)]
+    promises = [at_most(f"cost of {OURS} / {SB3}", 0.4, ratio, hoped=0.3)]
     for horizon, promised, hoped in ((50, 5, 20), (10, 2, None)):
         name = vector_name(horizon)
         speed = 1e3 / float(np.median(costs[name]))

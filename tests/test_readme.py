@@ -75,6 +75,12 @@ def speed_rows():
     """What the README says: how many times as much as ours each of the others takes, 0 if unknown."""
     small = [number("replay.md", "## sample(256)", peer, 2) for peer in PEERS]
     ours = number("replay.md", "## sample(256)", "her-toolkit", 2)
+    tensors = number(
+        "replay.md",
+        "## Promised",
+        "sample(256).to_torch() of 1,000,000: times as fast as Stable-Baselines3",
+        2,
+    )
     large = [number("replay.md", "## sample(256)", peer, 5) for peer in PEERS]
     added = [number("replay.md", "## Adding and sampling", peer, 3) for peer in PEERS]
     priorities = number(
@@ -95,6 +101,7 @@ def speed_rows():
     memory = number("replay.md", "## Memory", "25/3/4 floats", 4)
     return {
         "`sample(256)` of 1,000,000 transitions": (large, "replay.md"),
+        "`sample(256).to_torch()` of 1,000,000": ([tensors], "replay.md"),
         "`sample(256)` of 10,000": ([time / ours for time in small], "replay.md"),
         "a step added, and `sample(256)` of 1,000,000": (added, "replay.md"),
         "`sample(256)` by priorities, and all updated": ([0, 1 / priorities], "replay_priorities.md"),

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import replay_claims
 from benchmarks.replay_buffers.contender import check_relabeling
 from benchmarks.replay_buffers.ours import Ours
-from benchmarks.replay_claims import CPPRB, FLOOR, OURS, SB3
+from benchmarks.replay_claims import CPPRB, FLOOR, OURS, SB3, TENSORS
 from benchmarks.replay_memory import IMAGES, SAME_IMAGES, VECTORS
 from benchmarks.replay_task import make_episodes
 from benchmarks.replay_work import Sampling
@@ -50,9 +50,11 @@ def verdicts(seconds):
 
 
 def test_promises_are_judged_by_the_measured_ratios():
-    assert verdicts({OURS: 1, SB3: 30, CPPRB: 3, FLOOR: 0.2}) == [
+    assert verdicts({OURS: 1, TENSORS: 2, SB3: 30, CPPRB: 3, FLOOR: 0.2}) == [
         "met",
+        "MISSED",
         "met, and the hope",
+        "met",
         "MISSED",
         "met, and the hope",
         "met",
@@ -61,7 +63,7 @@ def test_promises_are_judged_by_the_measured_ratios():
 
 
 def test_a_missing_peer_is_not_judged():
-    assert verdicts({OURS: 1, FLOOR: 1})[:2] == ["not measured"] * 2
+    assert verdicts({OURS: 1, FLOOR: 1})[:4] == ["not measured"] * 4
 
 
 def test_bytes_are_judged_as_parts_of_stable_baselines3s():
