@@ -126,6 +126,8 @@ class GoalMixture:
         """
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
         rows = np.arange(batch_size)
+        if len(self.components) == 1:
+            return (rows >= ends).view(np.uint8)
         component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
         for end in ends.T:
             component += rows >= end[:, None]

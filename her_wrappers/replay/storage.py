@@ -228,7 +228,8 @@ class EpisodeStorage:
         memory, layout = self.memory, self.memory.layout
         count = len(goal_states)
         rows = np.empty((2, count + len(segment_slots)), layout.goal_bytes)
-        rows[:, :count] = self._goal_bytes()[goal_states]
+        before, after = rows[0], rows[1]  # to assign to both at once takes longer
+        before[:count] = after[:count] = self._goal_bytes()[goal_states]
         recorded = memory.desired.memory.take(segment_slots)
         rows[:, count:] = np.ndarray((len(recorded), 2), rows.dtype, recorded).T
         return np.ndarray(rows.shape, layout.goal_dtype, rows)
