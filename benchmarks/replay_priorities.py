@@ -96,7 +96,7 @@ def sampling_and_updating(buffer: Prioritized) -> Work:
 
 
 def claims(costs: Costs, stored: Sequence[int], kinds: Sequence[type[Prioritized]]) -> list[Claim]:
-    """Return what is promised of the smallest and of the largest buffers, beside what was measured."""
+    """Return the promises for the largest and the smallest buffers, with the measured ratios."""
     found = []
     for size, promised, hoped in ((max(stored), 1.2, 0.8), (min(stored), 1.0, None)):
         ours = costs[Sampling(_updating(OursPrioritized), size, BATCH_SIZE)]

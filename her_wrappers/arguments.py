@@ -69,8 +69,8 @@ def require_torch(feature: str, *, otherwise: str) -> None:
     """Raise ImportError unless torch is installed.
 
     Args:
-        feature: What needs torch, for the message.
-        otherwise: What to do without torch, for the message.
+        feature: Feature that needs torch, for the message.
+        otherwise: Advice for users without torch, for the message.
 
     Raises:
         ImportError: torch is not installed.

@@ -191,7 +191,7 @@ class SpaceSpec:
         Args:
             tree: Arrays in the structure of the space, with a leading axis.
             rows: Length of that axis.
-            container: What the arrays belong to, in messages, such as ``"the episode"``.
+            container: Owner of the arrays in messages, such as ``"the episode"``.
             rounding: Whether floats may be rounded to a shorter float dtype.
 
         Returns:

@@ -137,7 +137,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Contents of a buffer, and shares and means over the rows of a batch; NaN where there are no such rows.
+    """Contents of a buffer, and shares and means over the rows of a batch; NaN for an empty set of rows.
 
     Attributes:
         num_transitions: Number of stored transitions.

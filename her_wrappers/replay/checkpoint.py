@@ -1,7 +1,7 @@
 """Buffers in files, written as a whole or not at all, and read without trust.
 
 A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; the open episode of
-`add`; and as JSON the rest: spaces, options, what was found in episodes, the serial number of the oldest
+`add`; and as JSON the rest: spaces, options, the state of the relabeler, the serial number of the oldest
 transition, the state of the generator, and how many prefetched batches were used.
 """
 
@@ -133,7 +133,7 @@ class SavedBuffer:
         """Raise CorruptFileError for the errors of content that is not that of a buffer.
 
         Raises:
-            CorruptFileError: There was such an error.
+            CorruptFileError: Such an error was raised.
         """
         try:
             yield

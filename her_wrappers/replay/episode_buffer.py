@@ -304,7 +304,7 @@ class EpisodeBuffer:
         """Check that the tables of the buffer agree with each other, in time proportional to its size.
 
         Raises:
-            RuntimeError: They disagree, as after memory was overwritten from outside.
+            RuntimeError: Two tables disagree, for example after memory was overwritten from outside.
         """
         with self._lock:
             self._storage.verify()

@@ -270,7 +270,7 @@ class EpisodeIndex:
         """Check that steps, segments and episodes agree with each other.
 
         Raises:
-            RuntimeError: They disagree.
+            RuntimeError: Two of the tables disagree.
         """
         serials = np.arange(self.first.step, self.end.step)
         slots = self.segment_slots.take(serials % self.segment_slots.capacity)

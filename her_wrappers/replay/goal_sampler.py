@@ -237,7 +237,7 @@ def _rows_by_component(
 def _sample_by(
     select: Strategy | None, index: EpisodeIndex, refs: StepRefs, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sample states by a strategy within the episode, or from all steps if there is none."""
+    """Sample states by a strategy within the episode, or from all stored steps if ``select`` is None."""
     if select is None:
         steps = index.locate(index.sample(len(refs.serials), rng))
         return steps.states + 1, steps.serials

@@ -195,7 +195,7 @@ class StepLayout:
         return frozenset(duplicates)
 
     def fitted_to(self, episodes: Episodes, deduplicated: frozenset[Path]) -> StepLayout:
-        """Return the layout for validated episodes beside those that are stored.
+        """Return the layout for the stored episodes and some validated ones.
 
         Args:
             episodes: The episodes.

@@ -86,7 +86,7 @@ class Priorities:
         self._storage = storage
         self._capacity = buffer_size
         self._priority = priority
-        self._tree = SumTree(buffer_size)  # step i in place i modulo the capacity; 0 where there is none
+        self._tree = SumTree(buffer_size)  # step i in place i modulo the capacity; 0 in free places
         self._first = self._end = 0  # serial numbers of the steps that are in the tree
         self._largest = INITIAL_PRIORITY
 
@@ -142,8 +142,9 @@ class Priorities:
         stored = index >= self._first
         index, priorities = index[stored].astype(np.int64), priorities[stored]
         if len(index):
-            self._tree.set(index % self._capacity, self._priority.scale(priorities))
+            # First, so that no interruption leaves a priority above the largest.
             self._largest = max(self._largest, float(priorities.max()))
+            self._tree.set(index % self._capacity, self._priority.scale(priorities))
         return len(stored) - len(index)
 
     def reset(self) -> None:
@@ -154,7 +155,7 @@ class Priorities:
         """Check that the stored steps and no others have a priority, and that the sums agree.
 
         Raises:
-            RuntimeError: They disagree.
+            RuntimeError: Priorities and steps disagree.
         """
         self._follow()
         serials = self._first + np.arange(self._capacity)
@@ -205,6 +206,7 @@ class Priorities:
         Many episodes cost little more than one that way. A step gets the largest priority of now, which is
         that of when it was stored, since `update` calls this first.
         """
+        self._tree.repair()
         index = self._storage.memory.index
         first, end = index.first.step, index.end.step
         if (first, end) == (self._first, self._end):

@@ -34,7 +34,7 @@ FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 
 class GoalTransition(NamedTuple):
-    """What B steps led to, under the desired goals in question; (B, G) goals are trees of arrays.
+    """Outcome of B steps under given desired goals; (B, G) goals are trees of arrays.
 
     Attributes:
         achieved_goal: Goals that were achieved by the steps; read-only.
@@ -69,7 +69,7 @@ class RewardFunction:
     def of(
         cls, compute_reward: GoalFunction | None, reward_fn: BatchFunction | None
     ) -> RewardFunction | None:
-        """Return the function that was given; None if there is none.
+        """Return the given function; None if neither was given.
 
         Raises:
             TypeError: ``compute_reward`` or ``reward_fn`` is not callable.

@@ -107,7 +107,7 @@ class BatchSampler:
         return self._prefetched.pop()
 
     def prefetch_state(self) -> PrefetchState | None:
-        """Return how the prefetched batches were sampled; None if there are none, or they are out of date."""
+        """Return how the prefetched batches were sampled; None without any, or if they are out of date."""
         if not self._prefetch.batches or self._memory is not self._storage.memory:
             return None
         return self._prefetch._replace(used=self._prefetch.batches - len(self._prefetched))

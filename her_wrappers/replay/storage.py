@@ -38,7 +38,7 @@ class StoredMemory:
 
     Attributes:
         layout: Dtypes of the records.
-        index: Which steps are stored.
+        index: Index of the stored steps.
         states: Ring of the records of states.
         desired: Ring of the desired goals of segments.
         infos: Ring of the infos of steps, or None if none are stored.
@@ -277,7 +277,7 @@ class EpisodeStorage:
         """Check that the parts of the memory agree with each other.
 
         Raises:
-            RuntimeError: They disagree.
+            RuntimeError: Two parts disagree.
         """
         index, states, desired = self.memory.index, self.memory.states, self.memory.desired
         index.verify()

@@ -1,8 +1,8 @@
 """Stored episodes, read back from the memory of a buffer, and as the named arrays of a file.
 
-The arrays of a file are those of `Episodes`, leaf by leaf, whatever the layout of the memory. Observations
-that equal the achieved goal throughout are not written, and a desired goal is written once for all
-consecutive states that have it, with their number.
+The arrays of a file are those of `Episodes`, leaf by leaf, independent of the layout of the memory.
+Observations that equal the achieved goal throughout are not written, and a desired goal is written once for
+all consecutive states that have it, with their number.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class EpisodeReader:
         return len(self._begins) - 1
 
     def read(self, block: int) -> StoredEpisodes | None:
-        """Return the episodes of a block that have not been evicted; None if there are none."""
+        """Return the episodes of a block that have not been evicted; None if all of them have."""
         begin, end = self._begins[block : block + 2]
         first = self._storage.memory.index.first.step
         begin = max(begin, int(np.searchsorted(self._starts, first)))

@@ -38,6 +38,7 @@ class SumTree:
     def __init__(self, capacity: int) -> None:
         # The places first; each row lies below one node of the next level.
         self._levels = [np.zeros((_rows(capacity), WIDTH))]
+        self._is_stale = False
         while self._levels[-1].size > MOST_AT_TOP:
             self._levels.append(np.zeros((_rows(len(self._levels[-1])), WIDTH)))
 
@@ -53,6 +54,7 @@ class SumTree:
 
     def set(self, places: np.ndarray, numbers: np.ndarray) -> None:
         """Put (n,) numbers at (n,) places; of several for one place the largest stays."""
+        self._is_stale = True  # until the sums are those of the places again
         leaves = self._levels[0].reshape(-1)
         leaves[places] = numbers
         smaller = leaves[places] < numbers
@@ -61,13 +63,22 @@ class SumTree:
         for below, level in zip(self._levels[:-1], self._levels[1:], strict=True):
             places = places // WIDTH
             level.reshape(-1)[places] = _sums(below.take(places, axis=0))
+        self._is_stale = False
 
     def set_range(self, first: int, end: int, numbers: np.ndarray | float) -> None:
         """Put numbers, or one number, at the places from ``first`` to before ``end``."""
+        self._is_stale = True
         self._levels[0].reshape(-1)[first:end] = numbers
         for below, level in zip(self._levels[:-1], self._levels[1:], strict=True):
             first, end = first // WIDTH, _rows(end)
             level.reshape(-1)[first:end] = _sums(below[first:end])
+        self._is_stale = False
+
+    def repair(self) -> None:
+        """Sum up all places again, if an interruption has left sums of other numbers."""
+        if self._is_stale:
+            leaves = self._levels[0].reshape(-1)
+            self.set_range(0, len(leaves), leaves)
 
     def find(self, fractions: np.ndarray) -> np.ndarray:
         """Return the places at which the numbers, one after the other, reach fractions of their sum.

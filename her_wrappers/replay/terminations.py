@@ -90,7 +90,7 @@ class TerminationRule:
 
 @dataclass(frozen=True)
 class KeepByDefault(TerminationRule):
-    """Terminations as recorded, where the user chose no rule and there is no ``compute_terminated``.
+    """Terminations as recorded, if the user chose no rule and the environment has no ``compute_terminated``.
 
     Attributes:
         has_warned: Whether the user was warned that relabeled successes do not terminate.
@@ -182,7 +182,8 @@ class Success(TerminationRule):
         """Compare the rewards with that of an achieved goal.
 
         Raises:
-            ValueError: There is a third value. Tensors are not checked, since that would wait for the device.
+            ValueError: The rewards have a third value. Tensors are not checked, since that would wait for the
+                device.
         """
         achieved: Bools = rewards == self.achieved_reward
         if isinstance(rewards, np.ndarray):
@@ -193,7 +194,7 @@ class Success(TerminationRule):
         """Find the reward of an achieved goal, and the terminations of steps that missed.
 
         Raises:
-            ValueError: There are more than two values, or achieved goals have different rewards.
+            ValueError: The rewards have more than two values, or achieved goals have different rewards.
         """
         # Copies: a function may return the same array at every call.
         rewards, self_goal_rewards = rewards_fn().copy(), self_goal_rewards_fn().copy()

@@ -254,7 +254,7 @@ def incompatibility(relabeler: Relabeler, layout: StepLayout, device: torch.devi
 
 
 class _Result(NamedTuple):
-    """What a function returned, or the error that it raised, and whether it warned."""
+    """Result of a function, or the error that it raised, and whether it warned."""
 
     values: Any
     error: Exception | None

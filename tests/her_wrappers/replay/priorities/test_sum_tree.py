@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from her_wrappers.replay import sum_tree
 from her_wrappers.replay.sum_tree import WIDTH, SumTree, _descend
 
 CAPACITIES = [1, 2, WIDTH, WIDTH + 1, 1000, 4096, 4097, 16 * 4096, 16 * 4096 + 1, 70_001]
@@ -165,3 +166,24 @@ def test_a_pickle_of_a_tree_holds_no_room_for_places_that_hold_nothing():
     tree = SumTree(100_000)
     tree.set_range(0, 30, 1.0)
     assert len(pickle.dumps(tree)) < 1000 < tree.nbytes
+
+
+@pytest.mark.parametrize("change", ["set", "set_range"])
+def test_an_interruption_between_any_two_steps_is_repaired(change, monkeypatch):
+    numbers = np.random.default_rng(0).random(70_001)
+    tree = SumTree(len(numbers))
+    tree.set_range(0, len(numbers), numbers)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    changes = {
+        "set": lambda: tree.set(np.arange(0, 70_001, 7), np.full(10_001, 9.0)),
+        "set_range": lambda: tree.set_range(100, 200, 9.0),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(sum_tree, "_sums", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            changes[change]()
+    tree.repair()
+    tree.verify()

@@ -24,7 +24,7 @@ def pay_ten_more(buffer):
 
 @pytest.mark.arrays_only("of tensors nobody looks at the values of rewards")
 def test_the_rewards_that_success_goes_by_come_back(tmp_path):
-    """The values are known from before: rewards of another scale are refused."""
+    """The values are known from before: rewards of another scale are an error."""
     buffer = wrapped(termination="success")
     twin = reloaded(buffer, tmp_path / "buffer")
     pay_ten_more(twin)

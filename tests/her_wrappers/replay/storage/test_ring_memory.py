@@ -20,7 +20,7 @@ def refuse(*arguments, **options):
 
 
 def assert_unchanged_without_memory(buffer, add, method, replacement=refuse):
-    """Adding fails for want of memory; what was stored is there, and with memory all goes on.
+    """Adding fails without memory; stored episodes stay, and adding works again with memory.
 
     Args:
         buffer: The buffer.
