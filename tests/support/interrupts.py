@@ -1,34 +1,42 @@
-"""Exceptions at a chosen moment of a program, between any two instructions of chosen modules."""
+"""Exceptions and signal handlers at a chosen moment of a program, between two instructions."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 
 class Countdown:
-    """Raises an error before an instruction of some files.
+    """Raises an error or calls a function, as a signal handler does, before an instruction of some files.
 
     Args:
         instruction: Number of instructions of these files that run before.
         files: Parts of the paths of the files.
         error: The error.
+        handler: Called in place of raising the error.
 
     Attributes:
         left: Number of instructions until the error; negative after it.
     """
 
-    def __init__(self, instruction: int, *files: str, error: type[BaseException] = KeyboardInterrupt) -> None:
+    def __init__(
+        self,
+        instruction: int,
+        *files: str,
+        error: type[BaseException] = KeyboardInterrupt,
+        handler: Callable[[], object] | None = None,
+    ) -> None:
         self.left = instruction
         self._files = files
         self._error = error
+        self._handler = handler
 
     @property
     def has_raised(self) -> bool:
-        """Whether the error was raised."""
+        """Whether the error was raised, or the handler called."""
         return self.left < 0
 
     @contextlib.contextmanager
@@ -49,5 +57,15 @@ class Countdown:
             self.left -= 1
             if self.left < 0:
                 sys.settrace(None)
-                raise self._error
+                if self._handler is None:
+                    raise self._error
+                self._handler()
         return self._trace
+
+
+def count_instructions(function: Callable[[], object], *files: str) -> int:
+    """Call a function, and return the number of instructions of some files that ran."""
+    countdown = Countdown(10**9, *files)
+    with countdown.running():
+        function()
+    return 10**9 - countdown.left

@@ -2,90 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from her_wrappers import EpisodeArchive, EpisodeRecorder, SinkError, VectorEpisodeRecorder
+from her_wrappers import EpisodeRecorder, SinkError
+from tests.support.interrupted_recorder import (
+    Counted,
+    Once,
+    assert_steps_of_single,
+    assert_steps_of_vector,
+    run_single,
+    run_vector,
+    step_and_reset,
+)
 from tests.support.interrupts import Countdown
-from tests.support.numbered_env import Numbered
-from tests.support.numbered_vector_env import DISABLED, NEXT_STEP, SAME_STEP, NumberedVectorEnv
+from tests.support.numbered_vector_env import DISABLED, NEXT_STEP, SAME_STEP
 
 RECORDING = "her_wrappers/recording/"
-
-
-class Once:
-    """A sink that says what it added last, as buffers and archives do."""
-
-    def __init__(self):
-        self.state = (), None
-
-    def add_episodes(self, episodes):
-        self.state = (*self.state[0], *episodes), episodes
-
-    def add_refused(self, error):
-        """Add episodes that a recorder could not hand over, unless they are here."""
-        last = self.last_added
-        if last is None or (last is not error.episodes and last.rewards is not error.episode.rewards):
-            self.add_episodes(error.episodes)
-
-    @property
-    def last_added(self):
-        return self.state[1]
-
-
-class Counted(Numbered):
-    """Episodes of 3, 1 and 5 steps; counts its steps and notes its ends."""
-
-    def __init__(self):
-        super().__init__()
-        self.steps, self.ends = 0, set()
-
-    def step(self, action):
-        self.steps += 1
-        result = super().step(action)
-        if result[2]:
-            self.ends.add(tuple(self.count.tolist()))
-        return result
-
-
-def step_and_reset(env, steps):
-    """Step, with resets where they are needed."""
-    for i in range(steps):
-        if any(env.step(np.float32([i, -i]))[2:4]):
-            env.reset()
-
-
-def run_single(countdown, *sinks):
-    """Record some steps with an error at one instruction, then reset and continue."""
-    env = Counted()
-    recorder = EpisodeRecorder(env, *sinks, info_keys=["twice"], max_episode_steps=4)
-    try:
-        with countdown.running():
-            recorder.reset()
-            step_and_reset(recorder, 10)
-    except (KeyboardInterrupt, MemoryError, SinkError) as error:
-        if isinstance(error, SinkError):
-            sinks[0].add_refused(error)
-        recorder.reset()
-        step_and_reset(recorder, 2)
-    recorder.close()
-    return env
-
-
-def assert_steps_of_single(env, episodes, *, lost):
-    """All steps but ``lost`` ones are in the episodes, once, as they were."""
-    seen = []
-    for episode in episodes:
-        counts = episode.observations["count"]
-        assert (counts[:, 0] == counts[0, 0]).all()
-        np.testing.assert_array_equal(np.diff(counts[:, 1]), 1)
-        np.testing.assert_array_equal(episode.infos["twice"], 2 * counts[1:])
-        np.testing.assert_array_equal(episode.rewards, episode.actions[:, 0])
-        assert episode.terminated == (tuple(counts[-1].tolist()) in env.ends)
-        assert episode.truncated == (not episode.terminated)
-        seen += [tuple(count) for count in counts[1:].tolist()]
-    assert len(seen) == len(set(seen))
-    assert env.steps - len(seen) <= lost
 
 
 def instructions(run, *arguments):
@@ -152,63 +84,6 @@ def test_an_interrupt_stays_one_if_a_sink_raises_on_what_it_broke_off():
     assert len(caught.value.__cause__.episode) == 2
 
 
-LENGTHS = [[3, 2], [1, 4], [5]]
-
-
-def run_vector(countdown, sink, mode):
-    """Record steps of three environments with an error at one instruction, then reset and continue."""
-    env = NumberedVectorEnv(3, LENGTHS, mode)
-    recorder = VectorEpisodeRecorder(env, sink, info_keys=["place"], max_episode_steps=4)
-    taken = []
-    step = env.step
-
-    def noting_step(actions):
-        result = step(actions)
-        final = result[4].get("final_info", {}).get("place")
-        ended = result[2] | result[3]
-        places = result[0]["place"] if final is None else np.where(ended[:, None], final, result[0]["place"])
-        taken.extend((*place, bool(end)) for place, end in zip(places.tolist(), ended, strict=True))
-        return result
-
-    env.step = noting_step
-    try:
-        with countdown.running():
-            _steps(recorder, 9, mode)
-    except (KeyboardInterrupt, MemoryError, SinkError) as error:
-        if isinstance(error, SinkError):
-            sink.add_refused(error)
-        _steps(recorder, 2, mode)
-    recorder.close()
-    return {place for place in taken if place[2] > 0}
-
-
-def _steps(recorder, count, mode):
-    recorder.reset()
-    for i in range(count):
-        _, _, terminated, truncated, _ = recorder.step(np.full((3, 2), i, np.float32))
-        if mode is DISABLED and (terminated | truncated).any():
-            recorder.reset(options={"reset_mask": terminated | truncated})
-
-
-def assert_steps_of_vector(taken, episodes, *, lost):
-    """All steps but those of ``lost`` calls are in the episodes, once, as they were."""
-    ends = {place[:3] for place in taken if place[3]}
-    seen = []
-    for episode in episodes:
-        places = episode.observations["place"]
-        assert (places[:, :2] == places[0, :2]).all()
-        np.testing.assert_array_equal(np.diff(places[:, 2]), 1)
-        np.testing.assert_array_equal(episode.infos["place"], places[1:])
-        np.testing.assert_array_equal(episode.rewards, episode.actions[:, 0])
-        is_end = tuple(places[-1].tolist()) in ends
-        assert episode.terminated == (is_end and places[0, 1] % 2 == 0)
-        assert episode.truncated == (not episode.terminated)
-        seen += [tuple(place) for place in places[1:].tolist()]
-    assert len(seen) == len(set(seen))
-    assert set(seen) <= {place[:3] for place in taken}
-    assert len(taken) - len(seen) <= 3 * lost
-
-
 @pytest.mark.parametrize("stride", [1511, pytest.param(53, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
@@ -218,11 +93,3 @@ def test_an_error_at_any_instruction_loses_one_step_of_each_environment_at_most(
         taken = run_vector(countdown, sink, mode)
         assert countdown.has_raised
         assert_steps_of_vector(taken, sink.state[0], lost=1)
-
-
-def test_an_interrupted_archive_gets_every_episode_once(tmp_path):
-    for number in range(0, instructions(run_single, EpisodeArchive(tmp_path / "count", shard_steps=4)), 1511):
-        folder = tmp_path / str(number)
-        with EpisodeArchive(folder, shard_steps=4) as archive:
-            env = run_single(Countdown(number, RECORDING), archive)
-        assert_steps_of_single(env, list(EpisodeArchive(folder)), lost=1)

@@ -1,0 +1,145 @@
+"""Random trials of interruptions, lack of memory, kills and damaged files: how many give wrong data.
+
+For example:
+
+    python -m benchmarks.reliability --quick             a hundredth of the trials, as in the default tests
+    python -m benchmarks.reliability --processes 2       all trials, about an hour
+    python -m benchmarks.reliability --seed 1            other trials
+
+**Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers`, while
+the replay buffer executes `add`, `add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`,
+`clear` or `save` (arrays and `device="cpu"`, buffers of 40 and of 3,000 steps), or while a recorder records
+into memory, a replay buffer or an archive (single environments, and vector environments in the three
+autoreset modes). Afterwards the buffer must be as before the call, as after it, or without its oldest
+episodes; every row must be a step that was recorded; the buffer must take new episodes; a saved file must
+be the old or the new one. Recorders may lose the step under way, and nothing else.
+
+**Signal handlers** save the buffer at such a moment; the saved file must be as before or as after the call.
+
+**Lack of memory** is a `MemoryError` raised in the same way, or a limit of the operating system
+(`RLIMIT_AS`) that leaves too little for large arrays; of these, only calls that failed are counted.
+
+**Kills** are SIGKILLs of processes that save a buffer or write an archive.
+
+**Rows** are sampled from buffers of random spaces, options and use, and compared with a reference
+implementation made of Python lists.
+
+**Damaged files** (flipped bits, cuts, insertions, zeros, noise) must give `CorruptFileError` or the
+original episodes.
+
+The trials are those of tests/support/trials.py; a failed trial is repeated by its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich.progress import Progress
+
+from benchmarks.benchmark import Benchmark, count
+from her_agents.studies.result_page import Grid
+from tests.support.trials import KINDS
+
+BENCHMARK = Benchmark("reliability", "Interruptions, kills and damage: random trials", __doc__)
+QUICK = 100
+"""What the number of trials is divided by with --quick."""
+
+BLOCK = 20
+"""Trials that a process makes before it reports."""
+
+
+class Block(NamedTuple):
+    """Results of some trials of one kind.
+
+    Attributes:
+        events: Number of events.
+        seconds: Processor time.
+        failures: Seed and traceback of each failed trial.
+    """
+
+    events: int
+    seconds: float
+    failures: list[tuple[list[int], str]]
+
+
+def run_block(kind: int, first: int, seed: int) -> Block:
+    """Make trials of one kind.
+
+    Args:
+        kind: Index in `KINDS`.
+        first: Number of the first trial.
+        seed: Seed of the campaign.
+    """
+    begin, events, failures = time.process_time(), 0, []
+    for number in range(first, first + BLOCK):
+        trial = [seed, kind, number]
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                events += KINDS[kind].run(np.random.default_rng(trial), Path(folder))
+            except Exception:
+                failures.append((trial, traceback.format_exc()))
+                events += 1
+    return Block(events, time.process_time() - begin, failures)
+
+
+def run_kind(pool: ProcessPoolExecutor, kind: int, options: argparse.Namespace, progress: Progress) -> Block:
+    """Make trials of one kind until there are enough events; show failures at once."""
+    what, wanted = KINDS[kind].what, KINDS[kind].count // (QUICK if options.quick else 1)
+    task = progress.add_task(what, total=wanted)
+    first, total, pending = 0, Block(0, 0.0, []), set()
+    while total.events < wanted:
+        while len(pending) < options.processes:
+            pending.add(pool.submit(run_block, kind, first, options.seed))
+            first += BLOCK
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
+        for block in (future.result() for future in done):
+            total = Block(*(old + new for old, new in zip(total, block, strict=True)))
+            progress.update(task, completed=min(total.events, wanted))
+            for trial, text in block.failures:
+                progress.console.print(f"failed: {what}, seed {trial}\n{text}", markup=False)
+    for future in pending:
+        future.cancel()
+    return total
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the campaign, show its counts, and write the page; exit code 1 if a trial failed."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick="a hundredth of the trials",
+        processes={"type": count, "default": 2, "metavar": "N", "help": "number of processes [2]"},
+        seed={"type": int, "default": 0, "metavar": "N", "help": "seed of the campaign [0]"},
+    )
+    results = run(options)
+    rows = [
+        [kind.what, f"{block.events:,}", str(len(block.failures)), f"{block.seconds:,.0f}"]
+        for kind, block in zip(KINDS, results, strict=True)
+    ]
+    failed = [
+        [kind.what, str(trial), text.strip().splitlines()[-1]]
+        for kind, block in zip(KINDS, results, strict=True)
+        for trial, text in block.failures
+    ]
+    grids = [Grid("Trials", ["what", "number", "failed", "processor time [s]"], rows)]
+    if failed:
+        grids.append(Grid("Failed trials", ["what", "seed", "error"], failed))
+    BENCHMARK.publish(options, grids, {"run": f"{options.processes} processes"})
+    raise SystemExit(1 if failed else 0)
+
+
+def run(options: argparse.Namespace) -> list[Block]:
+    """Make the trials of each kind, one kind after the other."""
+    with ProcessPoolExecutor(options.processes) as pool, Progress() as progress:
+        return [run_kind(pool, kind, options, progress) for kind in range(len(KINDS))]
+
+
+if __name__ == "__main__":
+    main()

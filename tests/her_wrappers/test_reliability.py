@@ -1,0 +1,18 @@
+"""A hundredth of the campaign of `benchmarks/reliability.py`: nothing gives wrong data, whatever happens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.trials import KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)
+def test_no_trial_finds_wrong_data(kind, tmp_path):
+    events, seed = 0, 0
+    while events < kind.count / 100:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        events += kind.run(np.random.default_rng(seed), folder)
+        seed += 1

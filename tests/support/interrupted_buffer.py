@@ -1,0 +1,213 @@
+"""Replay buffers whose methods are interrupted, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import functools
+import resource
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from her_wrappers import HindsightReplayBuffer, Priority
+from tests.support.buffers import FUNCTIONS, transitions
+from tests.support.counting import counting_buffer, counting_episode
+from tests.support.interrupts import Countdown, count_instructions
+
+FILES = "her_wrappers/"
+PAGE = 4096
+
+
+class Size(NamedTuple):
+    """Numbers of steps: of the buffer, of its episodes, and of the episodes that are added."""
+
+    buffer: int
+    stored: int
+    added: int
+
+
+SMALL, LARGE = Size(40, 5, 7), Size(3000, 190, 230)
+LIMITED = Size(200_000, 9_000, 60_000)
+"""Its arrays are too large for the memory that a limited process has left."""
+
+
+def full_buffer(size: Size = SMALL, **options: object) -> HindsightReplayBuffer:
+    """A full buffer, some of whose batches are prefetched.
+
+    With priorities, unless its batches are large: OpenBLAS, which finds priorities, ends the process if it
+    has no memory for the threads of a large product.
+    """
+    priority = None if size is LIMITED else Priority()
+    buffer = counting_buffer(buffer_size=size.buffer, prioritized=priority, **options)
+    for number in range(size.buffer // size.stored + 2):
+        buffer.add_episode(counting_episode(number, size.stored + number))
+    for _ in range(3):
+        buffer.sample(8)
+    return buffer
+
+
+def stored(buffer: HindsightReplayBuffer) -> list[tuple[int, int]]:
+    """Number and length of each stored episode."""
+    return [(int(episode.actions[0, 0]), len(episode)) for episode in buffer.episodes()]
+
+
+def assert_rows_are_right(buffer: HindsightReplayBuffer) -> None:
+    """Each row of a batch is a step that was recorded, with a goal that was achieved or its own."""
+    buffer.verify()
+    known = dict(stored(buffer))
+    if not known:
+        return
+    batch = buffer.sample(64).to_numpy()
+    number, t = batch.observations["observation"].T
+    assert {int(each) for each in number} <= known.keys()
+    assert all(step < known[int(each)] for each, step in zip(number, t, strict=True))
+    np.testing.assert_array_equal(batch.next_observations["observation"], np.stack([number, t + 1], axis=1))
+    np.testing.assert_array_equal(batch.observations["achieved_goal"], batch.observations["observation"])
+    goals = batch.observations["desired_goal"][batch.relabeled]
+    assert all(1 <= s <= known[int(each)] for each, s in goals)
+
+
+Operation = Callable[[HindsightReplayBuffer, Size, Path], object]
+
+
+def add(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
+    for transition in transitions(counting_episode(100, min(size.added, 20), terminated=True)):
+        buffer.add(*transition)
+    buffer.truncate_open_episode()
+
+
+def update_priorities(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
+    index = buffer._storage.memory.index.first.step
+    buffer.update_priorities(np.arange(index, index + 20), np.arange(20.0))
+
+
+def sample(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
+    for batch_size in (8, 8, size.added):
+        buffer.sample(batch_size)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "add": add,
+    "add_episode": lambda buffer, size, _: buffer.add_episode(counting_episode(100, size.added)),
+    "add_episodes": lambda buffer, size, _: buffer.add_episodes([
+        counting_episode(number, size.added) for number in (100, 101)
+    ]),
+    "extend": lambda buffer, size, _: buffer.extend(
+        counting_episode(number, size.added) for number in (100, 101)
+    ),
+    "sample": sample,
+    "update_priorities": update_priorities,
+    "clear": lambda buffer, size, _: buffer.clear(),
+    "save": lambda buffer, size, folder: buffer.save(folder / "buffer"),
+}
+"""Each method that reads or changes the stored transitions. `extend` adds one episode after the other."""
+
+
+class Scenario(NamedTuple):
+    """A buffer, what it stores before and after an operation, and the instructions of the operation."""
+
+    buffer: HindsightReplayBuffer
+    before: list[tuple[int, int]]
+    after: list[tuple[int, int]]
+    instructions: int
+
+
+@functools.cache
+def scenario(operation: str, size: Size, device: str | None) -> Scenario:
+    """Run an operation without an interruption. Twice, since the first may import modules."""
+    original = full_buffer(size, device=device)
+    before, counts = stored(original), []
+    for _ in range(2):
+        buffer = copy.deepcopy(original)
+        with tempfile.TemporaryDirectory() as folder:
+            run = functools.partial(OPERATIONS[operation], buffer, size, Path(folder))
+            counts.append(count_instructions(run, FILES))
+    return Scenario(original, before, stored(buffer), min(counts))
+
+
+def assert_before_or_after(buffer: HindsightReplayBuffer, case: Scenario) -> None:
+    """The operation had no effect, its effect, a whole part of it, or evicted only; and rows are right.
+
+    A whole part is one of several episodes that `extend` adds.
+    """
+    found = stored(buffer)
+    old = [episode for episode in found if episode in case.before]
+    new = found[len(old) :]
+    assert old == case.before[len(case.before) - len(old) :], "stored episodes are the newest"
+    added = [episode for episode in case.after if episode not in case.before]
+    assert new == added[: len(new)], "added episodes are whole and in their order"
+    assert_rows_are_right(buffer)
+
+
+def assert_usable(buffer: HindsightReplayBuffer, size: Size) -> None:
+    """The buffer takes episodes and samples as if nothing had happened."""
+    buffer.truncate_open_episode()
+    buffer.add_episodes([counting_episode(number, size.stored) for number in (200, 201)])
+    assert stored(buffer)[-2:] == [(200, size.stored), (201, size.stored)]
+    assert_rows_are_right(buffer)
+
+
+def interrupt(  # noqa: PLR0917 - one trial, by what happens, where and when
+    operation: str, size: Size, device: str | None, error: type[BaseException], moment: float, folder: Path
+) -> None:
+    """Raise an error at a moment of an operation, from 0 to 1; check the buffer and its file."""
+    case = scenario(operation, size, device)
+    buffer = copy.deepcopy(case.buffer)
+    buffer.save(folder / "buffer")
+    countdown = Countdown(int(moment * case.instructions), FILES, error=error)
+    with contextlib.suppress(error), countdown.running():
+        OPERATIONS[operation](buffer, size, folder)
+    assert_before_or_after(buffer, case)
+    assert_rows_are_right(HindsightReplayBuffer.load(folder / "buffer", **FUNCTIONS, device=device))
+    assert_usable(buffer, size)
+
+
+def save_from_handler(operation: str, size: Size, device: str | None, moment: float, folder: Path) -> None:
+    """Save from a signal handler that runs at a moment of an operation, and check the file."""
+    case = scenario(operation, size, device)
+    buffer = copy.deepcopy(case.buffer)
+    countdown = Countdown(
+        int(moment * case.instructions), FILES, handler=lambda: buffer.save(folder / "from handler")
+    )
+    with countdown.running():
+        OPERATIONS[operation](buffer, size, folder)
+    assert countdown.has_raised
+    loaded = HindsightReplayBuffer.load(folder / "from handler", **FUNCTIONS, device=device)
+    assert_before_or_after(loaded, case)
+    assert stored(buffer) == case.after
+    assert_usable(buffer, size)
+
+
+MMAP_THRESHOLD = -3
+"""Option of `mallopt`: size in bytes from which memory comes from the operating system and returns to it."""
+
+
+def limit_memory(operation: str, room: int, folder: Path) -> bool:
+    """Run an operation of large arrays with a limit of the operating system; whether it was too low.
+
+    Args:
+        operation: Name of the operation.
+        room: Bytes that the process may allocate beyond those that it has.
+        folder: Folder for the file of the buffer.
+    """
+    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 2**16)
+    case = scenario(operation, LIMITED, None)
+    buffer = copy.deepcopy(case.buffer)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    has_failed = False
+    resource.setrlimit(resource.RLIMIT_AS, (pages * PAGE + room, hard))
+    try:
+        OPERATIONS[operation](buffer, LIMITED, folder)
+    except MemoryError:
+        has_failed = True
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    assert_before_or_after(buffer, case)
+    assert_usable(buffer, LIMITED)
+    return has_failed

@@ -1,0 +1,186 @@
+"""Random trials of interruptions, lack of memory, kills, damaged files and samples.
+
+The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from her_wrappers import CorruptFileError, EpisodeArchive, HindsightReplayBuffer, Mixture, Priority
+from tests.support.archived_episodes import Nested, random_episode
+from tests.support.archived_episodes import assert_same_episodes as assert_same_archived
+from tests.support.buffers import FUNCTIONS, example
+from tests.support.damage import damaged
+from tests.support.equality import assert_same_episodes
+from tests.support.interrupted_buffer import (
+    LARGE,
+    OPERATIONS,
+    SMALL,
+    interrupt,
+    limit_memory,
+    save_from_handler,
+)
+from tests.support.interrupted_recorder import RECORDERS, interrupt_recorder
+from tests.support.kill_trials import kill_while_archiving, kill_while_saving
+from tests.support.reference_world import ACTIONS, SPACES, World
+
+LIMITED_OPERATIONS = "add_episode", "add_episodes", "sample", "save", "clear"
+ROOM = 1e4, 2e7
+"""Bytes that a process with a limit may still allocate."""
+
+GOAL_OPTIONS = (
+    {"goal_selection_strategy": "future"},
+    {"goal_selection_strategy": "final", "n_sampled_goal": 1},
+    {"goal_selection_strategy": "episode", "her_ratio": 0.9},
+    {"goal_selection_strategy": "geometric"},
+    {"goal_selection_strategy": "random", "her_ratio": 1.0},
+    {"goal_selection_strategy": Mixture({"future": 0.4, "random": 0.2, "final": 0.2, "original": 0.2})},
+    {"goal_selection_strategy": Mixture({"geometric": 0.5, "episode": 0.5}), "n_sampled_goal": 9},
+    {"n_sampled_goal": 0},
+)
+
+
+def pick(rng: np.random.Generator, choices):
+    """Return one of some choices as it is; `Generator.choice` would make an array of them."""
+    choices = list(choices)
+    return choices[rng.integers(len(choices))]
+
+
+def interrupt_buffer(rng: np.random.Generator, folder: Path, error=KeyboardInterrupt) -> int:
+    """Raise an error at a random instruction of a method of the buffer."""
+    device = pick(rng, (None, "cpu"))
+    interrupt(pick(rng, OPERATIONS), pick(rng, (SMALL, LARGE)), device, error, rng.random(), folder)
+    return 1
+
+
+def interrupt_recording(rng: np.random.Generator, folder: Path, error=KeyboardInterrupt) -> int:
+    """Raise an error at a random instruction of a recorder, a vector recorder or an archive."""
+    interrupt_recorder(pick(rng, RECORDERS), error, rng.random(), folder)
+    return 1
+
+
+def lack_memory(rng: np.random.Generator, folder: Path) -> int:
+    """Raise MemoryError at a random instruction of the buffer or of a recorder."""
+    trial = pick(rng, (interrupt_buffer, interrupt_buffer, interrupt_recording))
+    return trial(rng, folder, MemoryError)
+
+
+def exceed_limit(rng: np.random.Generator, folder: Path) -> int:
+    """Let the operating system limit the memory of a method of the buffer; 0 if there was enough."""
+    room = np.exp(rng.uniform(*np.log(ROOM)))
+    return int(limit_memory(pick(rng, LIMITED_OPERATIONS), int(room), folder))
+
+
+def save_in_handler(rng: np.random.Generator, folder: Path) -> int:
+    """Save in a signal handler that runs at a random instruction of a method of the buffer."""
+    device = pick(rng, (None, "cpu"))
+    save_from_handler(pick(rng, OPERATIONS), pick(rng, (SMALL, LARGE)), device, rng.random(), folder)
+    return 1
+
+
+def kill_saving(rng: np.random.Generator, folder: Path) -> int:
+    """Kill a process that saves a buffer, five times; each process continues with the saved buffer."""
+    kill_while_saving(folder, 5, int(rng.integers(2**31)))
+    return 5
+
+
+def kill_archiving(rng: np.random.Generator, folder: Path) -> int:
+    """Kill a process that writes an archive, five times; each process continues the archive."""
+    kill_while_archiving(folder, 5, int(rng.integers(2**31)))
+    return 5
+
+
+def explain_rows(rng: np.random.Generator, folder: Path) -> int:
+    """Use a buffer of random options in a random way, and explain each sampled row by a reference."""
+    options = {
+        "buffer_size": int(rng.integers(1, 41)),
+        "skip_trivial": bool(rng.integers(2)),
+        "n_steps": pick(rng, (1, 1, 2, 3, 5, 100)),
+        "gamma": pick(rng, (0.9, 0.99, 1.0)),
+        "prioritized": pick(rng, (None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01))),
+        "seed": int(rng.integers(2**32)),
+    }
+    termination = pick(rng, (None, "recompute", "success", "keep", "never", "function"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the recorded rewards are not those of the function
+        world = World(
+            pick(rng, SPACES),
+            termination,
+            bool(rng.integers(2)),
+            pick(rng, GOAL_OPTIONS) | options,
+            int(rng.integers(2**32)),
+        )
+        world.add(3)
+        for _ in range(20):
+            getattr(world, pick(rng, (*ACTIONS, "sample", "sample")))(int(rng.integers(1, 41)))
+            world.check()
+        world.sample(40)
+    return world.rows
+
+
+def damage_buffer(rng: np.random.Generator, folder: Path) -> int:
+    """Load damaged copies of a saved buffer: each gives `CorruptFileError` or the same episodes."""
+    buffer, path = example(), folder / "buffer"
+    buffer.save(path)
+    episodes = list(buffer.episodes())
+    for variant in damaged(path.read_bytes(), 200, int(rng.integers(2**31))):
+        path.write_bytes(variant)
+        try:
+            loaded = HindsightReplayBuffer.load(path, **FUNCTIONS)
+        except CorruptFileError:
+            continue
+        assert_same_episodes(loaded.episodes(), episodes)
+    return 200
+
+
+def damage_archive(rng: np.random.Generator, folder: Path) -> int:
+    """Read archives of which one file is damaged: each gives `CorruptFileError` or the same episodes."""
+    episodes = [random_episode(length) for length in (3, 2, 4)]
+    archive = folder / f"archive {rng.integers(2**62)}"
+    with EpisodeArchive(archive, env=Nested(), shard_steps=4) as new:
+        new.add_episodes(episodes)
+    for name in ("manifest.json", "shard-000000.npz"):
+        content = (archive / name).read_bytes()
+        for variant in damaged(content, 100, int(rng.integers(2**31))):
+            (archive / name).write_bytes(variant)
+            try:
+                found = list(EpisodeArchive(archive))
+            except CorruptFileError:
+                continue
+            assert_same_archived(found, episodes)
+        (archive / name).write_bytes(content)
+    return 200
+
+
+class Kind(NamedTuple):
+    """A kind of trials.
+
+    Attributes:
+        what: The counted events, in words.
+        count: Number of events of the whole campaign.
+        run: Makes one trial in an empty folder; returns its number of events.
+    """
+
+    what: str
+    count: int
+    run: Callable[[np.random.Generator, Path], int]
+
+
+KINDS = [
+    Kind("interrupts of the replay buffer", 8_000, interrupt_buffer),
+    Kind("interrupts of recorders and archives", 2_000, interrupt_recording),
+    Kind("saves of the buffer in a signal handler", 1_000, save_in_handler),
+    Kind("MemoryError at an instruction", 1_500, lack_memory),
+    Kind("memory limits of the operating system", 500, exceed_limit),
+    Kind("kills while saving a buffer", 500, kill_saving),
+    Kind("kills while writing an archive", 500, kill_archiving),
+    Kind("sampled rows, explained by a reference in plain Python", 1_000_000, explain_rows),
+    Kind("damaged files of buffers", 50_000, damage_buffer),
+    Kind("damaged files of archives", 50_000, damage_archive),
+]
