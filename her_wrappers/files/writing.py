@@ -163,7 +163,7 @@ def write_arrays(
         ValueError: Row blocks do not have the shape or dtype of their array, an array has too many axes, a
             name cannot be stored or comes twice, or the header is too long or has an infinite number.
     """
-    with replacement(path) as file, zipfile.ZipFile(file, "w") as zip_file:
+    with replacement(path) as file, _ZipWriter(file, "w") as zip_file:
         entries: dict[str, Json] = {}
         for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
             if name in entries:
@@ -177,6 +177,17 @@ def write_arrays(
         zip_file.comment = bytes(FOOTER_SIZE)
         zip_file.close()
         return _write_footer(file, start, len(encoded))
+
+
+class _ZipWriter(zipfile.ZipFile):
+    """Writes nothing after an error; `ZipFile` tries to complete the file, which may raise another error."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+
+    def __del__(self) -> None:
+        pass
 
 
 def _write_array(

@@ -49,6 +49,20 @@ class PrefetchState(NamedTuple):
     used: int
 
 
+class Prefetched(NamedTuple):
+    """Prefetched batches. One record, so that an interruption or a signal handler never sees parts of two.
+
+    Attributes:
+        batches: Indices and number of relabeled rows of each batch that is left, the next one last.
+        state: How they were sampled.
+        memory: What was stored then, or None.
+    """
+
+    batches: list[tuple[SampledIndices, int]]
+    state: PrefetchState
+    memory: StoredMemory | None
+
+
 class BatchSampler:
     """Samples the indices of batches.
 
@@ -87,9 +101,7 @@ class BatchSampler:
 
     def invalidate(self) -> None:
         """Drop prefetched batches, because the probability of a step changes."""
-        self._prefetched: list[tuple[SampledIndices, int]] = []
-        self._prefetch = PrefetchState(None, 0, 0, 0)
-        self._memory: StoredMemory | None = None
+        self._prefetched = Prefetched([], PrefetchState(None, 0, 0, 0), None)
 
     def next(self, batch_size: int) -> tuple[SampledIndices, int]:
         """Return the indices of the next batch, and the number of rows that are relabeled.
@@ -97,20 +109,24 @@ class BatchSampler:
         Raises:
             ValueError: ``batch_size`` is below 1, or no episode is stored.
         """
-        if self._memory is not self._storage.memory or batch_size != self._prefetch.batch_size:
+        prefetched = self._prefetched
+        if prefetched.memory is not self._storage.memory or batch_size != prefetched.state.batch_size:
             self.invalidate()
-        if not self._prefetched:
+        if not self._prefetched.batches:
             if type(batch_size) is not int or batch_size < 1:
                 batch_size = require_count("batch_size", batch_size, at_least=1)
-            batches = max(1, min(2 * self._prefetch.batches, MAX_BATCHES, MAX_ROWS // batch_size))
+            before = self._prefetched.state.batches
+            batches = max(1, min(2 * before, MAX_BATCHES, MAX_ROWS // batch_size))
             self._prefetch_batches(batches, batch_size)
-        return self._prefetched.pop()
+        return self._prefetched.batches.pop()
 
     def prefetch_state(self) -> PrefetchState | None:
         """Return how the prefetched batches were sampled; None without any, or if they are out of date."""
-        if not self._prefetch.batches or self._memory is not self._storage.memory:
+        left, state, memory = self._prefetched
+        if not state.batches or memory is not self._storage.memory:
             return None
-        return self._prefetch._replace(used=self._prefetch.batches - len(self._prefetched))
+        # Without a state of the generator, the only batch is about to be returned.
+        return state._replace(used=state.batches - (len(left) if state.generator is not None else 0))
 
     def restore_prefetch(self, state: PrefetchState) -> None:
         """Sample the batches again that were prefetched, from the same episodes and priorities.
@@ -127,8 +143,8 @@ class BatchSampler:
         if used < batches:
             self.rng.bit_generator.state = state.generator
             self._prefetch_batches(batches, batch_size)
-            del self._prefetched[batches - used :]
-        self._prefetch, self._memory = state._replace(used=0), self._storage.memory
+        left = self._prefetched.batches[: batches - used]
+        self._prefetched = Prefetched(left, state._replace(used=0), self._storage.memory)
 
     def fork(self) -> BatchSampler:
         """Return a sampler with a copy of the generator; sampling from it does not change this one."""
@@ -154,9 +170,8 @@ class BatchSampler:
             [None] * batches if each is None else each for each in self._storage.indices_to_device(sampled)
         ]
         split = map(SampledIndices._make, zip(*fields, strict=True))
-        self._prefetched = list(zip(split, counts, strict=True))[::-1]
-        self._prefetch = PrefetchState(generator, batch_size, batches, 0)
-        self._memory = memory
+        state = PrefetchState(generator, batch_size, batches, 0)
+        self._prefetched = Prefetched(list(zip(split, counts, strict=True))[::-1], state, memory)
 
     def _sample(self, memory: StoredMemory, batches: int, batch_size: int) -> SampledIndices:
         rows, shape = batches * batch_size, (batches, batch_size)
@@ -184,12 +199,12 @@ class BatchSampler:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out prefetched batches, which a copy samples again."""
-        state = self.__dict__ | {"_prefetched": [], "_memory": None, "_prefetch": self.prefetch_state()}
+        state = self.__dict__ | {"_prefetched": self.prefetch_state()}
         return state | {"_generator": self.rng.bit_generator.state}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Sample prefetched batches again."""
-        prefetch, generator = state["_prefetch"], state.pop("_generator")
+        prefetch, generator = state["_prefetched"], state.pop("_generator")
         self.__dict__.update(state)
         self.invalidate()
         if prefetch is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -18,6 +19,7 @@ from hypothesis.extra import numpy as npst
 from her_wrappers.files.reading import ArrayFile, CorruptFileError
 from her_wrappers.files.writing import FOOTER, FOOTER_SIZE, RowBlocks, write_arrays
 from tests.support.damage import damaged
+from tests.support.interrupts import Countdown, count_instructions
 from tests.support.killed import kills
 
 
@@ -383,3 +385,15 @@ for i in itertools.count():
     assert unfinished or times < 100, "no kill came while a file was written"
     write(path, {"x": np.zeros(1)})
     assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files closed by deletion
+def test_an_interrupt_at_any_instruction_stays_a_keyboard_interrupt_and_leaves_a_whole_file(tmp_path):
+    def write_both():
+        write(tmp_path / "file", {"a": np.zeros(3), "b": np.ones(2)})
+
+    for number in range(0, count_instructions(write_both, "her_wrappers/files/"), 2):
+        # The last counts may lie past the end, since leftovers of an interrupted write take instructions.
+        with contextlib.suppress(KeyboardInterrupt), Countdown(number, "her_wrappers/files/").running():
+            write_both()
+        assert read(tmp_path / "file")[0] == {}
