@@ -7,6 +7,9 @@ import pytest
 
 from tests.support.trials import KINDS
 
+# An interrupt just after a file was opened leaves it to be closed by its deletion.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)
 def test_no_trial_finds_wrong_data(kind, tmp_path):

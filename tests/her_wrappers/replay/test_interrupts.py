@@ -6,6 +6,9 @@ import pytest
 
 from tests.support.interrupted_buffer import OPERATIONS, SMALL, interrupt, save_from_handler, scenario
 
+# An interrupt just after a file was opened leaves it to be closed by its deletion.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 @pytest.mark.arrays_only("the random trials of test_reliability.py have tensors too")
 @pytest.mark.parametrize("stride", [499, pytest.param(101, marks=pytest.mark.slow)])
