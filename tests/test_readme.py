@@ -103,11 +103,11 @@ def speed_rows():
         "`sample(256)` of 1,000,000 transitions": (large, "replay.md"),
         "`sample(256).to_torch()` of 1,000,000": ([tensors], "replay.md"),
         "`sample(256)` of 10,000": ([time / ours for time in small], "replay.md"),
-        "a step added, and `sample(256)` of 1,000,000": (added, "replay.md"),
-        "`sample(256)` by priorities, and all updated": ([0, 1 / priorities], "replay_priorities.md"),
-        "a step recorded into the buffer": ([1 / recorded], "recording.md"),
-        "the replay's share of training with SB3": ([trained], "sb3_training.md"),
-        "memory of a transition": ([1 / memory], "replay.md"),
+        "adding a step, then `sample(256)` of 1,000,000": (added, "replay.md"),
+        "`sample(256)` with priorities, then updating them": ([0, 1 / priorities], "replay_priorities.md"),
+        "recording a step into the buffer": ([1 / recorded], "recording.md"),
+        "the buffer's time in a training with SB3": ([trained], "sb3_training.md"),
+        "memory per transition": ([1 / memory], "replay.md"),
     }
 
 
