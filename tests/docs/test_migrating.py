@@ -16,7 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text()
 SECTIONS = dict(section.split("\n", 1) for section in PAGE.split("\n## ")[1:])
 THEIRS = {
     "Stable-Baselines3": "# Stable-Baselines3\n",
-    "stable-baselines, the old one": "# stable-baselines 2\n",
+    "stable-baselines (version 2)": "# stable-baselines 2\n",
     "cpprb": "# cpprb\n",
     "RLLTE": "# RLLTE\n",
     "Tianshou": "# Tianshou\n",
@@ -58,7 +58,7 @@ def test_from_stable_baselines3():
 
 
 def test_from_stable_baselines():
-    batches = run("stable-baselines, the old one")["stored"]
+    batches = run("stable-baselines (version 2)")["stored"]
     assert len(batches) == 10
     for batch in batches:
         assert len(batch) % 4 == 0
