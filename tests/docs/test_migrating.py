@@ -1,4 +1,4 @@
-"""The page for those who come from other libraries: our side of it runs, and names only what there is."""
+"""The page on migration: its examples with her-toolkit run, and the names in its tables exist."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def work_in_an_empty_folder(tmp_path, monkeypatch):
 
 
 def run(section):
-    """What our code of a section defines."""
+    """Run the examples with her-toolkit of a section and return the names that they define."""
     return names_after(SECTIONS[section])
 
 
 @pytest.mark.parametrize("section", THEIRS)
-def test_each_library_has_its_example_ours_and_its_parameters(section):
+def test_each_section_has_both_examples_and_a_table_of_parameters(section):
     (theirs,) = re.findall(r"```py\n(.*?)```", SECTIONS[section], re.DOTALL)
     assert theirs.startswith(THEIRS[section])
     compile(theirs, section, "exec")
@@ -44,7 +44,7 @@ def test_each_library_has_its_example_ours_and_its_parameters(section):
     assert "What changes:" in SECTIONS[section]
 
 
-def test_no_section_is_left_out():
+def test_every_section_is_tested():
     assert SECTIONS.keys() == THEIRS.keys()
 
 
@@ -94,7 +94,7 @@ def test_from_torchrl():
     assert names["batch"].rewards.shape == (4,)
 
 
-def test_what_is_named_as_ours_exists():
+def test_the_names_of_her_toolkit_exist():
     buffer = HindsightReplayBuffer
     functions = (
         buffer,
@@ -108,6 +108,6 @@ def test_what_is_named_as_ours_exists():
     known = {name for function in functions for name in inspect.signature(function).parameters}
     columns = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGE, re.MULTILINE)
     named = {name for column in columns for name in re.findall(r"`(\w+)(?:=[^`]*)?`", column)}
-    theirs = {"HERReplayBuffer"}  # where another class of theirs takes the same arguments
+    theirs = {"HERReplayBuffer"}  # a class of the other library with the same arguments
     assert named - theirs <= known | set(dir(buffer)) | set(GOAL_KEYS)
     assert len(named) > 20
