@@ -39,7 +39,7 @@ def anchors(page):
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    """The names of a Python session in an empty folder; its modules and environments are removed at the end."""
+    """The names of a Python session in an empty folder; modules and environments are removed at the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     modules, registry = set(sys.modules), dict(gym.registry)

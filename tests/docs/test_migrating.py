@@ -41,7 +41,7 @@ def test_each_section_has_both_examples_and_a_table_of_parameters(section):
     compile(theirs, section, "exec")
     assert SECTIONS[section].count("```python\n") >= 1
     assert re.search(r"^\| `\w+` \| here \| remark \|$", SECTIONS[section], re.MULTILINE)
-    assert "What changes:" in SECTIONS[section]
+    assert "Differences:" in SECTIONS[section]
 
 
 def test_every_section_is_tested():
