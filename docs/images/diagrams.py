@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-BLUE, GREEN, RED, GREY = "#2855b8", "#1f7a4a", "#b3362b", "#8a8f98"
+BLUE, GREEN, RED, GRAY = "#2855b8", "#1f7a4a", "#b3362b", "#8a8f98"
 FAINT, WHITE = "#c9ced6", "#ffffff"
 STYLE = """
 text { font: 14px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; fill: #20242c; }
@@ -35,8 +35,8 @@ class Drawing:
         self._parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}">{marked}</text>')
 
     def box(self, corner: tuple[float, float], size: tuple[float, float], fill: str, stroke: str) -> None:
-        """Draw a rectangle; a grey stroke is dashed."""
-        dashes = ' stroke-dasharray="4 3"' if stroke == GREY else ""
+        """Draw a rectangle; a gray stroke is dashed."""
+        dashes = ' stroke-dasharray="4 3"' if stroke == GRAY else ""
         (x, y), (width, height) = corner, size
         self._parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" '
@@ -50,12 +50,12 @@ class Drawing:
             f'fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
         )
 
-    def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
+    def arrow(self, start: tuple[float, float], end: tuple[float, float], color: str) -> None:
         """Draw a straight arrow that ends before a dot."""
         across, down = end[0] - start[0], end[1] - start[1]
         long, turned = math.hypot(across, down) - 6, math.degrees(math.atan2(down, across))
         self._parts.append(
-            f'<g transform="translate({start[0]} {start[1]}) rotate({turned:.1f})" fill="{colour}">'
+            f'<g transform="translate({start[0]} {start[1]}) rotate({turned:.1f})" fill="{color}">'
             f'<rect y="-0.8" width="{long - 5:.1f}" height="1.6"/><path d="M{long:.1f} 0l-7 -4v8z"/></g>'
         )
 
@@ -151,8 +151,8 @@ def terminations() -> None:
         y = 88 + 38 * row
         drawing.text(24, y + 5, mode, "name")
         for (x, event), end in zip(EVENTS.items(), ends, strict=True):
-            colour = BLUE if end == event[2] else RED
-            drawing.dot(x, y, 9, colour if end else WHITE, colour)
+            color = BLUE if end == event[2] else RED
+            drawing.dot(x, y, 9, color if end else WHITE, color)
     drawing.dot(30, 240, 6, BLUE, BLUE)
     drawing.text(42, 244, "terminates", "small")
     drawing.dot(140, 240, 6, WHITE, BLUE)
@@ -163,7 +163,7 @@ def terminations() -> None:
     drawing.write("terminations.svg")
 
 
-PLAIN, ENDING, NO_TRANSITION = ("#e8eefb", BLUE), ("#e6f4ec", GREEN), ("#f4f4f5", GREY)
+PLAIN, ENDING, NO_TRANSITION = ("#e8eefb", BLUE), ("#e6f4ec", GREEN), ("#f4f4f5", GRAY)
 BEFORE, LAST = ("s_{T-1}", "", PLAIN), ("s_{T}", "terminated", ENDING)
 CALLS = {
     "NEXT_STEP": [BEFORE, LAST, ("s'_{0}", "no transition", NO_TRANSITION), ("s'_{1}", "", PLAIN)],
