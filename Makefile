@@ -51,6 +51,7 @@ docs-serve: $(VENV)/installed-docs  ## The same at http://127.0.0.1:8000, built 
 lint: $(VENV)/installed-test  ## Formatting and lint, changing nothing.
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
+	$(bin)/codespell
 
 types: $(VENV)/installed-test  ## mypy --strict.
 	$(bin)/mypy

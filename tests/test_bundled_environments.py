@@ -1,4 +1,4 @@
-"""The bundled environments keep the promises that our own checker asks of others, single and vectorised."""
+"""The checker has no findings in the bundled environments, single and vector."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from her_wrappers import check_goal_env
 MODES = ("NextStep", "SameStep", "Disabled")
 
 
-def complaints(env):
-    """Findings that are more than notes."""
+def findings(env):
+    """Findings of severity error or warning."""
     return check_goal_env(env, max_steps=1500).of_severity("error", "warning")
 
 
 @pytest.mark.parametrize("reward_type", ["sparse", "dense"])
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
 def test_the_checker_finds_nothing_in_single_environments(env_id, reward_type):
-    assert complaints(gym.make(env_id, reward_type=reward_type)) == []
+    assert findings(gym.make(env_id, reward_type=reward_type)) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
 def test_the_checker_finds_nothing_in_vector_environments(env_id, mode):
-    assert complaints(gym.make_vec(env_id, num_envs=3, autoreset_mode=mode)) == []
+    assert findings(gym.make_vec(env_id, num_envs=3, autoreset_mode=mode)) == []

@@ -1,4 +1,4 @@
-"""Which file may import which, and what importing the packages costs."""
+"""Directions of imports between modules, and modules that the packages must not import."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# Each part may import itself and what stands below it; a part is named by the folder or file.
-BELOW = {
+# Each module or folder may import itself and those listed for it.
+ALLOWED_IMPORTS = {
     "her_envs": set(),
     "her_wrappers.trees": set(),
     "her_wrappers.spaces": {"her_wrappers.trees"},
@@ -75,7 +75,7 @@ BELOW = {
     },
 }
 
-# The modules of the replay buffer: each may import the ones before it.
+# Modules of the replay buffer; each may import the ones before it.
 REPLAY = (
     "byte_rows",
     "torch_records",
@@ -101,12 +101,12 @@ REPLAY = (
 )
 
 
-ABOVE = ("her_wrappers.cli", "her_wrappers.commands")
-"""The command line, which nothing imports."""
+COMMAND_LINE = ("her_wrappers.cli", "her_wrappers.commands")
+"""Modules that no other module imports."""
 
 
-def part_of(module: str) -> str | None:
-    """The part of ours that a module belongs to."""
+def component_of(module: str) -> str | None:
+    """The key of `ALLOWED_IMPORTS` to which a module belongs, or None for other packages."""
     if module.split(".", maxsplit=1)[0] == "her_agents":
         return "her_agents"
     if module.split(".", maxsplit=1)[0] == "her_envs":
@@ -115,7 +115,7 @@ def part_of(module: str) -> str | None:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """All modules that a file imports, inside functions and for type checking too."""
+    """All modules that a file imports, including imports in functions and for type checking."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -132,16 +132,16 @@ FILES = sorted(
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_run_one_way(path):
+def test_imports_run_in_one_direction(path):
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    part = part_of(module)
-    if part in {"her_wrappers", "her_wrappers.cli", "her_wrappers.commands"}:  # these see everything
+    component = component_of(module)
+    if component in {"her_wrappers", "her_wrappers.cli", "her_wrappers.commands"}:  # may import all modules
         return
-    imported = {part_of(name) for name in imported_modules(path)} - {None}
-    if part == "her_agents":
-        assert not imported & set(ABOVE)
+    imported = {component_of(name) for name in imported_modules(path)} - {None}
+    if component == "her_agents":
+        assert not imported & set(COMMAND_LINE)
     else:
-        assert imported <= BELOW[part] | {part}
+        assert imported <= ALLOWED_IMPORTS[component] | {component}
 
 
 def test_only_commands_load_the_agents_and_only_when_they_run():
@@ -158,29 +158,29 @@ def test_only_commands_load_the_agents_and_only_when_they_run():
     [path for path in FILES if path.is_relative_to(ROOT / "her_wrappers" / "replay")],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_imports_inside_the_replay_buffer_run_one_way(path):
-    part = path.relative_to(ROOT / "her_wrappers" / "replay").with_suffix("").parts[0]
-    if part == "__init__":
+def test_imports_of_the_replay_buffer_run_in_one_direction(path):
+    name = path.relative_to(ROOT / "her_wrappers" / "replay").with_suffix("").parts[0]
+    if name == "__init__":
         return
-    names = [name.split(".") for name in imported_modules(path)]
-    inside = {name[2] for name in names if name[:2] == ["her_wrappers", "replay"]}
-    assert inside <= {*REPLAY[: REPLAY.index(part)], part}
+    modules = [module.split(".") for module in imported_modules(path)]
+    imported = {module[2] for module in modules if module[:2] == ["her_wrappers", "replay"]}
+    assert imported <= {*REPLAY[: REPLAY.index(name)], name}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_package_imports_what_stands_around_it(path):
-    around = {"examples", "benchmarks", "tests"}
-    assert not around & {name.split(".")[0] for name in imported_modules(path)}
+def test_no_package_imports_tests_examples_or_benchmarks(path):
+    others = {"examples", "benchmarks", "tests"}
+    assert not others & {name.split(".")[0] for name in imported_modules(path)}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_the_canvas_knows_pygame(path):
+def test_only_the_canvas_imports_pygame(path):
     if path.name != "canvas.py":
         assert "pygame" not in imported_modules(path)
 
 
 def test_the_files_of_her_envs_import_each_other_without_a_cycle():
-    """Imports for type checking count too."""
+    """Imports for type checking are included."""
     files = {f"her_envs.{path.stem}": path for path in (ROOT / "her_envs").glob("*.py")}
     imports = {module: imported_modules(path) & files.keys() for module, path in files.items()}
     list(TopologicalSorter(imports).static_order())  # raises CycleError

@@ -1,4 +1,4 @@
-"""The README's example works when pasted, its commands run, and its numbers are those of the pages."""
+"""The example and the commands of the README run, and its numbers are those of the results."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_the_example_prints_what_the_readme_shows(tmp_path):
     assert result.stdout == output
 
 
-def test_every_link_leads_somewhere():
+def test_every_link_has_a_target():
     targets = re.findall(r"\]\(([^)#]+)", README) + re.findall(r'src="(.*?)"', README)
     assert len(targets) > 20
     for target in targets:
         assert (ROOT / target).exists(), target
 
 
-def test_the_commands_for_an_environment_work_one_after_the_other(tmp_path, monkeypatch):
+def test_the_commands_for_an_environment_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^her (.*?) +#", README, re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["check", "record", "inspect"]
@@ -49,7 +49,7 @@ def test_the_commands_for_an_environment_work_one_after_the_other(tmp_path, monk
     assert f"[{len(RULES)} rules]" in (ROOT / "docs" / "index.md").read_text()
 
 
-def test_the_moving_picture_is_small_and_the_program_for_it_names_its_command():
+def test_the_gif_is_small_and_its_program_has_its_command():
     picture = ROOT / "docs" / "images" / "relabeling.gif"
     assert picture.stat().st_size < 1_000_000
     program = (ROOT / "docs" / "images" / "make.py").read_text()
@@ -59,20 +59,20 @@ def test_the_moving_picture_is_small_and_the_program_for_it_names_its_command():
     assert f"RELABELING = {command.split()}".replace("'", '"') in program
 
 
-def test_every_environment_has_its_row_with_the_kind_of_its_actions():
+def test_every_environment_has_a_row_with_its_action_space():
     rows = dict(re.findall(r"^\| `(her_envs/.*?)` \| (\w+) \|", README, re.MULTILINE))
     assert rows == {env_id: type(gym.make(env_id).action_space).__name__ for env_id in ENTRY_POINTS}
 
 
 def number(page, section, row, column):
-    """A number of a table of a page: of the first one after ``section`` that has the row."""
+    """The number in a row of the first table after ``section`` that has this row."""
     text = (RESULTS / page).read_text().split(section, 1)[1]
     (line,) = re.findall(rf"^\| {re.escape(row)} \|.*$", text, re.MULTILINE)[:1]
     return float(re.search(r"[\d.,]+", line.split("|")[column]).group().replace(",", ""))
 
 
 def speed_rows():
-    """What the README says: how many times as much as ours each of the others takes, 0 if unknown."""
+    """Rows of the table of the README: time or memory of each library divided by ours, 0 if unknown."""
     small = [number("replay.md", "## sample(256)", peer, 2) for peer in PEERS]
     ours = number("replay.md", "## sample(256)", "her-toolkit", 2)
     tensors = number(
@@ -103,11 +103,11 @@ def speed_rows():
         "`sample(256)` of 1,000,000 transitions": (large, "replay.md"),
         "`sample(256).to_torch()` of 1,000,000": ([tensors], "replay.md"),
         "`sample(256)` of 10,000": ([time / ours for time in small], "replay.md"),
-        "a step added, and `sample(256)` of 1,000,000": (added, "replay.md"),
-        "`sample(256)` by priorities, and all updated": ([0, 1 / priorities], "replay_priorities.md"),
-        "a step recorded into the buffer": ([1 / recorded], "recording.md"),
-        "the replay's share of training with SB3": ([trained], "sb3_training.md"),
-        "memory of a transition": ([1 / memory], "replay.md"),
+        "adding a step, then `sample(256)` of 1,000,000": (added, "replay.md"),
+        "`sample(256)` with priorities, then updating them": ([0, 1 / priorities], "replay_priorities.md"),
+        "recording a step into the buffer": ([1 / recorded], "recording.md"),
+        "the buffer's time in a training with SB3": ([trained], "sb3_training.md"),
+        "memory per transition": ([1 / memory], "replay.md"),
     }
 
 
@@ -121,13 +121,13 @@ COMMANDS = {
 
 def speed_table():
     lines = [f"| others / ours | {' | '.join(PEERS)} | measured by |", "|---|---|---|---|---|---|"]
-    for what, (times, page) in speed_rows().items():
+    for label, (times, page) in speed_rows().items():
         cells = [f" {time:.3g} " if time else " " for time in [*times, 0, 0, 0][: len(PEERS)]]
-        lines.append(f"| {what} |{'|'.join(cells)}| [`{COMMANDS[page]}`](docs/results/{page}) |")
+        lines.append(f"| {label} |{'|'.join(cells)}| [`{COMMANDS[page]}`](docs/results/{page}) |")
     return "\n".join(lines)
 
 
-def test_the_speeds_are_those_of_the_pages():
+def test_the_speeds_are_those_of_the_results():
     assert speed_table() in README, f"README.md should have\n{speed_table()}"
 
 

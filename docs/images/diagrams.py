@@ -1,6 +1,6 @@
 """Draw the diagrams of the documentation: python docs/images/diagrams.py.
 
-They are dark on white, which can be read anywhere; on the site's dark pages a filter turns them round.
+The diagrams are dark on white. On dark pages of the site, a filter inverts them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-BLUE, GREEN, RED, GREY = "#2855b8", "#1f7a4a", "#b3362b", "#8a8f98"
+BLUE, GREEN, RED, GRAY = "#2855b8", "#1f7a4a", "#b3362b", "#8a8f98"
 FAINT, WHITE = "#c9ced6", "#ffffff"
 STYLE = """
 text { font: 14px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; fill: #20242c; }
@@ -22,7 +22,7 @@ text { font: 14px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; f
 
 
 class Drawing:
-    """A picture of shapes on a white card of 640 pixels; places are pixels from its upper left corner."""
+    """Shapes on a white card 640 pixels wide; coordinates are pixels from its upper left corner."""
 
     def __init__(self, height: int, description: str) -> None:
         self._height = height
@@ -30,13 +30,13 @@ class Drawing:
         self.box((0.5, 0.5), (639, height - 1), WHITE, "#d9dce1")
 
     def text(self, x: float, y: float, text: str, kind: str = "") -> None:
-        """Write with the base line at ``y``; what stands in ``_{}`` is an index."""
+        """Write text with the base line at ``y``; ``_{i}`` makes a subscript i."""
         marked = re.sub(r"_\{(.*?)\}", r'<tspan baseline-shift="sub" font-size="10">\1</tspan>', text)
         self._parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}">{marked}</text>')
 
     def box(self, corner: tuple[float, float], size: tuple[float, float], fill: str, stroke: str) -> None:
-        """Draw a rectangle, with a dashed line if that is grey."""
-        dashes = ' stroke-dasharray="4 3"' if stroke == GREY else ""
+        """Draw a rectangle; a gray stroke is dashed."""
+        dashes = ' stroke-dasharray="4 3"' if stroke == GRAY else ""
         (x, y), (width, height) = corner, size
         self._parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" '
@@ -50,27 +50,27 @@ class Drawing:
             f'fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
         )
 
-    def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
+    def arrow(self, start: tuple[float, float], end: tuple[float, float], color: str) -> None:
         """Draw a straight arrow that ends before a dot."""
         across, down = end[0] - start[0], end[1] - start[1]
         long, turned = math.hypot(across, down) - 6, math.degrees(math.atan2(down, across))
         self._parts.append(
-            f'<g transform="translate({start[0]} {start[1]}) rotate({turned:.1f})" fill="{colour}">'
+            f'<g transform="translate({start[0]} {start[1]}) rotate({turned:.1f})" fill="{color}">'
             f'<rect y="-0.8" width="{long - 5:.1f}" height="1.6"/><path d="M{long:.1f} 0l-7 -4v8z"/></g>'
         )
 
     def write(self, name: str) -> None:
-        """Write the file beside this program."""
+        """Write the file into the folder of this program."""
         begin = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {self._height}" width="640">'
         (Path(__file__).parent / name).write_text("\n".join([begin, *self._parts, "</svg>\n"]))
 
 
 WAY = [(60, 180), (95, 140), (140, 125), (180, 145), (220, 130), (255, 150)]
-"""The places of an episode."""
+"""The positions of an episode."""
 
 
 def hindsight() -> None:
-    """One episode twice: as it was, and with a goal that it reached."""
+    """Draw an episode as recorded, and with a goal that it reached."""
     drawing = Drawing(250, "An episode that misses its goal, and the same with a goal that it reached")
     drawing.text(20, 32, "as it was recorded", "title")
     _episode(drawing, 0, len(WAY) - 1)
@@ -81,12 +81,12 @@ def hindsight() -> None:
     _episode(drawing, 320, 4)
     drawing.dot(320 + WAY[4][0], WAY[4][1], 13, "none", GREEN)
     drawing.text(320 + WAY[4][0], WAY[4][1] - 22, "new goal", "small middle")
-    drawing.text(340, 232, "The step that arrives there earns 0.", "small")
+    drawing.text(340, 232, "The step that reaches it gets the reward 0.", "small")
     drawing.write("hindsight.svg")
 
 
 def _episode(drawing: Drawing, left: int, last: int) -> None:
-    """Draw states and steps; those behind ``last`` are faint."""
+    """Draw states and steps; those after ``last`` are faint."""
     places = [(left + x, y) for x, y in WAY]
     for i, (here, there) in enumerate(pairwise(places)):
         drawing.arrow(here, there, BLUE if i < last else FAINT)
@@ -97,7 +97,7 @@ def _episode(drawing: Drawing, left: int, last: int) -> None:
 
 
 def goal_sets() -> None:
-    """The states that each strategy may choose for step 2 of an episode of 7 steps."""
+    """Draw the states that each strategy may choose for step 2 of an episode of 7 steps."""
     drawing = Drawing(
         292, "Which achieved goals each strategy may choose for step 2 of an episode of 7 steps"
     )
@@ -130,7 +130,7 @@ EVENTS = {
     470: ("crashes", "", True),
     580: ("none", "of these", False),
 }
-"""What a step may do, by where it is drawn, and whether it ends a task that ends at goals and crashes."""
+"""By x coordinate: two lines of text, and whether a task that ends at goals and crashes terminates there."""
 
 MODES = {
     '"recompute"': (True, False, True, False),
@@ -138,12 +138,12 @@ MODES = {
     '"keep"': (False, True, True, False),
     '"never"': (False, False, False, False),
 }
-"""Whether a relabeled row terminates at each of these."""
+"""Whether a relabeled row terminates at each event."""
 
 
 def terminations() -> None:
-    """Where relabeled rows end, by the mode and by what the step does."""
-    drawing = Drawing(262, "Whether a relabeled row terminates, by mode and by what its step does")
+    """Draw which relabeled rows terminate, by termination mode and event."""
+    drawing = Drawing(262, "Whether a relabeled row terminates, by termination mode and event of its step")
     for x, (first, second, _) in EVENTS.items():
         drawing.text(x, 34, first, "small middle")
         drawing.text(x, 51, second, "small middle")
@@ -151,19 +151,19 @@ def terminations() -> None:
         y = 88 + 38 * row
         drawing.text(24, y + 5, mode, "name")
         for (x, event), end in zip(EVENTS.items(), ends, strict=True):
-            colour = BLUE if end == event[2] else RED
-            drawing.dot(x, y, 9, colour if end else WHITE, colour)
+            color = BLUE if end == event[2] else RED
+            drawing.dot(x, y, 9, color if end else WHITE, color)
     drawing.dot(30, 240, 6, BLUE, BLUE)
     drawing.text(42, 244, "terminates", "small")
     drawing.dot(140, 240, 6, WHITE, BLUE)
-    drawing.text(152, 244, "goes on", "small")
+    drawing.text(152, 244, "continues", "small")
     drawing.dot(236, 240, 6, RED, RED)
     drawing.dot(254, 240, 6, WHITE, RED)
-    drawing.text(266, 244, "not what a task does that ends at goals and at crashes", "small")
+    drawing.text(266, 244, "differs from a task that ends at goals and at crashes", "small")
     drawing.write("terminations.svg")
 
 
-PLAIN, ENDING, NO_TRANSITION = ("#e8eefb", BLUE), ("#e6f4ec", GREEN), ("#f4f4f5", GREY)
+PLAIN, ENDING, NO_TRANSITION = ("#e8eefb", BLUE), ("#e6f4ec", GREEN), ("#f4f4f5", GRAY)
 BEFORE, LAST = ("s_{T-1}", "", PLAIN), ("s_{T}", "terminated", ENDING)
 CALLS = {
     "NEXT_STEP": [BEFORE, LAST, ("s'_{0}", "no transition", NO_TRANSITION), ("s'_{1}", "", PLAIN)],
@@ -175,12 +175,12 @@ CALLS = {
     ],
     "DISABLED": [BEFORE, LAST, ("s'_{0}", "from reset", NO_TRANSITION), ("s'_{1}", "", PLAIN)],
 }
-"""What each call shows, what comes with it, and how it is drawn."""
+"""For each call: the returned state, a note, and the colors."""
 
 
 def autoreset() -> None:
-    """What the calls around the end of an episode give, in each mode."""
-    drawing = Drawing(322, "What the calls around the end of an episode give, in the three autoreset modes")
+    """Draw the results of the calls around the end of an episode, in each mode."""
+    drawing = Drawing(322, "Results of the calls around the end of an episode, in the three autoreset modes")
     for i, call in enumerate(("step", "step", "next call", "step")):
         drawing.text(196 + 122 * i, 34, call, "small middle")
     for row, (mode, calls) in enumerate(CALLS.items()):
@@ -192,7 +192,10 @@ def autoreset() -> None:
             drawing.text(x + 56, y + (22 if below else 31), state, "middle")
             drawing.text(x + 56, y + 42, below, "small middle")
     drawing.text(
-        20, 300, "A recorder hands on the same episode in all three: s_{0} … s_{T}, T transitions.", "small"
+        20,
+        300,
+        "A recorder records the same episode in all three modes: s_{0} … s_{T}, T transitions.",
+        "small",
     )
     drawing.write("autoreset.svg")
 

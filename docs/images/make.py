@@ -1,6 +1,6 @@
-"""Draw the pictures that the documentation shows: python docs/images/make.py.
+"""Draw the pictures of the documentation: python docs/images/make.py.
 
-Of the bundled tasks, and of an episode in hindsight, which is
+The pictures show the bundled tasks, and a relabeled episode, which is the output of
 
     her show-relabeling her_envs/PointReach-v0 --seed 200 --size 480 --out docs/images/relabeling.gif
 """
@@ -34,14 +34,14 @@ RELABELING = ["show-relabeling", "her_envs/PointReach-v0", "--seed", "200", "--s
 
 
 def towards(observation: dict[str, Any], noise: np.ndarray) -> np.ndarray:
-    """Wander towards the goal; with a puck, towards the puck."""
+    """Return a noisy action towards the goal, or towards the puck if there is one."""
     place = observation["observation"]
     there = observation["desired_goal"] if len(place) == 2 else place[2:]
     return np.clip(2 * (there - place[:2]) / np.abs(there - place[:2]).max() + noise, -1, 1)
 
 
 def main() -> None:
-    """Write one small PNG a task, and the GIF of the README."""
+    """Write one small PNG per task, and the GIF of the README."""
     for name, options, seed, steps in PICTURES:
         env = gym.make(f"her_envs/{name}-v0", render_mode="rgb_array", render_size=240, **options)
         env.action_space.seed(seed)

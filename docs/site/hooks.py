@@ -1,7 +1,7 @@
-"""What the site has beyond MkDocs: links that leave docs/, pages that stand in the root, the list of results.
+"""MkDocs hooks for links to files outside of docs/, pages in the root, and the list of results.
 
-Pages are written for GitHub, where a link may lead to any file of the repository. On the site a link to a
-program leads to a page that shows it, and the root's own pages have a place among the others.
+Pages are written for GitHub, where a link may lead to any file of the repository. On the site, a link to a
+program leads to a generated page that shows the program, and the pages of the root are included.
 """
 
 from __future__ import annotations
@@ -21,57 +21,57 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-OF_THE_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
-"""Pages of the root, and where they stand on the site; the README's place has a page of its own."""
+ROOT_PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
+"""Pages in the root of the repository, and their paths on the site; docs/index.md replaces the README."""
 
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)[^)#\s]+")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 SENTENCE = re.compile(r"\s*\*{0,2}([A-Z][^|#]*?)\.(?=[\s*])")
-EVERY_RESULT = "results/*.md"
+ALL_RESULTS = "results/*.md"
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Put the pages of results in the place of ``results/*.md`` in the navigation."""
+    """Replace ``results/*.md`` in the navigation by the pages of results."""
     config.nav = _with_results(config.nav)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> None:
-    """Add the root's pages, and a page for each file or folder outside of docs/ that a page links to."""
-    for name in OF_THE_ROOT.keys() - {"README.md"}:
-        files.append(File.generated(config, OF_THE_ROOT[name], content=(ROOT / name).read_text()))
+    """Add the pages of the root, and a page for each file or folder outside of docs/ that a page links to."""
+    for name in ROOT_PAGES.keys() - {"README.md"}:
+        files.append(File.generated(config, ROOT_PAGES[name], content=(ROOT / name).read_text()))
     targets = {
         target for page in files.documentation_pages() for target in _targets(page) if _is_source(target)
     }
     for target in sorted(targets):
-        files.append(File.generated(config, _place(target), content=_source_page(target)))
+        files.append(File.generated(config, _site_path(target), content=_source_page(target)))
 
 
 def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> str:
-    """Turn links as the repository has them into those of the site, and list the results."""
+    """Convert links between files of the repository to links of the site, and insert the list of results."""
     here = page.file.src_uri
 
-    def moved(link: re.Match[str]) -> str:
-        place = _place(_in_repository(link[0], here))
-        known = files.get_file_from_path(place) is not None
-        return posixpath.relpath(place, posixpath.dirname(here)) if known else link[0]
+    def convert(link: re.Match[str]) -> str:
+        target = _site_path(_in_repository(link[0], here))
+        known = files.get_file_from_path(target) is not None
+        return posixpath.relpath(target, posixpath.dirname(here)) if known else link[0]
 
-    return LINK.sub(moved, markdown.replace("<!-- results -->", _list_of_results()))
-
-
-def _with_results(part: Any) -> Any:
-    """Return a part of the navigation with the names of all pages of results."""
-    if isinstance(part, dict):
-        return {title: _with_results(below) for title, below in part.items()}
-    if isinstance(part, list):
-        return [each for below in part for each in _entries(below)]
-    return part
+    return LINK.sub(convert, markdown.replace("<!-- results -->", _list_of_results()))
 
 
-def _entries(part: Any) -> Iterator[Any]:
-    if part == EVERY_RESULT:
+def _with_results(entry: Any) -> Any:
+    """Return the navigation, or an entry of it, with the names of all pages of results."""
+    if isinstance(entry, dict):
+        return {title: _with_results(child) for title, child in entry.items()}
+    if isinstance(entry, list):
+        return [each for child in entry for each in _entries(child)]
+    return entry
+
+
+def _entries(entry: Any) -> Iterator[Any]:
+    if entry == ALL_RESULTS:
         yield from (f"results/{path.name}" for path in _results())
     else:
-        yield _with_results(part)
+        yield _with_results(entry)
 
 
 def _results() -> list[Path]:
@@ -79,7 +79,7 @@ def _results() -> list[Path]:
 
 
 def _list_of_results() -> str:
-    """Return a line for each page of results: its title, and the sentence that it begins with, if it does."""
+    """Return a line for each page of results: its title, and its first sentence if it begins with one."""
     lines = []
     for path in _results():
         title, _, rest = path.read_text().removeprefix("# ").partition("\n")
@@ -91,30 +91,30 @@ def _list_of_results() -> str:
 
 
 def _targets(page: File) -> Iterator[str]:
-    """Yield the files that a page links to, as paths in the repository."""
+    """Yield the targets of the links of a page, as paths in the repository."""
     for link in LINK.findall(CODE.sub("", page.content_string)):
         yield _in_repository(link, page.src_uri)
 
 
 def _in_repository(link: str, page: str) -> str:
-    """Return where in the repository a link of a page of the site leads."""
-    folder = "" if page in OF_THE_ROOT.values() and page != "index.md" else "docs"
+    """Return the path in the repository to which a link of a page leads."""
+    folder = "" if page in ROOT_PAGES.values() and page != "index.md" else "docs"
     return posixpath.normpath(posixpath.join(folder, posixpath.dirname(page), link))
 
 
 def _is_source(target: str) -> bool:
-    return not target.startswith("docs/") and target not in OF_THE_ROOT and (ROOT / target).exists()
+    return not target.startswith("docs/") and target not in ROOT_PAGES and (ROOT / target).exists()
 
 
-def _place(target: str) -> str:
-    """Return where on the site a file of the repository is shown."""
+def _site_path(target: str) -> str:
+    """Return the path of a file of the repository on the site."""
     if target.startswith("docs/"):
         return target.removeprefix("docs/")
-    return OF_THE_ROOT.get(target, f"source/{target}.md")
+    return ROOT_PAGES.get(target, f"source/{target}.md")
 
 
 def _source_page(target: str) -> str:
-    """Return a page that shows a file, or tells what is in a folder."""
+    """Return a page that shows a file, or lists the files in a folder."""
     head, path = f"---\nsearch: {{exclude: true}}\n---\n\n# {target}\n\n", ROOT / target
     if path.is_dir():
         return head + "".join(f"- `{each.name}`\n" for each in sorted(path.iterdir()) if each.suffix)

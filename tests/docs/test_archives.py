@@ -1,4 +1,4 @@
-"""The page on archives: what it shows is what comes."""
+"""The page on archives: its commands and examples run and print the output shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_commands_print_what_the_page_shows(tmp_path, monkeypatch):
     assert printed == [" ".join(line.split()) for line in shown]
 
 
-@pytest.mark.filterwarnings("ignore:.* is set to None:UserWarning")  # what is missing, as the page says
+@pytest.mark.filterwarnings("ignore:.* is set to None:UserWarning")  # Minari warns about missing metadata
 def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
     pytest.importorskip("minari", reason="minari is missing: the extra minari")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The comparison with other libraries: every cell of ours is shown by a test that exists."""
+"""The comparison with other libraries cites an existing test for every claim about this buffer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "comparison.md").read_text()
 CITED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
-HONEST = ("no", "not yet")
+NO_CLAIM = ("no", "not yet")
 
 
 def tables_with_tests():
-    """Pairs of a table's rows, from label to our cell, and what the list under it cites for each label."""
+    """For each table, its cells for this buffer by label, and the tests cited for each label."""
     for section in PAGE.split("\n## ")[1:]:
         rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("|")]
         cells = {label.strip(): cell.strip() for label, cell in rows[2:]}
@@ -29,16 +29,16 @@ def test_every_cited_test_exists():
         assert name in functions, f"{path}::{name}"
 
 
-def test_every_cell_of_ours_is_backed_by_a_test_or_an_honest_no():
+def test_every_claim_about_this_buffer_cites_a_test():
     sections = list(tables_with_tests())
     assert len(sections) == 4
     for cells, tests in sections:
-        claimed = {label for label, cell in cells.items() if not cell.startswith(HONEST)}
+        claimed = {label for label, cell in cells.items() if not cell.startswith(NO_CLAIM)}
         assert tests.keys() == claimed
         assert all(tests.values())
 
 
-def test_what_is_said_of_peers_is_backed_by_tests_of_theirs():
+def test_claims_about_other_libraries_cite_tests():
     for library in ("sb3", "cpprb", "tianshou", "torchrl"):
         cited = {name for path, name in CITED if path == f"tests/peers/test_{library}.py"}
         assert cited

@@ -1,4 +1,4 @@
-"""What holds for every page: its code runs, its links lead somewhere, its commands have their options."""
+"""Properties of every page: its code runs, its links have targets, its commands have the options shown."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests.support.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
 TUTORIAL = [
     ROOT / f"docs/tutorial/{name}.md" for name in ("index", "check", "record", "relabel", "train", "watch")
 ]
-ELSEWHERE = {"README": "tests/test_readme.py"}
-"""Pages whose code runs in a test of another name than theirs."""
+OTHER_TESTS = {"README": "tests/test_readme.py"}
+"""Test files of pages whose name differs from that of the page."""
 
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
-def runs_here(page):
-    """Whether the page has code that no test of its own runs."""
-    own = ROOT / ELSEWHERE.get(page.stem, f"tests/docs/test_{page.stem}.py")
+def has_no_own_test(page):
+    """Whether the page has code and neither a test file nor a place in the tutorial."""
+    own = ROOT / OTHER_TESTS.get(page.stem, f"tests/docs/test_{page.stem}.py")
     return EXAMPLE.search(page.read_text()) is not None and not own.exists() and page not in TUTORIAL
 
 
 def anchors(page):
-    """The anchors of a page's headings."""
+    """The anchors of the headings of a page."""
     headings = re.findall(
         r"^#+ (.*)", CODE.sub(lambda code: code[0].strip("`"), page.read_text()), re.MULTILINE
     )
@@ -39,7 +39,7 @@ def anchors(page):
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    """The names of a Python session in an empty folder, which leaves no module and no environment behind."""
+    """The names of a Python session in an empty folder; modules and environments are removed at the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     modules, registry = set(sys.modules), dict(gym.registry)
@@ -51,7 +51,7 @@ def session(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runs_here(page)], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in PAGES if has_no_own_test(page)], ids=name_of)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, session, capsys):
     run_page(page, session, capsys)
 
@@ -62,12 +62,12 @@ def test_the_tutorial_runs_as_one_session(session, capsys):
     session["test_glider_is_fit_for_relabeling"]()
 
 
-def test_the_tutorial_is_all_that_is_in_its_folder():
+def test_the_tutorial_has_all_pages_of_its_folder():
     assert sorted(TUTORIAL) == sorted((ROOT / "docs/tutorial").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_leads_somewhere(page):
+def test_every_link_has_a_target(page):
     for link in LINK.findall(CODE.sub("", page.read_text())):
         file, _, heading = link.partition("#")
         target = (page.parent / file).resolve() if file else page
@@ -75,7 +75,7 @@ def test_every_link_leads_somewhere(page):
         assert not heading or heading in anchors(target), link
 
 
-def test_commands_have_the_options_that_are_shown():
+def test_commands_have_the_options_shown_on_pages():
     commands = {f"her {name}": command for name, command in get_command(cli.app).commands.items()}
     studies = commands.pop("her reproduce").commands
     commands |= {f"her reproduce {name}": command for name, command in studies.items()}

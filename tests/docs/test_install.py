@@ -1,4 +1,4 @@
-"""The page on installing: its table names every extra, and what each of them brings."""
+"""The page on installation: its table has every extra, and its versions are those of the project."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PAGE = (ROOT / "docs" / "install.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_every_extra_has_its_row():
+def test_every_extra_has_a_row():
     cells = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
     assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == PROJECT[
         "optional-dependencies"
     ].keys()
 
 
-def test_the_least_versions_are_those_of_the_project():
+def test_the_minimum_versions_are_those_of_the_project():
     assert f"Python {PROJECT['requires-python'].removeprefix('>=')} or later" in PAGE
-    least = dict(re.findall(r"^([\w-]+)>=([\d.]+)", "\n".join(PROJECT["dependencies"]), re.MULTILINE))
-    assert f"Gymnasium {least['gymnasium']}, NumPy {least['numpy']} and typer" in PAGE
+    minimum = dict(re.findall(r"^([\w-]+)>=([\d.]+)", "\n".join(PROJECT["dependencies"]), re.MULTILINE))
+    assert f"Gymnasium {minimum['gymnasium']}, NumPy {minimum['numpy']} and typer" in PAGE

@@ -1,4 +1,4 @@
-"""The page for those who come from other libraries: our side of it runs, and names only what there is."""
+"""The page on migration: its examples with her-toolkit run, and the names in its tables exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text()
 SECTIONS = dict(section.split("\n", 1) for section in PAGE.split("\n## ")[1:])
 THEIRS = {
     "Stable-Baselines3": "# Stable-Baselines3\n",
-    "stable-baselines, the old one": "# stable-baselines 2\n",
+    "stable-baselines (version 2)": "# stable-baselines 2\n",
     "cpprb": "# cpprb\n",
     "RLLTE": "# RLLTE\n",
     "Tianshou": "# Tianshou\n",
@@ -30,21 +30,21 @@ def work_in_an_empty_folder(tmp_path, monkeypatch):
 
 
 def run(section):
-    """What our code of a section defines."""
+    """Run the examples with her-toolkit of a section and return the names that they define."""
     return names_after(SECTIONS[section])
 
 
 @pytest.mark.parametrize("section", THEIRS)
-def test_each_library_has_its_example_ours_and_its_parameters(section):
+def test_each_section_has_both_examples_and_a_table_of_parameters(section):
     (theirs,) = re.findall(r"```py\n(.*?)```", SECTIONS[section], re.DOTALL)
     assert theirs.startswith(THEIRS[section])
     compile(theirs, section, "exec")
     assert SECTIONS[section].count("```python\n") >= 1
     assert re.search(r"^\| `\w+` \| here \| remark \|$", SECTIONS[section], re.MULTILINE)
-    assert "What changes:" in SECTIONS[section]
+    assert "Differences:" in SECTIONS[section]
 
 
-def test_no_section_is_left_out():
+def test_every_section_is_tested():
     assert SECTIONS.keys() == THEIRS.keys()
 
 
@@ -58,7 +58,7 @@ def test_from_stable_baselines3():
 
 
 def test_from_stable_baselines():
-    batches = run("stable-baselines, the old one")["stored"]
+    batches = run("stable-baselines (version 2)")["stored"]
     assert len(batches) == 10
     for batch in batches:
         assert len(batch) % 4 == 0
@@ -94,7 +94,7 @@ def test_from_torchrl():
     assert names["batch"].rewards.shape == (4,)
 
 
-def test_what_is_named_as_ours_exists():
+def test_the_names_of_her_toolkit_exist():
     buffer = HindsightReplayBuffer
     functions = (
         buffer,
@@ -108,6 +108,6 @@ def test_what_is_named_as_ours_exists():
     known = {name for function in functions for name in inspect.signature(function).parameters}
     columns = re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\|$", PAGE, re.MULTILINE)
     named = {name for column in columns for name in re.findall(r"`(\w+)(?:=[^`]*)?`", column)}
-    theirs = {"HERReplayBuffer"}  # where another class of theirs takes the same arguments
+    theirs = {"HERReplayBuffer"}  # a class of the other library with the same arguments
     assert named - theirs <= known | set(dir(buffer)) | set(GOAL_KEYS)
     assert len(named) > 20

@@ -1,4 +1,4 @@
-"""The reference has every public name with its members, every command, and the meaning of type names."""
+"""The reference has every public name with its members, every command, and every name of a type."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ENTRIES = {
     for text in PAGES.values()
     for name, options in re.findall(r"^::: (\S+)\n(?:    options: (.*))?", text, re.MULTILINE)
 }
-"""Full names of what is shown, with the options that each is shown with."""
+"""Full names of all entries, with their options."""
 
 
 def value_of(name):
-    """What an entry shows."""
+    """Import the object of an entry."""
     module, _, last = name.rpartition(".")
     return getattr(import_module(module), last)
 
@@ -39,7 +39,7 @@ CLASSES = {name: value for name, value in VALUES.items() if inspect.isclass(valu
 
 
 def own_members(value):
-    """The public functions and properties that a class defines itself."""
+    """The public functions and properties that a class defines, without inherited ones."""
     members = {name: member for name, member in vars(value).items() if not name.startswith("_")}
     return {
         name: getattr(member, "__func__", getattr(member, "fget", member))
@@ -49,12 +49,12 @@ def own_members(value):
 
 
 def hidden_bases(value):
-    """The bases of a class that have no entry; those of adapters are left out."""
+    """The bases of a class that have no entry, except those of adapters."""
     bases = [base for base in value.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
     return [base for base in bases if base not in CLASSES.values() and base.__module__ != adapters.__name__]
 
 
-def test_every_public_name_has_its_entry():
+def test_every_public_name_has_an_entry():
     wrappers = {
         name
         for name, value in vars(adapters).items()
@@ -63,12 +63,12 @@ def test_every_public_name_has_its_entry():
     last = {name.rpartition(".")[2] for name in ENTRIES}
     names = {*her_envs.__all__, *her_wrappers.__all__, *her_agents.__all__, *checker.__all__, *wrappers}
     assert names <= last
-    assert len(last) == len(ENTRIES), "links in docstrings go by the last part of a name"
+    assert len(last) == len(ENTRIES), "links in docstrings use the last component of a name"
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_what_a_class_has_from_a_base_without_an_entry_is_shown_with_it(name):
-    """Adapters are left out: what they have from theirs is Gymnasium's reset and step."""
+def test_a_class_shows_members_inherited_from_a_base_without_an_entry(name):
+    """Bases of adapters are excluded: adapters inherit only Gymnasium's reset and step."""
     value = CLASSES[name]
     inherited = {member for base in hidden_bases(value) for member in own_members(base)}
     inherited -= own_members(value).keys()
@@ -77,7 +77,7 @@ def test_what_a_class_has_from_a_base_without_an_entry_is_shown_with_it(name):
         assert inherited == (set(shown[1].split(", ")) if shown else set())
 
 
-def test_every_command_has_its_row():
+def test_every_command_has_a_row():
     commands = get_command(cli.app).commands
     rows = re.findall(r"^\| `her (\S+)` \| (.*) \|$", INDEX, re.MULTILINE)
     assert rows == [
@@ -86,7 +86,7 @@ def test_every_command_has_its_row():
 
 
 def names_in_annotations():
-    """The names of types in the signatures that the reference shows."""
+    """The names of types in the signatures of the reference."""
     shown = [value for name, value in VALUES.items() if name not in CLASSES]
     for value in CLASSES.values():
         shown += [value.__init__, *own_members(value).values()]
@@ -95,7 +95,7 @@ def names_in_annotations():
     return {name for note in annotations for name in re.findall(r"\b[A-Z]\w+", str(note))}
 
 
-def test_the_names_of_our_types_are_explained():
+def test_every_type_name_of_the_packages_has_a_row():
     sources = "".join(path.read_text() for package in PACKAGES for path in (ROOT / package).glob("**/*.py"))
     aliases = dict(re.findall(r"^ *([A-Z]\w+)(?:: TypeAlias)? = (.*)$", sources, re.MULTILINE))
     ours = aliases.keys() | set(re.findall(r"^class ([A-Z]\w+)", sources, re.MULTILINE))

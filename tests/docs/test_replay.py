@@ -1,4 +1,4 @@
-"""The page on the replay buffer: what it shows runs, and its tables name all there is."""
+"""The page on the replay buffer: its examples run, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
     assert names["buffer"].sample(256).relabeled.sum() in {204, 205}
 
 
-def test_every_strategy_and_termination_is_named():
+def test_every_strategy_and_termination_mode_has_a_row():
     for name in (*STRATEGIES, "random", *get_args(TerminationMode)):
         assert re.search(rf'^\| `"{name}"`', PAGE, re.MULTILINE), name

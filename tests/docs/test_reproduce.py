@@ -1,4 +1,4 @@
-"""The page on the papers' figures: its commands are understood, its columns are all, its program runs."""
+"""The page on reproduction: its commands are valid, its table of columns is complete, its program runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from her_wrappers.cli import app
 PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 
 
-def test_the_commands_are_understood(monkeypatch):
+def test_the_commands_are_valid(monkeypatch):
     done = []
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
     monkeypatch.setattr("her_agents.studies.study.reproduce", lambda study, *_: done.append(study.name) or [])
@@ -24,11 +24,11 @@ def test_the_commands_are_understood(monkeypatch):
     assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "fetch_push"]
 
 
-def test_the_columns_of_all_studies_are_explained(tmp_path, monkeypatch):
+def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
     section = PAGE.partition("## The CSV file")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
-    told = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    documented = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     found = set()
     for study in (
         bitflip.make_study(1, quick=True),
@@ -39,7 +39,7 @@ def test_the_columns_of_all_studies_are_explained(tmp_path, monkeypatch):
         path = tmp_path / f"{study.name}.csv"
         ResultsFile(path, study.runs)
         found |= set(path.read_text().strip().split(","))
-    assert told == found
+    assert documented == found
 
 
 def test_the_program_runs(tmp_path, monkeypatch):

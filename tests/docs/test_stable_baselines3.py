@@ -1,4 +1,4 @@
-"""The page on Stable-Baselines3: what it shows runs, and it names every argument and attribute."""
+"""The page on Stable-Baselines3: its examples run, and it has every argument and attribute."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_the_examples_run_from_top_to_bottom(capsys):
     assert "Statistics(" in capsys.readouterr().out
 
 
-def test_every_argument_has_its_row():
+def test_every_argument_has_a_row():
     rows = "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE))
     for name in inspect.signature(HerReplayBuffer).parameters:
         assert f"`{name}`" in rows, name
 
 
-def test_every_missing_array_and_every_public_attribute_is_named():
-    import gymnasium as gym  # noqa: PLC0415 - with SB3, for this test alone
+def test_every_missing_array_and_every_public_attribute_is_on_the_page():
+    import gymnasium as gym  # noqa: PLC0415 - only this test needs it
     from stable_baselines3 import SAC  # noqa: PLC0415
 
     options = {"replay_buffer_class": HerReplayBuffer, "buffer_size": 10}

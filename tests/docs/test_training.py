@@ -1,4 +1,4 @@
-"""The page on training: what it shows runs, and its tables name all there is."""
+"""The page on training: its examples run, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
     assert len(names["result"].history) == 2
 
 
-def test_every_algorithm_and_every_column_is_named():
+def test_every_algorithm_and_every_column_has_a_row():
     for name in ALGORITHMS:
         assert f"| `{name}` |" in PAGE
     for name in COLUMNS:
         assert re.search(rf"^\|.*`{name}`.*\|", PAGE, re.MULTILINE), name
 
 
-def test_every_option_is_named_with_its_default():
+def test_every_option_has_a_row_with_its_default():
     table = PAGE.split("## Options")[1].split("## ")[0]
     listed = {}
     for row, defaults in re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""The page that teaches to write a task: its example runs, and is a good environment."""
+"""The page on writing a task: its example runs, and its environment passes the checks."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture(scope="module")
 def names():
-    """What the page's code defines, run from top to bottom."""
+    """The names that the code of the page defines, run from top to bottom."""
     yield names_after(PAGE)
     del gym.registry["Ring-v0"]
 
 
-def test_the_page_keeps_what_its_title_promises():
+def test_the_task_has_at_most_forty_lines():
     lines = [line for line in BLOCKS[0].split("class Ring")[1].splitlines() if line.strip()]
     assert len(lines) <= 40
 
 
-def test_the_example_gives_what_the_page_says(names):
+def test_the_example_has_the_described_results(names):
     assert names["picture"].shape == (512, 512, 3)
     assert names["rewards"].shape == (4096,)
     assert names["env"].unwrapped.task.tolerance == names["envs"].task.tolerance == np.float32(0.1)
 
 
-def test_gymnasium_finds_no_fault_with_the_example(names):
+def test_the_example_passes_the_checker_of_gymnasium(names):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gym.make("Ring-v0", render_mode="rgb_array").unwrapped)
 
 
-def test_the_example_rewards_arrays_and_tensors_alike(names):
+def test_the_example_computes_equal_rewards_for_arrays_and_tensors(names):
     env = names["TaskEnv"](names["Ring"](), reward_type="dense")
     goals = np.random.default_rng(0).random((2, 50, 1), dtype=np.float32)
     rewards = env.compute_reward(*goals, {})

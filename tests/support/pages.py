@@ -1,4 +1,4 @@
-"""What the tests of the pages share: where pages are, and the code and the output that they show."""
+"""Helpers for tests of pages: paths of the pages, and their code blocks with the output shown."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ EXAMPLE = re.compile(
     r"```python(?: title=\"(?P<file>[\w.]+)\")?\n(?P<code>.*?)```(?:\n+```text\n(?P<output>.*?)```)?",
     re.DOTALL,
 )
-"""Code of ours, the file that it is to be saved as, and what it prints, if the page shows that."""
+"""A block of code with her-toolkit, its file name if it has a title, and its output if the page shows it."""
 
 
 def name_of(page: Path) -> str:
-    """The page's path, for the names of tests."""
+    """Return the path of a page, for the names of tests."""
     return str(page.relative_to(ROOT))
 
 
 def names_after(text: str) -> dict:
-    """What a text's code defines, run from top to bottom in the present folder; what it prints is its own."""
+    """Run the code of a text from top to bottom in the current folder and return the names it defines."""
     names: dict = {}
     exec("\n".join(match["code"] for match in EXAMPLE.finditer(text)), names)
     return names
 
 
 def run_page(page: Path, names: dict, capsys) -> None:
-    """Run a page's code from top to bottom in the present folder; it prints what the page shows."""
+    """Run the code of a page from top to bottom in the current folder and compare its output."""
     for example in EXAMPLE.finditer(page.read_text()):
         if example["file"]:
             Path(example["file"]).write_text(example["code"])
-            importlib.invalidate_caches()  # else it may not be seen at once
+            importlib.invalidate_caches()  # otherwise the new file may not be found
             continue
         exec(compile(example["code"], name_of(page), "exec"), names)
         printed = capsys.readouterr().out
