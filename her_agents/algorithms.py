@@ -21,7 +21,9 @@ ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac
 
 
 STEPS_PER_LENGTH = 4_000
-"""The default number of steps is that of this number of episodes of full length."""
+"""Default number of training steps, in episodes of full length."""
+
+MAX_PROBE_STEPS = 100
 
 
 def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
@@ -38,6 +40,24 @@ def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
     if length is None and env.has_wrapper_attr("max_steps"):
         length = env.get_wrapper_attr("max_steps")
     return {"algo": algo, "steps": STEPS_PER_LENGTH * length} if isinstance(length, int) else {"algo": algo}
+
+
+def has_sparse_rewards(env: gym.Env[Any, Any], seed: int = 0) -> bool:
+    """Return whether all rewards of a random episode are -1 or 0.
+
+    Args:
+        env: An environment. At most `MAX_PROBE_STEPS` steps are taken.
+        seed: Seed of the reset and of the actions.
+    """
+    env.reset(seed=seed)
+    env.action_space.seed(seed)
+    for _ in range(MAX_PROBE_STEPS):
+        _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        if reward not in {-1, 0}:
+            return False
+        if terminated or truncated:
+            break
+    return True
 
 
 def make_agent(config: Config, observation_space: Any, action_space: Any) -> Agent:

@@ -74,8 +74,10 @@ class Config:
         her: Whether to relabel.
         strategy: ``goal_selection_strategy`` of the buffer.
         k: Number of relabeled transitions for each original one.
-        termination: ``"success"``, ``"keep"``, ``"never"`` or ``"recompute"``, as for the buffer; None uses
-            the environment's ``compute_terminated``, or the recorded terminations if it has none.
+        termination: Terminations of relabeled transitions: ``"recompute"``, ``"success"``, ``"keep"`` or
+            ``"never"``, as for the buffer, or ``module:function``, a function that is used like
+            ``compute_terminated``. None uses the environment's ``compute_terminated``, or the recorded
+            terminations if the environment does not define one.
         prioritized: Whether transitions with larger errors are sampled more often.
         num_envs: Number of environments, stepped together.
         steps: Steps of all environments together.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -23,7 +24,7 @@ from her_agents.evaluation import evaluate, success_key
 from her_agents.logs import Meter, Row
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.environments import make_env, make_vector_env
+from her_wrappers.environments import make_env, make_vector_env, present_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +83,9 @@ class Training:
         self.buffer = _make_buffer(config, envs, buffer_file)
         self.agent = make_agent(config, *self._spaces)
         self._test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
-        flag = _find_success_key(self._test_env)
+        reward, flag = take_random_step(self._test_env)
+        if config.clip_targets:
+            require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
         keys = sorted({flag, *config.info_keys})
         self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=keys)
@@ -150,7 +153,7 @@ class Training:
         while counts.updates < due:
             batch = self.buffer.sample(config.batch_size)
             if config.clip_targets:
-                _require_clippable(batch, config.n_steps)
+                require_clippable(batch.rewards, config.n_steps)
             self._meter.add_batch(batch)
             self._meter.add(self.agent.update(batch))
             if config.prioritized:
@@ -207,13 +210,15 @@ def _make_buffer(config: Config, envs: Any, saved: Path | None) -> HindsightRepl
     """Make the replay buffer of a config, or load the saved one."""
     buffer_size = min(config.buffer_size, config.steps)
     if saved is not None:
-        return HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size)
+        function = find_termination(config.termination)
+        options = {"termination": function} if callable(function) else {}
+        return HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **options)
     return HindsightReplayBuffer.for_env(
         envs,
         buffer_size=buffer_size,
         n_sampled_goal=config.k if config.her else 0,
         goal_selection_strategy=config.strategy,
-        termination=config.termination,
+        termination=find_termination(config.termination),
         n_steps=config.n_steps,
         gamma=config.gamma,
         prioritized=Priority() if config.prioritized else None,
@@ -222,22 +227,57 @@ def _make_buffer(config: Config, envs: Any, saved: Path | None) -> HindsightRepl
     )
 
 
-def _find_success_key(env: Any) -> str:
-    """Return the name of the success flag, from the info of one step."""
-    env.reset(seed=TEST_SEED)
-    env.action_space.seed(TEST_SEED)
-    return success_key(env.step(env.action_space.sample())[-1])
+def find_termination(name: str | None) -> str | Callable[..., Any] | None:
+    """Return the argument ``termination`` of the buffer for an option of a config.
 
+    Args:
+        name: A mode of the buffer; or ``module:function``, a function that is used like
+            ``compute_terminated``; or None. Modules in the current folder are found too.
 
-def _require_clippable(batch: Batch, n_steps: int) -> None:
-    """Raise unless all rewards are sums of at most ``n_steps`` rewards in [-1, 0].
+    Returns:
+        The function, or ``name`` if it does not contain a colon.
 
     Raises:
-        ValueError: A reward is out of that range.
+        ValueError: The module cannot be imported, or does not have the function.
     """
-    least, largest = batch.rewards.min(), batch.rewards.max()
+    module, colon, attribute = (name or "").rpartition(":")
+    if not colon:
+        return name
+    try:
+        with present_folder():
+            function = getattr(import_module(module), attribute)
+    except Exception as error:  # anything that the module's own code raises
+        raise ValueError(f"cannot load termination {name!r}: {type(error).__name__}: {error}") from error
+    if not callable(function):
+        raise ValueError(f"termination {name!r} must be a function, got {function!r}")
+    return function  # type: ignore[no-any-return] # any callable
+
+
+def take_random_step(env: Any) -> tuple[float, str]:
+    """Reset the environment, and take one random step; return its reward and the name of the success flag.
+
+    Raises:
+        ValueError: The info of the step has no success flag.
+    """
+    env.reset(seed=TEST_SEED)
+    env.action_space.seed(TEST_SEED)
+    _, reward, _, _, info = env.step(env.action_space.sample())
+    return float(reward), success_key(info)
+
+
+def require_clippable(rewards: float | np.ndarray, n_steps: int = 1) -> None:
+    """Check that clipped targets fit the rewards.
+
+    Args:
+        rewards: Sums of at most ``n_steps`` rewards.
+        n_steps: Largest number of rewards in a sum.
+
+    Raises:
+        ValueError: A value is outside [-n_steps, 0].
+    """
+    least, largest = np.min(rewards), np.max(rewards)
     if least < -n_steps or largest > 0:
         raise ValueError(
-            f"clipped targets assume rewards from {-n_steps} to 0, got {least:g} to {largest:g}; "
+            f"clip_targets=True needs rewards from {-n_steps} to 0, got {least:g} to {largest:g}; "
             "pass --no-clip-targets, or clip_targets=False in a config"
         )

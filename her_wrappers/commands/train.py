@@ -2,7 +2,9 @@
 
 # Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,10 +17,13 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.display import print_report
 from her_wrappers.commands.make import OPTIONS_HELP, parse_options, usage_errors
-from her_wrappers.environments import FORMS, make_env
+from her_wrappers.commands.terminal import fail
+from her_wrappers.environments import FORMS, BrokenModuleError, make_env
 from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
+    import gymnasium as gym
+
     from her_agents.config import Config
     from her_agents.loop import Result
     from her_agents.training import Training
@@ -64,7 +69,8 @@ def train(
         str | None,
         option(
             GOALS,
-            "Where relabeled episodes end without a compute_terminated: success, keep or never.",
+            "Terminations of relabeled steps: recompute, success, keep, never or module:function. "
+            "By default recompute if the environment has compute_terminated, else keep.",
             metavar="NAME",
         ),
     ] = None,
@@ -98,7 +104,8 @@ def train(
         bool | None,
         option(
             LEARN,
-            "Whether rewards lie in [-1, 0], and targets are clipped accordingly. [default: clip-targets]",
+            "Whether to clip targets to the returns of rewards in [-1, 0]. By default only if all rewards "
+            "of a random episode are -1 or 0.",
             "--clip-targets/--no-clip-targets",
         ),
     ] = None,
@@ -151,43 +158,73 @@ def train(
     - `her train --resume runs/PointReach-v0-sac-0 --no-stop`
     """
     given = {name: value for name, value in locals().items() if value is not None}
-    with usage_errors():
+    with usage_errors(), unusable(BrokenModuleError, OSError):
         for name in ("env_kwargs", "agent"):
             if name in given:
                 given[name] = parse_options(given[name])
-        chosen, folder = _choose(given, config, resume, out)
         if resume is None:
-            _require_sound(chosen, folder, force=force)
+            chosen, folder = _new_training(given, config, out, force=force)
+        else:
+            chosen, folder = _resumed_training(given, config, resume, out)
         result = _train(
             chosen, folder, resume=resume is not None, tensorboard=tensorboard, threads=threads, stop=stop
         )
     _print_result(result, folder)
 
 
-def _choose(
-    given: Mapping[str, Any], file: Path | None, resume: Path | None, out: Path | None
+def _new_training(
+    given: Mapping[str, Any], file: Path | None, out: Path | None, *, force: bool
 ) -> "tuple[Config, Path]":
-    """Return the config and the folder of the command line.
+    """Return the config and the folder of a new training, after a check of the environment.
 
     Raises:
+        typer.Exit: The environment cannot be used.
+        ValueError: An option is wrong, or the folder already holds a training.
+    """
+    from her_agents.config import make_config, read_options
+    from her_agents.run_folder import RunFolder
+
+    options = {**({} if file is None else read_options(file)), **_config_options(given)}
+    config = make_config(_defaults_for(options), options)
+    name = config.env.rpartition("/")[2].replace(":", "-")
+    suffix = "" if config.her else "-no-her"
+    folder = out or Path("runs") / f"{name}-{config.algo}{suffix}-{config.seed}"
+    RunFolder(folder).require_new()
+    factory = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
+    with closing(factory()) as env:
+        _require_supported(config, env)
+        _check(config.env, factory, force=force)
+        config = _clip_if_possible(config, env, is_given="clip_targets" in options)
+    return config, folder
+
+
+def _resumed_training(
+    given: Mapping[str, Any], file: Path | None, resume: Path, out: Path | None
+) -> "tuple[Config, Path]":
+    """Return the config and the folder of a training to continue.
+
+    Raises:
+        typer.Exit: The checkpoint cannot be read.
         ValueError: Options contradict each other, or one is wrong.
     """
     from her_agents.checkpoints import load_checkpoint
-    from her_agents.config import Config, make_config, read_options
+    from her_agents.config import make_config
 
-    given = {name: value for name, value in given.items() if name in Config.__dataclass_fields__}
-    if resume is not None:
-        if out is not None or file is not None:
-            raise ValueError("--resume uses its own folder and its own config; leave out --out and --config")
-        if resume.suffix == ".pt" and resume.name != "latest.pt":
-            raise ValueError(f"--resume takes the folder of a training, or its latest.pt, got {resume}")
-        folder = resume.parent if resume.suffix == ".pt" else resume
-        return make_config(load_checkpoint(folder / "latest.pt")["config"], given), folder
-    options = {**({} if file is None else read_options(file)), **given}
-    chosen = make_config(_defaults_for(options), options)
-    name = chosen.env.rpartition("/")[2].replace(":", "-")
-    suffix = "" if chosen.her else "-no-her"
-    return chosen, out or Path("runs") / f"{name}-{chosen.algo}{suffix}-{chosen.seed}"
+    if out is not None or file is not None:
+        raise ValueError("--resume uses its own folder and its own config; leave out --out and --config")
+    if resume.suffix == ".pt" and resume.name != "latest.pt":
+        raise ValueError(f"--resume takes the folder of a training, or its latest.pt, got {resume}")
+    folder = resume.parent if resume.suffix == ".pt" else resume
+    with unusable(ValueError):
+        saved = load_checkpoint(folder / "latest.pt")["config"]
+    return make_config(saved, _config_options(given)), folder
+
+
+def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the command line that belong to the config."""
+    from her_agents.config import Config
+
+    return {name: value for name, value in given.items() if name in Config.__dataclass_fields__}
 
 
 def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,32 +234,63 @@ def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
     if "env" not in options or {"algo", "steps"} <= options.keys():
         return {}
     env = make_env(options["env"], disable_env_checker=True, **options.get("env_kwargs", {}))
-    defaults = default_options(env)
-    env.close()
-    return defaults
+    with closing(env):
+        return default_options(env)
 
 
-def _require_sound(config: "Config", folder: Path, *, force: bool) -> None:
-    """Check the options, the folder and the environment; print the findings.
-
-    Raises:
-        ValueError: The environment has errors and ``force`` is False, or the folder holds a training.
-    """
+def _require_supported(config: "Config", env: "gym.Env[Any, Any]") -> None:
+    """Check that the environment has goals, and that the algorithm and the options fit it."""
     from her_agents.algorithms import make_agent
-    from her_agents.run_folder import RunFolder
+    from her_agents.training import find_termination
 
-    RunFolder(folder).require_new()
-    factory = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
-    env = factory()
-    make_agent(config, *goal_spaces(env))
-    env.close()
+    with unusable(TypeError, ValueError):
+        observation_space, action_space = goal_spaces(env)
+    make_agent(config, observation_space, action_space)
+    find_termination(config.termination)
+
+
+def _check(name: str, factory: "Callable[[], gym.Env[Any, Any]]", *, force: bool) -> None:
+    """Check the environment, and print the findings; end the command after an error, unless ``force``."""
     report = check_goal_env(factory)
     if report.findings:
         print_report(report, console)
     else:
         console.print(f"Goal interface of {report.summary()}", highlight=False, soft_wrap=True)
     if report.of_severity("error") and not force:
-        raise ValueError(f"{config.env} would break relabeling: fix the errors above, or pass --force")
+        fail(f"{name} would break relabeling: fix the errors above, or pass --force")
+
+
+def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: bool) -> "Config":
+    """Check the success flag and the rewards; do not clip targets if rewards are dense, unless told to.
+
+    Raises:
+        ValueError: ``--clip-targets`` is given, and a reward is outside [-1, 0].
+    """
+    from her_agents.algorithms import has_sparse_rewards
+    from her_agents.training import require_clippable, take_random_step
+
+    with unusable(ValueError):
+        reward, _ = take_random_step(env)
+    if is_given or has_sparse_rewards(env):
+        if config.clip_targets:
+            require_clippable(reward)
+        return config
+    console.print(
+        "Rewards are not only -1 and 0: targets will not be clipped. Pass --clip-targets if all rewards lie "
+        "in [-1, 0].",
+        soft_wrap=True,
+        highlight=False,
+    )
+    return replace(config, clip_targets=False)
+
+
+@contextmanager
+def unusable(*errors: type[Exception]) -> Iterator[None]:
+    """Print such an error as one sentence, and exit with code 3: environment or data cannot be used."""
+    try:
+        yield
+    except errors as error:
+        fail(str(error))
 
 
 def _train(

@@ -14,7 +14,8 @@ from rich.table import Table
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.commands.make import usage_errors
 from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
-from her_wrappers.environments import FORMS, make_env
+from her_wrappers.commands.train import unusable
+from her_wrappers.environments import FORMS, BrokenModuleError, make_env
 from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
@@ -51,11 +52,12 @@ def watch(
     - `her watch runs/PointReach-v0-sac-0 --record reach.gif --episodes 3`
     - `her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000`
     """
-    with usage_errors():
+    with usage_errors(), unusable(BrokenModuleError):
         shown = show or record is not None
-        world, policy = _load(checkpoint, env, {"render_mode": "rgb_array"} if shown else {})
+        made, policy = _load(checkpoint, env, {"render_mode": "rgb_array"} if shown else {})
         screen = Film(record, fps) if record else Screen(fps) if shown else None
-        results = _play(world, policy, screen, episodes, seed)
+        with unusable(ValueError):
+            results = _play(made, policy, screen, episodes, seed)
     if results:
         console.print(_table(results))
 
@@ -64,7 +66,8 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
     """Return the environment of a checkpoint and its agent's policy.
 
     Raises:
-        ValueError: The file is not a checkpoint, or does not fit the environment.
+        typer.Exit: The checkpoint or the environment cannot be used.
+        ValueError: The environment cannot be made, or has other spaces.
     """
     import torch
 
@@ -72,24 +75,23 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
 
     torch.set_num_threads(1)  # one is faster with networks as small as these
     file = best_checkpoint(path)
-    content = load_checkpoint(file)
+    with unusable(ValueError):
+        content = load_checkpoint(file)
+        agent = agent_of(content, file)
     config = config_of(content)
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
     env = make_env(env_name, disable_env_checker=True, **options)
-    require_spaces(file, content, *goal_spaces(env))
-    return env, agent_of(content, file).act
+    with unusable(TypeError, ValueError):
+        found = goal_spaces(env)
+    require_spaces(file, content, *found)
+    return env, agent.act
 
 
 def _play(
     env: gym.Env[Any, Any], policy: Policy, screen: Screen | Film | None, episodes: int, seed: int
 ) -> list[EpisodeResult]:
-    """Play, and show it on the screen if there is one, until the last episode or until the user stops.
-
-    Raises:
-        ValueError: The environment has no success flag.
-        typer.BadParameter: There is a screen, and the environment returns no pictures.
-    """
+    """Play until the last episode or until the user stops; show the pictures if there is a screen."""
     from her_agents.evaluation import play_episode
 
     results: list[EpisodeResult] = []

@@ -143,7 +143,7 @@ MISTAKES = [
     (
         {"env_kwargs": {"reward_type": "dense"}},
         ValueError,
-        "clipped targets assume rewards from -1 to 0, got -",
+        "clip_targets=True needs rewards from -1 to 0, got -",
     ),
 ]
 

@@ -100,7 +100,6 @@ MISTAKES = [
     (["--env", "her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs actions in a Box, got Discrete(10)"),
     (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs Discrete actions, got Box("),
     (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
-    (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
     (
         ["--env", "x", "--steps", "9", "--algo", "dqn", "-o", "bits"],
         "expected name=value, or a JSON object, got 'bits'",
@@ -111,7 +110,18 @@ MISTAKES = [
     ),
     (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
     (["--config", "no.toml"], "cannot read no.toml"),
-    (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
+    (
+        ["--env", "her_envs/PointReach-v0", "--termination", "nothing:done"],
+        "cannot load termination 'nothing:done': ModuleNotFoundError: No module named 'nothing'",
+    ),
+    (
+        ["--env", "her_envs/PointReach-v0", "--termination", "math:pi"],
+        "termination 'math:pi' must be a function, got 3.14",
+    ),
+    (
+        ["--env", "her_envs/BitFlipping-v0", "-o", "reward_type=dense", "--clip-targets"],
+        "clip_targets=True needs rewards from -1 to 0, got -",
+    ),
     (["--resume", "nowhere", "--out", "there"], "leave out --out and --config"),
 ]
 
@@ -124,6 +134,55 @@ def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, mon
     assert "error: " in result.output
     assert message in result.output
     assert not list(tmp_path.iterdir())
+
+
+UNUSABLE = [
+    (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
+    (["--env", "unfinished:Env"], "unfinished.py, line 1: '(' was never closed"),
+    (["--env", "unfinished.py:Env", "--steps", "9000", "--algo", "dqn"], "unfinished.py, line 1"),
+    (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
+    (["--resume", "damaged"], "damaged/latest.pt is not a checkpoint of her train, or it is damaged"),
+    (["--env", "her_envs/PointReach-v0", "--out", "/dev/null/a"], "/dev/null/a"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE)
+def test_exits_with_code_3_if_environment_or_data_cannot_be_used(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unfinished.py").write_text("def make_env(\n")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "latest.pt").write_text("not a checkpoint")
+    result = her("train", *arguments)
+    assert (result.exit_code, message in result.stderr) == (3, True), result.output
+    assert isinstance(result.exception, SystemExit), "no traceback"
+
+
+TERMINATION = """
+def reached(achieved_goal, desired_goal, info):
+    return (achieved_goal == desired_goal).all(-1)
+"""
+
+
+def test_termination_is_a_function_of_a_module(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_termination.py").write_text(TERMINATION)
+    (tmp_path / "c.json").write_text(json.dumps(SMALL))
+    env = ["--env", "her_envs/BitFlipping-v0", "-o", "n_bits=4", "--config", "c.json", "--no-tensorboard"]
+    result = her("train", *env, "--steps", 100, "--termination", "my_termination:reached", "--out", "a")
+    assert result.exit_code == 0, result.output
+    assert load_checkpoint("a/latest.pt")["config"]["termination"] == "my_termination:reached"
+    resumed = her("train", "--resume", "a", "--steps", 200, "--no-stop", "--no-tensorboard")
+    assert resumed.exit_code == 0, resumed.output
+
+
+@pytest.mark.parametrize(("option", "clipped"), [("reward_type=dense", False), ("reward_type=sparse", True)])
+def test_targets_are_not_clipped_if_rewards_are_dense(option, clipped, tmp_path):
+    (tmp_path / "c.json").write_text(json.dumps(SMALL))
+    env = ["--env", "her_envs/PointReach-v0", "-o", option, "--config", tmp_path / "c.json"]
+    result = her("train", *env, "--steps", 200, "--out", tmp_path / "a", "--no-tensorboard")
+    assert result.exit_code == 0, result.output
+    assert ("targets will not be clipped" in result.output) is not clipped
+    assert load_checkpoint(tmp_path / "a" / "latest.pt")["config"]["clip_targets"] is clipped
 
 
 def test_a_training_is_not_written_over(trained, options):
@@ -170,7 +229,7 @@ def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(bro
         "--no-tensorboard",
     ]
     stopped = her("train", *arguments, "--out", tmp_path / "a")
-    assert stopped.exit_code == 2
+    assert stopped.exit_code == 3
     assert "GE" in stopped.output, "the report is printed"
     assert "would break relabeling: fix the errors above, or pass --force" in stopped.output
     assert not (tmp_path / "a").exists()

@@ -78,8 +78,6 @@ def test_watch_tells_numbers_alone_and_they_are_those_of_the_agent(trained):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.pt"], "cannot read nowhere.pt: No such file or directory"),
-        (["config.json"], "config.json is not a checkpoint of her train"),
         (["best.pt", "--env", "her_envs/PointPush-v0"], "best.pt is of an agent for Dict("),
         (["best.pt", "--env", "no/Such-v0"], "cannot make no/Such-v0"),
         (["best.pt", "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
@@ -90,6 +88,24 @@ def test_watch_answers_a_mistake_with_a_sentence(trained, arguments, message, mo
     result = her("watch", *arguments)
     assert result.exit_code == 2
     assert f"error: {message}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.pt"], "cannot read nowhere.pt: No such file or directory"),
+        (["config.json"], "config.json is not a checkpoint of her train"),
+        (["best.pt", "--env", "unfinished.py:Env"], "unfinished.py, line 1: '(' was never closed"),
+        (["best.pt", "--env", "CartPole-v1"], "observation space must be a Dict with the keys"),
+    ],
+)
+def test_watch_exits_with_code_3_if_checkpoint_or_environment_cannot_be_used(
+    trained, arguments, message, monkeypatch
+):
+    monkeypatch.chdir(trained[0])
+    (trained[0] / "unfinished.py").write_text("def make_env(\n")
+    result = her("watch", *arguments)
+    assert (result.exit_code, message in result.stderr) == (3, True), result.output
 
 
 def test_watch_names_a_place_where_no_film_can_be_written(trained, monkeypatch):
