@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from her_agents.config import Config
-    from her_wrappers import Batch
 
 TEST_SEED = 1_000_000  # seed of evaluations, far from the seeds that users choose
 
@@ -249,7 +248,7 @@ def find_termination(name: str | None) -> str | Callable[..., Any] | None:
     except Exception as error:  # anything that the module's own code raises
         raise ValueError(f"cannot load termination {name!r}: {type(error).__name__}: {error}") from error
     if not callable(function):
-        raise ValueError(f"termination {name!r} must be a function, got {function!r}")
+        raise ValueError(f"termination {name!r} must be a function, got {function!r}")  # noqa: TRY004 - an option's value
     return function  # type: ignore[no-any-return] # any callable
 
 
