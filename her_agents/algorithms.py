@@ -1,4 +1,4 @@
-"""The algorithms by name, the options that fit an environment, and the agent that a config describes."""
+"""Algorithms by name, default options for an environment, and agents made from a config."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MAX_PROBE_STEPS = 100
 
 
 def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
-    """Return the options that fit an environment.
+    """Return default options for an environment.
 
     Args:
         env: A goal environment.
 
     Returns:
-        ``algo``: DQN for Discrete actions, else SAC; and ``steps``, if the length of an episode is known.
+        ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and ``steps``, if the time limit is known.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
     length = None if env.spec is None else env.spec.max_episode_steps
@@ -61,7 +61,7 @@ def has_sparse_rewards(env: gym.Env[Any, Any], seed: int = 0) -> bool:
 
 
 def make_agent(config: Config, observation_space: Any, action_space: Any) -> Agent:
-    """Make the agent that a config describes.
+    """Make an agent from a config.
 
     Args:
         config: The algorithm, its arguments, ``gamma``, ``clip_targets`` and ``seed``.
@@ -70,7 +70,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
 
     Raises:
         TypeError: The algorithm does not support the spaces.
-        ValueError: The algorithm does not exist, or does not have an argument.
+        ValueError: The algorithm, or one of its arguments, is unknown.
     """
     if config.algo not in ALGORITHMS:
         raise ValueError(f"unknown algo {config.algo!r}; choose from {', '.join(map(repr, ALGORITHMS))}")
@@ -79,7 +79,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
     for name in config.agent:
         if name not in known:
             raise ValueError(
-                f"{config.algo} has no option {name!r}; choose from {', '.join(map(repr, sorted(known)))}"
+                f"unknown option {name!r} of {config.algo}; choose from {', '.join(map(repr, sorted(known)))}"
             )
     options = {"gamma": config.gamma, "clip_targets": config.clip_targets, "seed": config.seed}
     agent: Agent = algorithm(observation_space, action_space, **options, **config.agent)

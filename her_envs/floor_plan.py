@@ -199,7 +199,7 @@ def _max_grid_distance(free: np.ndarray) -> int:
     if (reached != free).any():
         row, column = np.argwhere(free & ~reached)[0]
         raise ValueError(
-            "the free cells of layout must be connected, got a free cell without a path to the others "
+            "layout must have connected free cells, got one without a path to the others "
             f"in row {len(free) - 1 - row}, column {column}"
         )
     return steps

@@ -1,4 +1,4 @@
-"""``her train``: train an agent on any goal environment."""
+"""``her train``: train an agent on a goal environment."""
 
 # Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 console = Console()
 
 ENV, GOALS, LEARN, FILES = "Environment", "Relabeling", "Learning", "Files and output"
-"""Panels of ``--help``. A panel sets its own column widths, so that long names fit 80 columns."""
+"""Panels of ``--help``. Each panel has its own column widths, so that long names fit in 80 columns."""
 
 
 def option(panel: str, text: str, *names: str, **options: Any) -> Any:
@@ -51,7 +51,7 @@ def train(
         list[str] | None, option(ENV, OPTIONS_HELP, "--option", "-o", "--env-kwargs", metavar="NAME=VALUE")
     ] = None,
     num_envs: Annotated[
-        int | None, number(ENV, "Environments that are stepped together. [default: 16]")
+        int | None, number(ENV, "Number of environments, stepped together. [default: 16]")
     ] = None,
     force: Annotated[
         bool, option(ENV, "Train even if the check finds errors.", "--force", metavar="")
@@ -60,7 +60,8 @@ def train(
         bool | None, option(GOALS, "Whether to relabel goals. [default: her]", "--her/--no-her")
     ] = None,
     strategy: Annotated[
-        str | None, option(GOALS, "Which goals, such as future or final. [default: future]", metavar="NAME")
+        str | None,
+        option(GOALS, "Goal selection strategy, such as final. [default: future]", metavar="NAME"),
     ] = None,
     k: Annotated[
         int | None, number(GOALS, "Relabeled transitions for each original one. [default: 4]")
@@ -78,7 +79,7 @@ def train(
         bool | None,
         option(
             GOALS,
-            "Whether larger errors are sampled more often. [default: no-prioritized]",
+            "Whether to sample transitions by their TD errors. [default: no-prioritized]",
             "--prioritized/--no-prioritized",
         ),
     ] = None,
@@ -93,7 +94,12 @@ def train(
         number(LEARN, "Steps of all environments together. By default 4,000 times the episode length."),
     ] = None,
     stop: Annotated[
-        bool, option(LEARN, "Whether to stop after two evaluations without a failure.", "--stop/--no-stop")
+        bool,
+        option(
+            LEARN,
+            "Whether to stop after two evaluations in which all episodes are successes.",
+            "--stop/--no-stop",
+        ),
     ] = True,
     seed: Annotated[int | None, number(LEARN, "Seed of everything random. [default: 0]")] = None,
     gamma: Annotated[float | None, number(LEARN, "Discount per step. [default: 0.98]")] = None,
@@ -109,7 +115,7 @@ def train(
             "--clip-targets/--no-clip-targets",
         ),
     ] = None,
-    batch_size: Annotated[int | None, number(LEARN, "Transitions of an update. [default: 128]")] = None,
+    batch_size: Annotated[int | None, number(LEARN, "Transitions in an update. [default: 128]")] = None,
     updates_per_step: Annotated[
         float | None, number(LEARN, "Updates for each step of an environment. [default: 0.25]")
     ] = None,
@@ -122,33 +128,35 @@ def train(
             LEARN, "Arguments of the agent, such as hidden=[256,256], or a JSON object.", metavar="NAME=VALUE"
         ),
     ] = None,
-    threads: Annotated[int, number(LEARN, "Threads of torch.", min=1)] = 1,
+    threads: Annotated[int, number(LEARN, "Number of torch threads.", min=1)] = 1,
     config: Annotated[
         Path | None,
         option(
-            FILES, "TOML or JSON file with options by name; the command line overrides it.", metavar="FILE"
+            FILES,
+            "TOML or JSON file with options by name; the command line has precedence.",
+            metavar="FILE",
         ),
     ] = None,
     resume: Annotated[
         Path | None,
-        option(FILES, "Folder of a training to continue; only --steps may change.", metavar="FOLDER"),
+        option(FILES, "Folder of a training to continue; only --steps may differ.", metavar="FOLDER"),
     ] = None,
     out: Annotated[
         Path | None,
         option(
             FILES,
-            "Folder for logs and checkpoints. [default: runs/NAME-ALGO-SEED]",
+            "Folder of logs and checkpoints. [default: runs/NAME-ALGO-SEED]",
             file_okay=False,
             metavar="FOLDER",
         ),
     ] = None,
     tensorboard: Annotated[
-        bool, option(FILES, "Whether to log for TensorBoard.", "--tensorboard/--no-tensorboard")
+        bool, option(FILES, "Whether to write logs for TensorBoard.", "--tensorboard/--no-tensorboard")
     ] = True,
 ) -> None:
     """Train an agent on a goal environment, with relabeled goals.
 
-    Logs, checkpoints and the config are written to a folder. Ctrl-C saves and stops.
+    Writes logs, checkpoints and the config to a folder. Ctrl-C saves and stops the training.
 
     For example:
 
@@ -211,9 +219,9 @@ def _resumed_training(
     from her_agents.config import make_config
 
     if out is not None or file is not None:
-        raise ValueError("--resume uses its own folder and its own config; leave out --out and --config")
+        raise ValueError("--resume uses the folder and the config of its training; remove --out and --config")
     if resume.suffix == ".pt" and resume.name != "latest.pt":
-        raise ValueError(f"--resume takes the folder of a training, or its latest.pt, got {resume}")
+        raise ValueError(f"--resume must be the folder of a training, or its latest.pt, got {resume}")
     folder = resume.parent if resume.suffix == ".pt" else resume
     with unusable(ValueError):
         saved = load_checkpoint(folder / "latest.pt")["config"]
@@ -257,7 +265,7 @@ def _check(name: str, factory: "Callable[[], gym.Env[Any, Any]]", *, force: bool
     else:
         console.print(f"Goal interface of {report.summary()}", highlight=False, soft_wrap=True)
     if report.of_severity("error") and not force:
-        fail(f"{name} would break relabeling: fix the errors above, or pass --force")
+        fail(f"{name} does not support relabeling; fix the errors above, or pass --force")
 
 
 def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: bool) -> "Config":
@@ -276,8 +284,8 @@ def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: b
             require_clippable(reward)
         return config
     console.print(
-        "Rewards are not only -1 and 0: targets will not be clipped. Pass --clip-targets if all rewards lie "
-        "in [-1, 0].",
+        "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all rewards "
+        "lie in [-1, 0].",
         soft_wrap=True,
         highlight=False,
     )
@@ -296,7 +304,7 @@ def unusable(*errors: type[Exception]) -> Iterator[None]:
 def _train(
     config: "Config", folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
 ) -> "Result":
-    """Train, with a progress bar and a line for each epoch."""
+    """Train; show a progress bar and a line for each epoch."""
     from her_agents.loop import epoch_line, is_solved, train
 
     console.print(
@@ -328,7 +336,7 @@ def _train(
 
 
 def progress_display(output: Console) -> Progress:
-    """Return a progress bar with the success rate, and the speeds of environments and learning.
+    """Return a progress bar with the success rate, steps per second and updates per second.
 
     Its tasks have the fields ``success``, ``steps_per_s`` and ``updates_per_s``.
     """
@@ -345,11 +353,7 @@ def progress_display(output: Console) -> Progress:
 
 
 def _print_result(result: "Result", folder: Path) -> None:
-    """Print the result, and the command that continues.
-
-    Raises:
-        typer.Exit: Ctrl-C ended the training.
-    """
+    """Print the result and the next command; exit with code 130 if Ctrl-C ended the training."""
     from her_agents.loop import is_solved
 
     state = "Interrupted; saved." if result.interrupted else "Done."

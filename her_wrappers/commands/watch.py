@@ -1,4 +1,4 @@
-"""``her watch``: watch a trained agent, in a window or as a GIF."""
+"""``her watch``: show a trained agent in a window or as a GIF."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ console = Console()
 
 def watch(
     checkpoint: Annotated[
-        Path, typer.Argument(help="A checkpoint, or the folder of a training for its best.")
+        Path, typer.Argument(help="A checkpoint, or the folder of a training with best.pt.")
     ],
     *,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.", metavar="N")] = 10,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.", metavar="N")] = 10,
     record: Annotated[
         Path | None,
         typer.Option(help="Write a GIF instead of opening a window; needs no display.", metavar="FILE"),
     ] = None,
     show: Annotated[
         bool,
-        typer.Option("--show/--no-show", help="Whether to draw anything; the numbers are printed anyway."),
+        typer.Option("--show/--no-show", help="Whether to show pictures; results are always printed."),
     ] = True,
     env: Annotated[
-        str | None, typer.Option(help=f"Another environment with the same spaces: {FORMS}.", metavar="ENV")
+        str | None, typer.Option(help=f"Another environment with equal spaces: {FORMS}.", metavar="ENV")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of starts and goals.", metavar="N")] = 0,
-    fps: Annotated[int, typer.Option(min=1, help="Steps shown per second.", metavar="N")] = 10,
+    fps: Annotated[int, typer.Option(min=1, help="Steps per second.", metavar="N")] = 10,
 ) -> None:
-    """Watch a trained agent, and measure its success rate. Escape stops.
+    """Show a trained agent, and measure its success rate. Press Escape to stop.
 
     For example:
 
@@ -73,7 +73,7 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
 
     from her_agents.checkpoints import agent_of, best_checkpoint, config_of, load_checkpoint, require_spaces
 
-    torch.set_num_threads(1)  # one is faster with networks as small as these
+    torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = best_checkpoint(path)
     with unusable(ValueError):
         content = load_checkpoint(file)
@@ -107,7 +107,7 @@ def _play(
             results.append(play_episode(env, policy, seed if number == 0 else None, show))
             console.print(f"episode {number + 1}: {_describe(results[-1])}", highlight=False)
     except Quit:
-        console.print("bye")
+        console.print("stopped")
     finally:
         if screen is not None:
             screen.close()
@@ -121,10 +121,10 @@ def _describe(result: EpisodeResult) -> str:
 
 
 def _table(results: list[EpisodeResult]) -> Table:
-    """Return the statistics as a table."""
+    """Return a table of statistics of returns and lengths."""
     rate = np.mean([result.success for result in results])
     table = Table(title=f"{len(results)} episodes, success rate {rate:.2f}")
-    for column in ("", "mean", "deviation", "least", "median", "largest"):
+    for column in ("", "mean", "deviation", "lowest", "median", "highest"):
         table.add_column(column, justify="right" if column else "left")
     for name, values in (
         ("return", [result.total for result in results]),

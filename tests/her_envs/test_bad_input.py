@@ -23,7 +23,7 @@ BAD_OPTIONS = [
     ),
     (
         lambda: BitFlipping(n_bits=63, observation="integer"),
-        'observation="integer" holds at most 62 bits, got n_bits=63; use observation="bits"',
+        'observation="integer" supports at most 62 bits, got n_bits=63; use observation="bits"',
     ),
     (lambda: PointReach(success_radius=0), "success_radius must lie in (0, 0.5], got 0"),
     (lambda: PointReach(step_size=-1), "step_size must lie in (0, 1], got -1"),
@@ -77,7 +77,7 @@ def test_bad_option_of_a_vector_environment_raises_an_error(options, message):
 
 
 NO_TASKS = [
-    (BitFlipping, "task must be a GoalTask, got the class BitFlipping; make one: BitFlipping()"),
+    (BitFlipping, "task must be a GoalTask, got the class BitFlipping; pass an instance: BitFlipping()"),
     (10, "task must be a GoalTask, got 10"),
 ]
 
@@ -117,9 +117,9 @@ BAD_RESETS = [
     ({"goal": ["a", "b"]}, "reset option 'goal' must contain numbers, got ['a', 'b']"),
     ({"goal": [np.inf, 0]}, f"reset option 'goal' must contain int8 numbers, got {[np.inf, 0]}"),
     ({"state": [1, 1, 1]}, "reset option 'state' must have shape (2,), got (3,)"),
-    ({"state": {"bits": [1]}}, "part 'bits' of reset option 'state' must have shape (2,), got (1,)"),
+    ({"state": {"bits": [1]}}, "entry 'bits' of reset option 'state' must have shape (2,), got (1,)"),
     ({1: [0, 0], "gaol": [1, 1]}, "unknown reset option 'gaol'; choose from 'goal', 'state'"),
-    ({"state": {"bit": [1, 1]}}, "reset option 'state' has an unknown part 'bit'; it has ['bits']"),
+    ({"state": {"bit": [1, 1]}}, "unknown entry 'bit' of reset option 'state'; choose from ['bits']"),
 ]
 
 
@@ -135,17 +135,17 @@ BAD_VECTOR_RESETS = [
     ({"gaol": [0, 0]}, "unknown reset option 'gaol'; choose from 'goal', 'state'"),
     (
         {"reset_mask": np.ones(2, bool)},
-        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
+        "reset option 'reset_mask' must be bool of shape (3,) with at least one True, "
         "got bool of shape (2,): [ True  True]",
     ),
     (
         {"reset_mask": [1, 0, 1]},
-        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
+        "reset option 'reset_mask' must be bool of shape (3,) with at least one True, "
         "got int64 of shape (3,): [1 0 1]",
     ),
     (
         {"reset_mask": np.zeros(3, bool)},
-        "reset option 'reset_mask' must be bool of shape (3,) with a True in it, "
+        "reset option 'reset_mask' must be bool of shape (3,) with at least one True, "
         "got bool of shape (3,): [False False False]",
     ),
 ]
@@ -223,12 +223,12 @@ def test_options_with_only_solved_starts_raise_an_error():
 
 
 def test_first_reset_must_reset_all_environments():
-    with pytest.raises(ValueError, match="leaves out environments that never began; reset all first"):
+    with pytest.raises(ValueError, match="must be True for all environments in the first reset"):
         TaskVectorEnv(PointReach(), 2).reset(options={"reset_mask": np.array([True, False])})
 
 
 def test_list_of_seeds_raises_an_error():
-    with pytest.raises(TypeError, match="one generator serves all environments"):
+    with pytest.raises(TypeError, match="all environments use one generator"):
         TaskVectorEnv(PointReach(), 2).reset(seed=[1, 2])
 
 

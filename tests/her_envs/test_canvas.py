@@ -74,13 +74,13 @@ def test_rendering_without_pygame_names_the_package_to_install(monkeypatch):
 def test_rendering_without_render_mode_warns_and_returns_none():
     env = make(BIT_FLIPPING)
     env.reset()
-    with pytest.warns(UserWarning, match="without a render mode draws nothing"):
+    with pytest.warns(UserWarning, match="needs a render_mode, got None"):
         assert env.render() is None
 
 
 @pytest.mark.parametrize("n_bits", [1, 7, 15, 50, 200])
 def test_a_grid_of_bits_fits_its_box(n_bits):
-    columns, cell = canvas._grid(n_bits, 200, 400)
+    columns, cell = canvas._grid_shape(n_bits, 200, 400)
     assert columns * cell <= 200
     assert -(-n_bits // columns) * cell <= 400
 

@@ -144,7 +144,7 @@ BAD_LAYOUTS = [
     (["##"], "layout must have a free cell, got none; use '.' for free space"),
     (
         ["..#", "##."],
-        "the free cells of layout must be connected, got a free cell without a path to the others in row 0, column 0",
+        "layout must have connected free cells, got one without a path to the others in row 0, column 0",
     ),
 ]
 

@@ -307,7 +307,7 @@ def test_step_and_render_before_reset_raise_an_error():
 def test_rendering_without_render_mode_warns_and_returns_none():
     env = TaskVectorEnv(PointReach(), 2)
     env.reset(seed=0)
-    with pytest.warns(UserWarning, match="without a render mode draws nothing"):
+    with pytest.warns(UserWarning, match="needs a render_mode, got None"):
         assert env.render() is None
 
 
