@@ -353,10 +353,10 @@ def test_images_change_the_values(algorithm):
 
 
 MISFITS = [
-    (DQN, POINT.action_space, "dqn needs Discrete actions, got Box"),
-    (DDPG, BITS.action_space, "ddpg needs actions in a Box, got Discrete"),
-    (TD3, BITS.action_space, "td3 needs actions in a Box, got Discrete"),
-    (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs actions with bounds, got Box"),
+    (DQN, POINT.action_space, "dqn needs a Discrete action space, got Box"),
+    (DDPG, BITS.action_space, "ddpg needs a Box action space, got Discrete"),
+    (TD3, BITS.action_space, "td3 needs a Box action space, got Discrete"),
+    (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs a bounded action space, got Box"),
 ]
 
 

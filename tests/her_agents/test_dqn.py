@@ -49,7 +49,7 @@ def test_seed_determines_the_weights_and_not_torchs_global_generator():
 
 
 def test_continuous_actions_raise_an_error():
-    with pytest.raises(TypeError, match="dqn needs Discrete actions, got Box"):
+    with pytest.raises(TypeError, match="dqn needs a Discrete action space, got Box"):
         DQN(PointReach().observation_space, PointReach().action_space)
 
 

@@ -118,5 +118,5 @@ def test_imitation_weights_are_at_most_100():
 
 
 def test_discrete_actions_raise_an_error():
-    with pytest.raises(TypeError, match="iql needs actions in a Box, got"):
+    with pytest.raises(TypeError, match="iql needs a Box action space, got"):
         IQL(TASK.observation_space, BitFlipping().action_space)

@@ -37,7 +37,9 @@ def test_normaliser_computes_mean_and_deviation_of_all_batches(lengths, offset, 
 
 def test_normaliser_clips_and_supports_constant_components():
     normalizer = Normalizer(2)
-    assert normalizer(np.float32([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], "at first it changes nothing"
+    assert normalizer(np.float32([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], (
+        "without data the values are not changed"
+    )
     normalizer.update(np.array([[1.0, 7.0], [3.0, 7.0]]))
     assert normalizer(np.float32([[3.0, 7.01], [99.0, 0.0]])).tolist() == [
         [1.0, pytest.approx(1, abs=1e-3)],
@@ -120,7 +122,7 @@ NO_INPUTS = [
             achieved_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
             desired_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
         ),
-        "images must be of one size",
+        "images in observations must have the same size",
     ),
 ]
 

@@ -130,7 +130,8 @@ def test_rows_of_other_settings_are_removed(tmp_path, monkeypatch):
     result = do_quick("bitflip", tmp_path)
     assert [name.split(",")[0] for name in again.executed] == ["n = 2"] * 2
     assert re.search(
-        r"\d+ rows of other settings, .* are no longer in bitflip.csv; bitflip.csv.old has", result.output
+        r"\d+ rows of other settings .* were removed from bitflip.csv; bitflip.csv.old contains",
+        result.output,
     )
     assert (tmp_path / "bitflip.csv.old").read_text() == before
     finals = [row for row in rows_of(tmp_path / "bitflip.csv") if row["evaluation"] == "final"]
@@ -244,8 +245,8 @@ NEEDS = "Fetch needs gymnasium-robotics and mujoco below 3.12"
 @pytest.mark.parametrize(
     ("missing", "mujoco", "message"),
     [
-        ({"gymnasium_robotics"}, "3.11.0", f"{NEEDS}, and gymnasium_robotics is not installed; {ADVICE}"),
-        ({"mujoco"}, "", f"{NEEDS}, and mujoco is not installed; {ADVICE}"),
+        ({"gymnasium_robotics"}, "3.11.0", f"{NEEDS}, but gymnasium_robotics is not installed; {ADVICE}"),
+        ({"mujoco"}, "", f"{NEEDS}, but mujoco is not installed; {ADVICE}"),
         (set(), "3.12.0", f"{NEEDS}, got mujoco 3.12.0; {ADVICE}"),
         (set(), "4.0.0", f"{NEEDS}, got mujoco 4.0.0; {ADVICE}"),
     ],

@@ -21,7 +21,9 @@ from tests.support.studies import tiny_bits
 
 
 def test_parallel_processes_give_the_same_results(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "FINAL_EPISODES", 100)  # as in processes, which know nothing of this test
+    monkeypatch.setattr(
+        runs, "FINAL_EPISODES", 100
+    )  # as in the other processes, where the tests' settings are not used
     study = bitflip.make_study(1, quick=True)
     broken = Run({"n": 2, "goals": "broken"}, replace(study.runs[0].config, agent={"no": 1}))
     results = {}
@@ -29,7 +31,7 @@ def test_parallel_processes_give_the_same_results(tmp_path, monkeypatch):
     assert len(results) == 5
     failure = results.pop(str(broken))
     assert isinstance(failure, Failure)
-    assert "dqn has no option 'no'" in failure.reason
+    assert "unknown option 'no' of dqn" in failure.reason
     for run in study.runs:
         here, there = execute(run), results[str(run)]
         assert [point.success_rate for point in here.curve] == [point.success_rate for point in there.curve]

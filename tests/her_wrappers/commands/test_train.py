@@ -181,7 +181,7 @@ def test_targets_are_not_clipped_if_rewards_are_dense(option, clipped, tmp_path)
     env = ["--env", "her_envs/PointReach-v0", "-o", option, "--config", tmp_path / "c.json"]
     result = her("train", *env, "--steps", 200, "--out", tmp_path / "a", "--no-tensorboard")
     assert result.exit_code == 0, result.output
-    assert ("targets will not be clipped" in result.output) is not clipped
+    assert ("Targets will not be clipped" in result.output) is not clipped
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["config"]["clip_targets"] is clipped
 
 
