@@ -43,7 +43,7 @@ Out = Annotated[
 reproduce = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Reproduce figures of papers on HER. The same command continues an interrupted study.",
+    help="Reproduce figures of the papers on HER. The same command continues an interrupted study.",
 )
 
 

@@ -44,7 +44,7 @@ def watch(
     seed: Annotated[int, typer.Option(min=0, help="Seed of starts and goals.", metavar="N")] = 0,
     fps: Annotated[int, typer.Option(min=1, help="Steps per second.", metavar="N")] = 10,
 ) -> None:
-    """Show a trained agent, and measure its success rate. Press Escape to stop.
+    """Watch a trained agent, and measure its success rate. Escape stops.
 
     For example:
 
