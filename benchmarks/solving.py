@@ -28,7 +28,7 @@ EPISODES, CONFIRMATION_EPISODES = 100, 200
 TEST_SEED = 1_000_000  # differs from the seeds of trainings
 MAX_STEPS = 300_000  # of a training; the capacity of the buffer
 
-Act: TypeAlias = Callable[[Any], np.ndarray]
+Policy: TypeAlias = Callable[[Any], np.ndarray]
 
 gym.register_envs(her_envs)
 
@@ -112,7 +112,7 @@ class Trial:
         self.sample, self.learn = Stopwatch(), Stopwatch()
         self._since = _now()
 
-    def is_over(self, steps: int, act: Act) -> bool:
+    def is_over(self, steps: int, act: Policy) -> bool:
         """Return whether the training is over; the policy is evaluated every ``every`` steps."""
         if steps < self._next_evaluation:
             return False
@@ -122,7 +122,7 @@ class Trial:
         self._since = _now()
         return self._solved or self._seconds[0] >= self._budget or steps >= MAX_STEPS
 
-    def _evaluate(self, act: Act) -> None:
+    def _evaluate(self, act: Policy) -> None:
         for number, episodes in enumerate((EPISODES, CONFIRMATION_EPISODES)):
             self._success = success_rate(act, self._bits, episodes, TEST_SEED + number)
             if self._success < SOLVED:
@@ -146,7 +146,7 @@ def _now() -> np.ndarray:
     return np.array([time.thread_time(), time.perf_counter()])
 
 
-def success_rate(act: Act, bits: int, episodes: int, seed: int) -> float:
+def success_rate(act: Policy, bits: int, episodes: int, seed: int) -> float:
     """Return the success rate of a policy in the first episodes of a vector environment."""
     envs = gym.make_vec(ENV_ID, episodes, n_bits=bits)
     observations, _ = envs.reset(seed=seed)

@@ -114,9 +114,8 @@ class BoxActions:
         self._space = space
         self._low = torch.tensor(space.low.reshape(-1), dtype=torch.float32)
         half = (torch.tensor(space.high.reshape(-1), dtype=torch.float32) - self._low) / 2
-        self._half = half.clamp(
-            min=torch.finfo(torch.float32).tiny
-        )  # above 0 also for components with low == high, since from_env divides by it
+        # Above 0 also for components with low == high, since `from_env` divides by it.
+        self._half = half.clamp(min=torch.finfo(torch.float32).tiny)
 
     def to_env(self, actions: torch.Tensor) -> np.ndarray:
         """Convert (B, A) actions of a network to actions of the environment."""

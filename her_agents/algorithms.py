@@ -53,7 +53,7 @@ def has_sparse_rewards(env: gym.Env[Any, Any], seed: int = 0) -> bool:
     env.action_space.seed(seed)
     for _ in range(MAX_PROBE_STEPS):
         _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-        if reward not in {-1, 0}:
+        if float(reward) not in {-1, 0}:
             return False
         if terminated or truncated:
             break

@@ -60,7 +60,8 @@ class RunFolder:
                 )
         if (taken := saved["counts"]["env_steps"]) >= config.steps:
             raise ValueError(
-                f"steps must be above {taken}, the steps so far in {self.path}, got {config.steps}"
+                f"steps must be above {taken}, the steps so far in {self.path}, got {config.steps}; "
+                "pass a larger --steps"
             )
         return saved, self.path / saved["buffer"]
 

@@ -54,7 +54,7 @@ def targets(agent, batch, *arguments):
 
 def target(agent, batch):
     values = targets(agent, batch)
-    assert (values == values[0]).all(), "all rows are alike"
+    assert (values == values[0]).all(), "all rows are equal"
     return values[0].item()
 
 
@@ -74,7 +74,7 @@ def test_double_dqn_evaluates_the_action_of_the_online_network(clip_targets, exp
         (0.9, -3.0, True, -1 + 0.9 * -3),
         (0.5, -9.0, True, -2.0),  # clipped to -1 / (1 - gamma)
         (0.5, -9.0, False, -1 + 0.5 * -9),
-        (0.9, 8.0, True, 0.0),  # clipped to what a reached goal is worth
+        (0.9, 8.0, True, 0.0),  # clipped to 0, the value of a reached goal
         (0.9, 8.0, False, -1 + 0.9 * 8),
     ],
 )
@@ -94,7 +94,7 @@ def test_td3_targets_use_the_lower_critic():
 def test_sac_targets_use_the_lower_critic_plus_the_next_entropy():
     agent = make(SAC, gamma=0.9)
     set_target_values(agent, -4.0, -3.0)
-    set_output(agent._actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh hardly bends it
+    set_output(agent._actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh is nearly linear
     batch, temperature = point_transition(gamma=0.9), torch.tensor(0.5)
     entropy = 2 * (-3 + 0.5 * math.log(2 * math.pi * math.e))
     values = torch.cat([targets(agent, batch, temperature) for _ in range(50)])
@@ -117,7 +117,9 @@ def test_td3_adds_bounded_noise_to_the_target_actions():
     inside = noise[noise.abs() < 0.49]
     assert len(inside) / len(noise) == pytest.approx(math.erf(0.49 / 0.3 / math.sqrt(2)), abs=0.02)
     set_output(agent._targets["actor"][0], 9.0, 0.0)
-    assert ((targets(agent, batch) + 1) / 0.9).max().item() == pytest.approx(1), "no action is beyond"
+    assert ((targets(agent, batch) + 1) / 0.9).max().item() == pytest.approx(1), (
+        "all actions are within the bounds"
+    )
 
 
 def test_td3_updates_actor_and_target_networks_in_every_second_update():

@@ -25,7 +25,7 @@ def test_values_converge_to_the_solution_of_the_bellman_equation(terminated, exp
     """State 11 does not terminate: its value is that of its best action, clipped at -2 = -1 / (1 - 0.5)."""
     agent = DQN(BITS.observation_space, BITS.action_space, gamma=0.5, seed=0)
     with torch.no_grad():
-        agent._target.layers[2].bias.fill_(-100)  # so low that only the clip can be the target
+        agent._target.layers[2].bias.fill_(-100)  # so low that targets are clipped
     losses = [
         agent.update(bit_transition(terminated=terminated))["loss"] for _ in range(260 if terminated else 60)
     ]

@@ -113,7 +113,7 @@ def test_imitation_weights_are_at_most_100():
             critic.layers[-1].bias.fill_(50)
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
     missed = ((agent.act(batch.observations) - batch.actions) ** 2).mean()
-    agent._inputs.update_statistics = lambda observations: None  # so that the actor sees what it just saw
+    agent._inputs.update_statistics = lambda observations: None  # so that the input statistics do not change
     assert agent.update(batch)["actor_loss"] == pytest.approx(100 * missed, rel=1e-4)
 
 

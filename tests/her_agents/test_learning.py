@@ -50,7 +50,7 @@ POINT_PUSH = {
     "updates_per_step": 0.02,
     "batch_size": 512,
     "prioritized": True,
-    # So much noise that the puck is met in every fourth episode before anything is learned.
+    # With this noise, an untrained agent touches the puck in every fourth episode.
     "agent": {"action_l2": 0.1, "epsilon": 0, "noise": 1.0},
 }
 

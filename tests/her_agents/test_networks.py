@@ -92,7 +92,7 @@ def test_vector_goals_are_combined_with_images():
     assert first.shape == (1, 4)
     for key in ("observation", "desired_goal"):
         other = network(inputs(tensors | {key: tensors[key] // 2 + 1}))
-        assert not torch.allclose(first, other), f"{key} makes a difference"
+        assert not torch.allclose(first, other), f"{key} changes the result"
 
 
 NO_INPUTS = [

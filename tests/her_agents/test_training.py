@@ -92,7 +92,7 @@ def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
     if strategy == "random":
         assert "goal_age" not in row
     else:
-        assert 0.5 < row["goal_age"] < 5, "5 bits are at most 4 steps away, before and after"
+        assert 0.5 < row["goal_age"] < 5, "with 5 bits, goals are at most 4 steps away"
 
 
 def test_stop_ends_the_training_which_is_saved(tmp_path):
@@ -115,7 +115,9 @@ def test_stop_is_called_after_every_evaluation(tmp_path):
 
 
 def test_second_ctrl_c_raises_keyboard_interrupt():
-    around = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
+    around = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # background processes ignore the signal
     try:
         with interrupt_flag() as wanted:
             signal.raise_signal(signal.SIGINT)

@@ -92,7 +92,7 @@ def test_trail_shows_only_the_current_episode():
     start = env.render()
     for action in ([1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]):
         env.step(action)
-    assert not np.array_equal(env.render(), start), "there and back leaves a trail"
+    assert not np.array_equal(env.render(), start), "moving away and back leaves a trail"
     env.reset(options=options)
     np.testing.assert_array_equal(env.render(), start)
 

@@ -50,7 +50,7 @@ def test_rewards_of_a_batch_equal_the_rewards_of_single_goals(env_id, options, r
     np.testing.assert_array_equal(batch, singles)
     np.testing.assert_array_equal(terminated, np.array(singly_terminated, bool))
     if count == 200:
-        assert len(np.unique(batch)) > 1, "the pairs must tell reached from missed goals"
+        assert len(np.unique(batch)) > 1, "the pairs must contain reached and missed goals"
 
 
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)

@@ -106,7 +106,7 @@ def test_given_starts_equal_those_of_a_sync_vector_env(mode):
     got = native.reset(options=elsewhere)
     assert data_equivalence(got, sync.reset(options=dict(elsewhere)), exact=True)
     assert got[1]["_is_success"].tolist() == mask.tolist()
-    assert elsewhere["reset_mask"] is mask, "the caller's options stay as they were"
+    assert elsewhere["reset_mask"] is mask, "the caller's options are not changed"
 
 
 def test_options_give_a_start_for_each_environment():

@@ -119,7 +119,7 @@ def test_interrupted_study_continues(tmp_path, monkeypatch):
     assert (tmp_path / "bitflip.csv").read_text().startswith(before)
     third = CountingExecute(monkeypatch)
     assert do_quick("bitflip", tmp_path).exit_code == 0
-    assert third.executed == [], "what is there is shown again"
+    assert third.executed == [], "existing results are shown again"
 
 
 def test_rows_of_other_settings_are_removed(tmp_path, monkeypatch):

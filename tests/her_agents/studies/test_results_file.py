@@ -28,7 +28,7 @@ def test_reads_complete_results_of_a_truncated_file(tmp_path):
         assert len(torn.results) == len([
             1 for line in text[:length].splitlines(keepends=True) if ",final," in line and line.endswith("\n")
         ])
-        assert ResultsFile(path, study.runs).removed_rows == 0, "what was torn is gone"
+        assert ResultsFile(path, study.runs).removed_rows == 0, "the truncated row is removed"
 
 
 def test_ignores_other_files_and_invalid_rows(tmp_path):

@@ -29,7 +29,7 @@ def test_records_ten_episodes_and_prints_their_results(trained, tmp_path):
         assert any(row in line and "│" in line for line in result.output.splitlines())
     frames = imageio.imread(tmp_path / "new" / "out.gif")
     assert frames.shape[1:] == (64, 64, 3)
-    assert len(frames) >= 20, "of 70, since a GIF merges those that look alike"
+    assert len(frames) >= 20, "of 70, since equal pictures are merged in a GIF"
     assert np.ptp(frames) > 100
 
 
