@@ -5,7 +5,7 @@ ARGS ?=
 bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
-# A comment behind two signs is what `make help` says of a target.
+# `make help` prints the comments after `##`.
 .PHONY: help demo test slow coverage mutants lowest real-envs bench-replay bench-priorities reliability peer-facts docs docs-serve lint types format clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
@@ -17,38 +17,38 @@ test: $(VENV)/installed-test  ## The default tests: a few minutes.
 slow: $(VENV)/installed-test  ## The tests marked slow.
 	$(bin)/python -m pytest --numprocesses auto -m slow $(ARGS)
 
-coverage: $(VENV)/installed-test  ## Which lines the default tests run; fails below 95 %.
+coverage: $(VENV)/installed-test  ## Line coverage of the default tests; fails below 95 %.
 	$(bin)/python -m pytest --numprocesses auto --cov --cov-report=term $(ARGS)
 
-mutants: $(VENV)/installed-test  ## Which small changes of the code the default tests do not notice: a sample, some ten minutes or more.
+mutants: $(VENV)/installed-test  ## Mutation testing with a random sample of mutants: ten minutes or more.
 	$(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt cosmic-ray
 	$(bin)/python .ci/mutants.py $(ARGS)
 
-lowest: $(VENV)-lowest/installed  ## The default tests with the oldest versions of all that is supported.
+lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported versions of all dependencies.
 	$(VENV)-lowest/bin/python -m pytest --numprocesses auto $(ARGS)
 
-real-envs: $(VENV)-real/installed  ## The checker on other people's environments, in an environment of its own.
+real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of other projects, in a separate virtual environment.
 	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)
 
-bench-replay: $(VENV)-peers/installed  ## The replay buffer against other libraries', in an environment of its own.
+bench-replay: $(VENV)-peers/installed  ## Compare the replay buffer with other libraries, in a separate virtual environment.
 	$(VENV)-peers/bin/python -m benchmarks.replay $(ARGS)
 
-bench-priorities: $(VENV)-peers/installed  ## The same with priorities, against cpprb's.
+bench-priorities: $(VENV)-peers/installed  ## Compare the replay buffer with priorities with cpprb.
 	$(VENV)-peers/bin/python -m benchmarks.replay_priorities $(ARGS)
 
-reliability: $(VENV)/installed-test  ## Random trials of interruptions, kills and damaged files, about an hour; the default tests have a hundredth.
+reliability: $(VENV)/installed-test  ## Random trials of interruptions, kills and damaged files: about an hour; the default tests run a hundredth.
 	$(bin)/python -m benchmarks.reliability $(ARGS)
 
-peer-facts: $(VENV)-peers/installed  ## What the pages say of other libraries' buffers, and the example for one.
+peer-facts: $(VENV)-peers/installed  ## Test the statements of the pages about other libraries, and the example with cpprb.
 	$(VENV)-peers/bin/python -m pytest tests/peers tests/examples/test_relabel_for_cpprb.py $(ARGS)
 
-docs: $(VENV)/installed-docs  ## The documentation as a site of static pages, in site/; fails at any warning.
+docs: $(VENV)/installed-docs  ## Build the documentation as static pages in site/; fails on any warning.
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict $(ARGS)
 
-docs-serve: $(VENV)/installed-docs  ## The same at http://127.0.0.1:8000, built again whenever a page changes.
+docs-serve: $(VENV)/installed-docs  ## Serve the documentation at http://127.0.0.1:8000, and rebuild it after changes.
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs serve $(ARGS)
 
-lint: $(VENV)/installed-test  ## Formatting and lint, changing nothing.
+lint: $(VENV)/installed-test  ## Check formatting and lint.
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(bin)/codespell
@@ -56,14 +56,14 @@ lint: $(VENV)/installed-test  ## Formatting and lint, changing nothing.
 types: $(VENV)/installed-test  ## mypy --strict.
 	$(bin)/mypy
 
-format: $(VENV)/installed-test  ## Let ruff mend what it can.
+format: $(VENV)/installed-test  ## Format the code, and apply ruff's fixes.
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
 
-clean:  ## Remove all that was made and installed, but not runs/.
+clean:  ## Remove all generated and installed files except runs/.
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
-help:  ## This list.
+help:  ## Print this list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
@@ -83,7 +83,7 @@ $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requireme
 	$(PYTHON) -m venv $(VENV)-real
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt \
 		--requirement tests/real_envs/requirements.txt pytest hypothesis --editable ".[torch]"
-	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # beside pygame-ce it breaks both
+	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # both packages use the folder pygame/
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --force-reinstall --no-deps pygame-ce
 	@touch $@
 

@@ -1,10 +1,10 @@
-"""Mutation testing: which small changes of the code does no test notice?
+"""Mutation testing: print small changes of the code that no test detects.
 
     make mutants                                             # 10 mutants of the replay, 10 of the checker
     make mutants ARGS="checker --sample 100 --seed 1"
 
-Cosmic Ray makes the mutants (https://cosmic-ray.readthedocs.io), also of decorated functions. A mutant
-survives if the default tests of its part pass. They run in a copy of the repository: no file here is changed.
+Cosmic Ray (https://cosmic-ray.readthedocs.io) creates the mutants. A mutant survives if the default tests of
+its folder pass. The tests run in a copy of the repository.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("replay", "checker")
+FOLDERS = ("replay", "checker")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "runs", "site")
 
 CONFIG = """
@@ -34,7 +34,7 @@ test-command = "{python} -m pytest -x -q -p no:cacheprovider -n {processes} test
 distributor.name = "local"
 
 [cosmic-ray.filters.operators-filter]
-# One mutant of each operator, and none of type annotations (`X | None`).
+# One mutant for each operator, and no mutants of type annotations (`X | None`).
 exclude-operators = [
     "core/ReplaceBinaryOperator_(?!Add_Sub|Sub_Add|Mul_Div|Div_Mul|FloorDiv_Mul|Mod_Mul|BitAnd_BitXor)",
     "core/ReplaceComparisonOperator_(?!Lt_LtE|LtE_Lt|Gt_GtE|GtE_Gt|Eq_NotEq|NotEq_Eq|Is_IsNot|IsNot_Is)",
@@ -43,7 +43,7 @@ exclude-operators = [
 
 
 def try_mutants(part: str, sample: int, seed: int, processes: int) -> None:
-    """Try a random sample of mutants of a part, and print the survivors."""
+    """Test a random sample of mutants of a folder, and print the survivors."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
@@ -60,22 +60,22 @@ def try_mutants(part: str, sample: int, seed: int, processes: int) -> None:
 
 
 def run(*module_and_arguments: str, cwd: Path) -> None:
-    """Run a module of Cosmic Ray; compiled files of mutants are not kept."""
+    """Run a module of Cosmic Ray, without writing bytecode of mutants."""
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     subprocess.run([sys.executable, "-m", *module_and_arguments], cwd=cwd, check=True, env=environment)
 
 
 def keep_sample(session: WorkDB, sample: int, seed: int) -> None:
-    """Skip all mutants but a random sample."""
+    """Skip all mutants except a random sample."""
     jobs = sorted((str(item.mutations), item.job_id) for item in session.pending_work_items)
     chosen = set(random.Random(seed).sample(jobs, min(sample, len(jobs))))
     skipped = [job_id for mutation, job_id in jobs if (mutation, job_id) not in chosen]
     session.set_multiple_results(skipped, WorkResult(worker_outcome=WorkerOutcome.SKIPPED))
-    print(f"{len(jobs):,} mutants, of which {len(chosen)} are tried")
+    print(f"{len(jobs):,} mutants, {len(chosen)} of them in the sample")
 
 
 def report(part: str, results: list[WorkResult]) -> None:
-    """Print the survivors, and how many mutants had which outcome."""
+    """Print the survivors, and the number of mutants with each outcome."""
     tried = [result for result in results if result.worker_outcome is not WorkerOutcome.SKIPPED]
     for result in tried:
         if result.test_outcome is TestOutcome.SURVIVED:
@@ -88,10 +88,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="folders of her_wrappers [both]")
-    parser.add_argument("--sample", type=int, default=10, help="mutants of each part [%(default)s]")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample [%(default)s]")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="folders of her_wrappers [both]")
+    parser.add_argument("--sample", type=int, default=10, help="mutants of each folder [%(default)s]")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample [%(default)s]")
     parser.add_argument("--processes", type=int, default=1, help="test processes [%(default)s]")
     options = parser.parse_args()
-    for name in options.parts or PARTS:
+    for name in options.folders or FOLDERS:
         try_mutants(name, options.sample, options.seed, options.processes)

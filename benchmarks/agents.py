@@ -2,15 +2,15 @@
 
 For example:
 
-    python -m benchmarks.agents --quick          to see that it runs
+    python -m benchmarks.agents --quick          a short test
     python -m benchmarks.agents                  about two minutes
 
-The bare steps are the forward passes of the networks and of their targets, the losses with the weights of
-the batch, the backward passes and the steps of the optimizers, for tensors that exist already. An update also
-converts the batch, updates the statistics of the inputs, normalises them, moves the target networks, and
-returns losses. Networks and optimizers are those of each agent's defaults, the batch has 128 transitions. DQN
-flips 10 bits, the other agents push a puck. Numbers are processor time on one thread, the lowest of all
-turns, since other programs use the machine too.
+The bare steps are the forward passes of the networks and the target networks, the losses with the weights of
+the batch, the backward passes, and the steps of the optimizers. They use existing tensors. An update also
+converts the batch, updates the statistics of the inputs, normalises the inputs, updates the target networks,
+and returns the losses. Networks and optimizers are those of each agent's defaults. A batch has 128
+transitions: of BitFlipping with 10 bits for DQN, of PointPush for the other agents. Numbers are processor
+time on one thread. The table shows the lowest of all turns, since other programs use the machine too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from torch import nn
 
 import her_envs
 from benchmarks.benchmark import Benchmark
-from benchmarks.timing import Pace, Work, measure
+from benchmarks.timing import Timing, Workload, measure
 from her_agents import DDPG, DQN, SAC, TD3, Agent
 from her_agents.networks import GoalInputs, Network, NetworkInput, TwinCritics
-from her_agents.studies.result_page import Grid, at_most, claim_grid
+from her_agents.studies.result_page import Grid, at_most, requirement_grid
 from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
 
 gym.register_envs(her_envs)
@@ -37,7 +37,7 @@ gym.register_envs(her_envs)
 BENCHMARK = Benchmark("agents", "The cost of an update of an agent", __doc__)
 BATCH_SIZE = 128
 STEPS = 3_000
-FULL, QUICK = Pace(turns=100, seconds=0.05), Pace(turns=2, seconds=0.02)
+FULL, QUICK = Timing(turns=100, seconds=0.05), Timing(turns=2, seconds=0.02)
 ENVS = {"dqn": "her_envs/BitFlipping-v0"} | dict.fromkeys(("ddpg", "td3", "sac"), "her_envs/PointPush-v0")
 AGENTS: dict[str, Callable[..., Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
 
@@ -55,66 +55,66 @@ def sample_batch(env: gym.Env[Any, Any]) -> Batch:
 
 
 class BareSteps:
-    """The torch steps of an update, for tensors that exist already.
+    """The torch steps of an update, on existing tensors.
 
     Args:
-        env: The environment.
-        batch: The transitions.
-        hidden: Units of the hidden layers.
+        env: Goal environment of the batch.
+        batch: B transitions.
+        hidden: Units of each hidden layer.
     """
 
     def __init__(self, env: gym.Env[Any, Any], batch: Batch, hidden: Sequence[int]) -> None:
         assert isinstance(env.observation_space, gym.spaces.Dict)  # noqa: S101 - our own environments
         self.inputs, self.hidden = GoalInputs(env.observation_space), hidden
-        self.now, self.next = self.inputs.of_batch(batch)
+        self.current, self.next = self.inputs.of_batch(batch)
         batch = batch.to_torch()
         self.actions, self.rewards = batch.actions, batch.rewards
         self.discounts, self.weights = batch.discounts, batch.weights
 
     def network(self, outputs: int, num_actions: int = 0) -> Network:
-        """Return a network."""
+        """Return a new network."""
         return Network(self.inputs, self.hidden, outputs, num_actions=num_actions)
 
     def target(self, value: torch.Tensor) -> torch.Tensor:
-        """Return clipped Bellman targets."""
+        """Return clipped Bellman targets, (B,)."""
         target: torch.Tensor = self.rewards + self.discounts * value
         return target.clamp(-50, 0)
 
     def loss(self, errors: torch.Tensor) -> torch.Tensor:
-        """Return the weighted mean square."""
+        """Return the weighted mean of the squared errors."""
         loss: torch.Tensor = (self.weights * errors.square()).mean()
         return loss
 
 
 def adam(network: nn.Module) -> torch.optim.Optimizer:
-    """Return the optimizer of all agents."""
+    """Return the optimizer that all agents use."""
     return torch.optim.Adam(network.parameters(), 1e-3, fused=True)
 
 
-def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor, inputs: Any = None) -> None:
-    """Take one step."""
+def gradient_step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, inputs: Any = None) -> None:
+    """Take one step with an optimizer."""
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()
 
 
 def bare_dqn(bare: BareSteps) -> Callable[[], None]:
-    """Return the steps of double DQN."""
+    """Return a function that takes the bare steps of double DQN."""
     online, target = bare.network(10), bare.network(10)
     optimizer = adam(online)
 
     def update() -> None:
         with torch.no_grad():
             best = online(bare.next).argmax(dim=1, keepdim=True)
-            aim = bare.target(target(bare.next).gather(1, best).squeeze(1))
-        value = online(bare.now).gather(1, bare.actions.long().unsqueeze(1)).squeeze(1)
-        descend(optimizer, bare.loss(value - aim))
+            targets = bare.target(target(bare.next).gather(1, best).squeeze(1))
+        value = online(bare.current).gather(1, bare.actions.long().unsqueeze(1)).squeeze(1)
+        gradient_step(optimizer, bare.loss(value - targets))
 
     return update
 
 
 def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
-    """Return the steps of DDPG."""
+    """Return a function that takes the bare steps of DDPG."""
     actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
     critic, target_critic = (bare.network(1, 2) for _ in range(2))
     actor_optimizer, critic_optimizer = adam(actor), adam(critic)
@@ -122,17 +122,17 @@ def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
 
     def update() -> None:
         with torch.no_grad():
-            aim = bare.target(target_critic(bare.next, target_actor(bare.next)).squeeze(1))
-        descend(critic_optimizer, bare.loss(critic(bare.now, bare.actions).squeeze(1) - aim))
-        actions = actor(bare.now)
-        loss = actions.square().mean() - critic(bare.now, actions).mean()
-        descend(actor_optimizer, loss, parameters)
+            targets = bare.target(target_critic(bare.next, target_actor(bare.next)).squeeze(1))
+        gradient_step(critic_optimizer, bare.loss(critic(bare.current, bare.actions).squeeze(1) - targets))
+        actions = actor(bare.current)
+        loss = actions.square().mean() - critic(bare.current, actions).mean()
+        gradient_step(actor_optimizer, loss, parameters)
 
     return update
 
 
 def bare_td3(bare: BareSteps) -> Callable[[], None]:
-    """Return the steps of TD3: the actor takes one in every second update."""
+    """Return a function that takes the bare steps of TD3, with the actor in every second call."""
     actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
     critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
     actor_optimizer, critic_optimizer = adam(actor), adam(critics)
@@ -145,18 +145,18 @@ def bare_td3(bare: BareSteps) -> Callable[[], None]:
         with torch.no_grad():
             actions = target_actor(bare.next)
             actions = actions + (0.2 * torch.randn(actions.shape)).clamp(-0.5, 0.5)
-            aim = bare.target(target_critics(bare.next, actions.clamp(-1, 1)).amin(dim=0))
-        descend(critic_optimizer, bare.loss(critics(bare.now, bare.actions) - aim))
+            targets = bare.target(target_critics(bare.next, actions.clamp(-1, 1)).amin(dim=0))
+        gradient_step(critic_optimizer, bare.loss(critics(bare.current, bare.actions) - targets))
         if updates % 2 == 0:
-            actions = actor(bare.now)
-            loss = actions.square().mean() - critics.first(bare.now, actions).mean()
-            descend(actor_optimizer, loss, parameters)
+            actions = actor(bare.current)
+            loss = actions.square().mean() - critics.first(bare.current, actions).mean()
+            gradient_step(actor_optimizer, loss, parameters)
 
     return update
 
 
 def bare_sac(bare: BareSteps) -> Callable[[], None]:
-    """Return the steps of SAC with a learned temperature."""
+    """Return a function that takes the bare steps of SAC with a learned temperature."""
     actor = bare.network(4)
     critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
     log_temperature = nn.ParameterDict({"log": torch.tensor(math.log(0.1))})
@@ -176,12 +176,12 @@ def bare_sac(bare: BareSteps) -> Callable[[], None]:
         temperature = log_temperature["log"].exp().detach()
         with torch.no_grad():
             actions, entropy = sample(bare.next)
-            aim = bare.target(target_critics(bare.next, actions).amin(dim=0) + temperature * entropy)
-        descend(optimizers[0], bare.loss(critics(bare.now, bare.actions) - aim))
-        actions, entropy = sample(bare.now)
-        loss = -(critics(bare.now, actions).amin(dim=0) + temperature * entropy).mean()
-        descend(optimizers[1], loss, parameters)
-        descend(optimizers[2], log_temperature["log"] * (entropy.detach().mean() + 2))
+            targets = bare.target(target_critics(bare.next, actions).amin(dim=0) + temperature * entropy)
+        gradient_step(optimizers[0], bare.loss(critics(bare.current, bare.actions) - targets))
+        actions, entropy = sample(bare.current)
+        loss = -(critics(bare.current, actions).amin(dim=0) + temperature * entropy).mean()
+        gradient_step(optimizers[1], loss, parameters)
+        gradient_step(optimizers[2], log_temperature["log"] * (entropy.detach().mean() + 2))
 
     return update
 
@@ -189,18 +189,18 @@ def bare_sac(bare: BareSteps) -> Callable[[], None]:
 BARE = {"dqn": bare_dqn, "ddpg": bare_ddpg, "td3": bare_td3, "sac": bare_sac}
 
 
-def repeat(function: Callable[[], Any]) -> Work:
-    """Return the work of calling a function."""
+def repeat(function: Callable[[], Any]) -> Workload:
+    """Return a workload that calls a function."""
 
     def run(calls: int) -> None:
         for _ in range(calls):
             function()
 
-    return Work(run)
+    return Workload(run)
 
 
-def make_works(algo: str) -> dict[tuple[str, str], Work]:
-    """Return an agent's update and its bare steps."""
+def make_works(algo: str) -> dict[tuple[str, str], Workload]:
+    """Return the workloads of an agent's update and of its bare steps."""
     env = gym.make(ENVS[algo])
     batch = sample_batch(env)
     agent = AGENTS[algo](env.observation_space, env.action_space)
@@ -210,22 +210,24 @@ def make_works(algo: str) -> dict[tuple[str, str], Work]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, show, and write the page."""
+    """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="two short turns")
     torch.set_num_threads(1)
-    pace = QUICK if options.quick else FULL
-    rows, claims = [], []
+    timing = QUICK if options.quick else FULL
+    rows, requirements = [], []
     for algo in AGENTS:
-        seconds = measure(make_works(algo), pace, time.thread_time)
+        seconds = measure(make_works(algo), timing, time.thread_time)
         update, bare = (1e6 * seconds[algo, name].min() for name in ("update", "bare"))
         rows.append([algo, f"{update:.0f}", f"{bare:.0f}", f"{update / bare:.2f}"])
-        claims.append(at_most(f"{algo}: an update over the bare steps", 1.3, update / bare))
+        requirements.append(
+            at_most(f"{algo}: time of an update / time of the bare steps", 1.3, update / bare)
+        )
     grids = [
-        claim_grid(claims, quick=options.quick),
-        Grid("Microseconds", ["agent", "an update", "bare steps", "ratio"], rows),
+        requirement_grid(requirements, quick=options.quick),
+        Grid("Microseconds", ["agent", "update", "bare steps", "ratio"], rows),
     ]
     BENCHMARK.publish(
-        options, grids, {"run": f"lowest of {pace.turns} turns of about {pace.seconds:g} s each"}
+        options, grids, {"run": f"lowest of {timing.turns} turns of about {timing.seconds:g} s each"}
     )
 
 

@@ -1,4 +1,4 @@
-"""Environments that do nothing but hand out arrays made beforehand, to measure what stands around them."""
+"""Environments that return precomputed arrays, to measure the cost of wrappers and recorders."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gymnasium.vector.utils import batch_space
 from benchmarks.replay_task import ACTION_SPACE, OBSERVATION_SPACE, never_reached
 
 
-class Replay(gym.Env[dict[str, np.ndarray], np.ndarray]):
-    """A single environment that does nothing but hand out arrays."""
+class ArrayEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
+    """A single environment that returns precomputed arrays."""
 
     observation_space, action_space = OBSERVATION_SPACE, ACTION_SPACE
     compute_reward = staticmethod(never_reached)
@@ -29,18 +29,18 @@ class Replay(gym.Env[dict[str, np.ndarray], np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin anew."""
+        """Return the first observation."""
         self._t = 0
         return self._observations[0], {}
 
     def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Hand out the next observation."""
+        """Return the next observation."""
         self._t += 1
         return self._observations[self._t], -1.0, False, self._t == self._horizon, {}
 
 
-class VectorReplay(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
-    """A native vector environment that does nothing but hand out arrays."""
+class ArrayVectorEnv(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
+    """A vector environment that returns precomputed arrays."""
 
     single_observation_space, single_action_space = OBSERVATION_SPACE, ACTION_SPACE
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 - as VectorEnv declares it
@@ -65,12 +65,12 @@ class VectorReplay(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.nd
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin anew."""
+        """Return the first observation."""
         self._t = 0
         return self._observations[0], {}
 
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Hand out the next observations; after the end of an episode, the first of the next."""
+        """Return the next observations; after the end of an episode, the first ones of the next."""
         self._t = (self._t + 1) % (self._horizon + 1)
         truncated = self._flags[self._t == self._horizon]
         return self._observations[self._t % 8], self._rewards, self._flags[0], truncated, {}

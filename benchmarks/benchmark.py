@@ -1,4 +1,4 @@
-"""Benchmark: what the commands that measure have in common, their options and their pages."""
+"""Benchmark: options and pages of all commands in this folder."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rich.console import Console
 
 from her_agents.studies.result_page import Grid, Page, command_line, provenance
 
-PUBLISHED, LOOKED_AT = Path("docs/results"), Path("runs/benchmarks")
+PUBLISHED, QUICK_RESULTS = Path("docs/results"), Path("runs/benchmarks")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A command that measures.
+    """A command that measures, and writes a page of results.
 
     Attributes:
-        name: Of its module, and of its page's file.
-        title: Of its page.
-        doc: Docstring of its module: what is measured, examples, indented, and the method.
-        peers: Packages that ours is compared with.
+        name: Name of the module, and of the file of the page.
+        title: Title of the page.
+        doc: Docstring of the module: a description, indented examples, and the method.
+        peers: Packages with which this project is compared; the page lists their versions.
     """
 
     name: str
@@ -40,13 +40,12 @@ class Benchmark:
         """Read the command line.
 
         Args:
-            arguments: Of the command; None for those that it was called with.
-            quick: What ``--quick`` does.
-            **options: More options by their names, as `argparse.ArgumentParser.add_argument` takes them.
+            arguments: Arguments of the command; None for ``sys.argv``.
+            quick: Help text of ``--quick``.
+            **options: More options by name, as arguments of `argparse.ArgumentParser.add_argument`.
 
         Returns:
-            ``quick``, ``out`` (the file of the page), ``provenance`` (where the numbers will come from), and
-            the options.
+            ``quick``, ``out`` (the file of the page), ``provenance`` (facts for the page), and the options.
         """
         parser = argparse.ArgumentParser(
             prog=f"python -m benchmarks.{self.name}",
@@ -58,14 +57,14 @@ class Benchmark:
             "--out",
             type=Path,
             metavar="FILE",
-            help=f"the page [{PUBLISHED / self._file}, or {LOOKED_AT / self._file} with --quick]",
+            help=f"the page [{PUBLISHED / self._file}, or {QUICK_RESULTS / self._file} with --quick]",
         )
         for name, settings in options.items():
             parser.add_argument(f"--{name}", **settings)
         parsed = parser.parse_args(arguments)
         if parsed.out is not None and parsed.out.is_dir():
             parser.error(f"--out must be a file, got the folder {parsed.out}")
-        parsed.out = parsed.out or (LOOKED_AT if parsed.quick else PUBLISHED) / self._file
+        parsed.out = parsed.out or (QUICK_RESULTS if parsed.quick else PUBLISHED) / self._file
         parsed.provenance = self._provenance(sys.argv[1:] if arguments is None else arguments)
         return parsed
 
@@ -78,19 +77,19 @@ class Benchmark:
         note: str = "",
         picture: str = "",
     ) -> Page:
-        """Show the results, and write their page.
+        """Print the results, and write the page.
 
         Args:
-            options: Those of `parse`.
-            grids: Tables, that of the promises first.
-            facts: What else is to be known of this run.
-            note: What a reader has to know first.
-            picture: Name of a picture beside the page, or "".
+            options: Result of `parse`.
+            grids: Tables, first that of the requirements.
+            facts: More facts about this run, by name.
+            note: A note after the description.
+            picture: Name of a picture in the folder of the page, or "".
 
         Returns:
             The page.
         """
-        about, method = (part.strip() for part in _parts(self.doc))
+        about, method = (part.strip() for part in _split_doc(self.doc))
         about = f"{about}\n\n{note}" if note else about
         page = Page(self.title, about, grids, options.provenance | facts, method, picture)
         page.publish(options.out, Console())
@@ -109,17 +108,17 @@ class Benchmark:
 
 
 def count(text: str) -> int:
-    """Read an option that is a whole number.
+    """Read an option that is a positive whole number.
 
     Raises:
-        argparse.ArgumentTypeError: It is none, or below 1.
+        argparse.ArgumentTypeError: ``text`` is not a whole number >= 1.
     """
     if not (text.isdecimal() and int(text) >= 1):
         raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text}")
     return int(text)
 
 
-def _parts(doc: str) -> tuple[str, str]:
-    """Return what a docstring says before its examples, and behind them."""
+def _split_doc(doc: str) -> tuple[str, str]:
+    """Return the parts of a docstring before and after its examples."""
     about, _, rest = doc.partition("\n\nFor example:\n\n")
     return about, rest.partition("\n\n")[2]

@@ -1,18 +1,17 @@
-"""How many Python functions and files of her_wrappers run inside one call of the replay buffer.
+"""The number of Python functions and files of her_wrappers in one call of the replay buffer.
 
-A reader of the code follows these functions from file to file, and each call takes time.
+Each call takes time, and a reader of the code follows the calls from file to file.
 
 For example:
 
     python -m benchmarks.call_path             a second
-    python -m benchmarks.call_path --quick     the same counts, on a page elsewhere
+    python -m benchmarks.call_path --quick     the same counts, in another folder
 
-`sys.setprofile` reports the call events of Python functions, among them comprehensions (before Python
-3.12), lambdas and methods; only those whose file is in her_wrappers are counted. A switch is a call of a
-function in another file than that of the function called before it. The environment is BitFlipping, and the
-buffer has the default options. It holds 20 episodes when it is sampled from. Another buffer is filled and
-sampled first, so that work that happens once in a process is not counted. The first sample draws the
-indices of several batches.
+`sys.setprofile` reports the call events of Python functions, including methods, lambdas and (before Python
+3.12) comprehensions. Only functions in files of her_wrappers are counted. A switch is a call of a function in
+another file than the function called before. The environment is BitFlipping. The buffer has the default
+options, and contains 20 episodes when it is sampled. Before, another buffer is filled and sampled, so that
+work that is done once in a process is not counted. The first sample computes the indices of several batches.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import gymnasium as gym
 import her_envs  # noqa: F401 - registers the environments
 import her_wrappers
 from benchmarks.benchmark import Benchmark
-from her_agents.studies.result_page import Claim, Grid, at_most, claim_grid
+from her_agents.studies.result_page import Grid, Requirement, at_most, requirement_grid
 from her_wrappers import Episode, EpisodeRecorder, HindsightReplayBuffer
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 BENCHMARK = Benchmark("call_path", "Functions and files behind one call of the replay buffer", __doc__)
 PACKAGE = str(Path(her_wrappers.__file__).parent)
 EPISODES = 20
-"""Episodes that a buffer holds when it is sampled from."""
+"""Number of episodes in a buffer when it is sampled."""
 
 HEADER = ["operation", "calls", "functions", "files", "switches between files"]
 VERSION_0_1 = [
@@ -118,7 +117,7 @@ def measure() -> dict[str, CallPath]:
         buffer.add_episodes(others)
         return added, call_path(lambda: buffer.sample(64))
 
-    add_and_sample()  # imports inside functions, and answers that are kept, are not counted
+    add_and_sample()  # imports inside functions and cached results are not counted
     constructed = call_path(make_buffer)
     added, sampled = add_and_sample()
     _, sampled_n_steps = add_and_sample(n_steps=3)
@@ -130,8 +129,8 @@ def measure() -> dict[str, CallPath]:
     }
 
 
-def claims(paths: dict[str, CallPath]) -> list[Claim]:
-    """Compare the counts with the promised limits."""
+def requirements(paths: dict[str, CallPath]) -> list[Requirement]:
+    """Return the required limits, with the counts."""
     _, added, sampled, sampled_n_steps = paths.values()
     return [
         at_most("calls in `sample(64)`", 45, len(sampled.calls)),
@@ -143,15 +142,15 @@ def claims(paths: dict[str, CallPath]) -> list[Claim]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Count, show, and write the page."""
-    options = BENCHMARK.parse(arguments, quick="the same counts; the page goes elsewhere")
+    """Count, print the results, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="the same counts, with the page in another folder")
     paths = measure()
     rows = [
         [name, str(len(path.calls)), str(path.functions), str(path.files), str(path.switches)]
         for name, path in paths.items()
     ]
     grids = [
-        claim_grid(claims(paths)),
+        requirement_grid(requirements(paths)),
         Grid("Counts", HEADER, rows),
         Grid("Version 0.1", HEADER, VERSION_0_1),
     ]

@@ -1,14 +1,15 @@
-"""How fast the bundled environments step, against their peers, in one run.
+"""The speed of the bundled environments, compared with environments of other libraries in the same run.
 
 For example:
 
-    python -m benchmarks.env_speed --quick             to see that it runs
+    python -m benchmarks.env_speed --quick             a short test
     python -m benchmarks.env_speed --out a_page.md     some minutes
 
-All contenders step in turn, again and again, and each ratio is taken within one turn, so that a busy
-machine slows both sides; the table gives medians over the turns. A step includes the resets that it causes.
-Actions are drawn beforehand. Peers: Stable-Baselines3's BitFlippingEnv alone and in Gymnasium's
-SyncVectorEnv, and Gymnasium's own CartPoleVectorEnv. Python's garbage collector rests meanwhile.
+All environments run in turns. Each ratio is computed within one turn, so that a busy machine slows both
+sides; the table shows medians over the turns. The time of a step includes resets. Actions are sampled before
+the measurement. The other environments are Stable-Baselines3's BitFlippingEnv, alone and in Gymnasium's
+SyncVectorEnv, and Gymnasium's CartPoleVectorEnv. Python's garbage collector is disabled while time is
+measured.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from stable_baselines3.common.envs import BitFlippingEnv
 
 import her_envs
 from benchmarks.benchmark import Benchmark
-from benchmarks.timing import Pace, Work, measure
-from her_agents.studies.result_page import Claim, Grid, at_least, claim_grid
+from benchmarks.timing import Timing, Workload, measure
+from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 
 BIT_FLIPPING, POINT_REACH, POINT_MAZE = (
     f"her_envs/{name}-v0" for name in ("BitFlipping", "PointReach", "PointMaze")
 )
-BENCHMARK = Benchmark("env_speed", "How fast the bundled environments step", __doc__, ("stable-baselines3",))
+BENCHMARK = Benchmark("env_speed", "Speed of the bundled environments", __doc__, ("stable-baselines3",))
 SCALE = (64, 256, 1024, 4096, 16384)
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that steps.
+    """An environment to measure.
 
     Attributes:
-        name: What it is.
-        num_envs: Environments that one call steps.
-        run: Makes that many calls.
+        name: Name in the table.
+        num_envs: Number of environments that one call steps.
+        run: Function of a number of calls; makes the calls of `step`.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Contender:
 
 
 def single(name: str, env: gym.Env[Any, Any]) -> Contender:
-    """Step one environment, and reset it when an episode ends."""
+    """Return the contender of a single environment, which is reset when an episode ends."""
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(97)]
     env.reset(seed=0)
@@ -64,7 +65,7 @@ def single(name: str, env: gym.Env[Any, Any]) -> Contender:
 
 
 def vector(name: str, env: gym.vector.VectorEnv[Any, Any, Any]) -> Contender:
-    """Step a vector environment that resets by itself."""
+    """Return the contender of a vector environment with autoreset."""
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(17)]
     env.reset(seed=0)
@@ -77,14 +78,14 @@ def vector(name: str, env: gym.vector.VectorEnv[Any, Any, Any]) -> Contender:
 
 
 def native(env_id: str, num_envs: int, **options: Any) -> Contender:
-    """Step a bundled environment as `gym.make_vec` makes it."""
+    """Return the contender of a bundled vector environment, made by `gym.make_vec`."""
     extra = "".join(f", {value}" for value in options.values())
     name = f"{env_id.split('/')[1]} native x{num_envs}{extra}"
     return vector(name, gym.make_vec(env_id, num_envs=num_envs, **options))
 
 
 def contenders() -> list[Contender]:
-    """Make everything that the table shows."""
+    """Return all environments of the table."""
     return [
         single("BitFlipping single", her_envs.TaskEnv(her_envs.BitFlipping())),
         single("SB3 BitFlippingEnv single", BitFlippingEnv(10)),
@@ -106,20 +107,20 @@ RATIOS = [
     ("PointReach-v0 native x4096", "CartPole native x4096", 2, 4),
     ("BitFlipping-v0 native x16384", "BitFlipping-v0 native x64", 1, None),
     ("PointReach-v0 native x16384", "PointReach-v0 native x64", 1, None),
-    # Where we lose, or may.
+    # Measured without a requirement.
     ("PointPush-v0 native x4096", "CartPole native x4096", None, None),
     ("PointMaze-v0 native x4096", "CartPole native x4096", None, None),
     ("PointReach single", "SB3 BitFlippingEnv single", None, None),
     ("BitFlipping-v0 native x1", "BitFlipping single", None, None),
     ("BitFlippingImage-v0 native x1024", "BitFlipping-v0 native x1024", None, None),
 ]
-"""Ours and theirs; how many times as fast we promise to be, and hope to be."""
+"""Two environments, and the promised and hoped-for ratio of their speeds."""
 
 
-def speeds_of(measured: list[Contender], pace: Pace) -> dict[str, np.ndarray]:
-    """Return the steps a second of each contender in each turn, (turns,)."""
-    works = {contender.name: Work(contender.run, parts=contender.num_envs) for contender in measured}
-    return {name: 1 / costs for name, costs in measure(works, pace).items()}
+def speeds_of(measured: list[Contender], timing: Timing) -> dict[str, np.ndarray]:
+    """Return the steps per second of each contender in each turn, (turns,)."""
+    workloads = {contender.name: Workload(contender.run, units=contender.num_envs) for contender in measured}
+    return {name: 1 / costs for name, costs in measure(workloads, timing).items()}
 
 
 def speed_grid(measured: list[Contender], speeds: dict[str, np.ndarray]) -> Grid:
@@ -129,12 +130,12 @@ def speed_grid(measured: list[Contender], speeds: dict[str, np.ndarray]) -> Grid
         speed = float(np.median(speeds[contender.name]))
         call = 1e6 * contender.num_envs / speed
         rows.append([contender.name, f"{speed:,.0f}", f"{call:,.1f}", f"{1e9 / speed:,.1f}"])
-    header = ["environment", "steps/s", "us a call", "ns an environment step"]
-    return Grid("How fast they step", header, rows)
+    header = ["environment", "steps/s", "us per call", "ns per environment step"]
+    return Grid("Speed", header, rows)
 
 
-def claims(speeds: dict[str, np.ndarray]) -> list[Claim]:
-    """Return the median ratios beside what is promised and hoped for."""
+def requirements(speeds: dict[str, np.ndarray]) -> list[Requirement]:
+    """Return the requirements, with the median ratios."""
     return [
         at_least(
             f"{ours}: times as fast as {theirs}",
@@ -147,13 +148,13 @@ def claims(speeds: dict[str, np.ndarray]) -> list[Claim]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, show, and write the page."""
-    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
-    pace = Pace(5, 0.02) if options.quick else Pace(15, 0.2)
+    """Measure, print the results, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="a short, inaccurate measurement: seconds instead of minutes")
+    timing = Timing(5, 0.02) if options.quick else Timing(15, 0.2)
     measured = contenders()
-    speeds = speeds_of(measured, pace)
-    grids = [claim_grid(claims(speeds), quick=options.quick), speed_grid(measured, speeds)]
-    BENCHMARK.publish(options, grids, {"run": str(pace)})
+    speeds = speeds_of(measured, timing)
+    grids = [requirement_grid(requirements(speeds), quick=options.quick), speed_grid(measured, speeds)]
+    BENCHMARK.publish(options, grids, {"run": str(timing)})
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
-"""What recording costs per transition, beside Stable-Baselines3 and Minari, in one run.
+"""The cost of recording per transition, compared with Stable-Baselines3 and Minari in the same run.
 
 For example:
 
-    python -m benchmarks.recording --quick             to see that it runs
+    python -m benchmarks.recording --quick             a short test
     python -m benchmarks.recording --out a_page.md     some minutes
 
-Observations of 25 floats, goals of 3, actions of 4; episodes are cut off at the horizon. Environments
-hand out arrays made beforehand; what the same calls cost without anybody recording is measured in the same
-turn and subtracted. Buffers are filled before, so that adding evicts. All contenders run in turn, again and
-again; ratios are taken within one turn, so that a busy machine slows both sides; tables give medians.
-Python's garbage collector rests meanwhile.
+Observations have 25 floats, goals 3, actions 4. Episodes are truncated at the horizon. The environments
+return precomputed arrays. The time of the same calls without a recorder is measured in the same turn and
+subtracted. Buffers are full before the measurement, so that adding evicts episodes. All recorders run in
+turns. Ratios are computed within one turn, so that a busy machine slows both sides; tables show medians.
+Python's garbage collector is disabled while time is measured.
 
-Peers: `HerReplayBuffer.add` of Stable-Baselines3, called with arrays made beforehand: the loop around it is
-not counted. Minari's `DataCollector`, which writes episodes to files; it wants an environment of its own, see
-benchmarks/requirements-recording.txt, and is left out where it is not installed.
+`HerReplayBuffer.add` of Stable-Baselines3 is called with precomputed arrays; the time of the loop is not
+counted. Minari's `DataCollector` writes episodes to files. Minari needs its own virtual environment (see
+benchmarks/requirements-recording.txt), and is left out if it is not installed.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3 import HerReplayBuffer
 
-from benchmarks.array_envs import Replay, VectorReplay
+from benchmarks.array_envs import ArrayEnv, ArrayVectorEnv
 from benchmarks.benchmark import Benchmark
 from benchmarks.replay_task import ACTION, ACTION_SPACE, OBSERVATION_SPACE, never_reached
-from benchmarks.timing import Pace, Work, measure
-from her_agents.studies.result_page import Claim, Grid, at_least, at_most, claim_grid
+from benchmarks.timing import Timing, Workload, measure
+from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, requirement_grid
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
 
 NUM_ENVS = 4096
-BENCHMARK = Benchmark("recording", "What recording costs", __doc__, ("stable-baselines3", "minari"))
+BENCHMARK = Benchmark("recording", "The cost of recording", __doc__, ("stable-baselines3", "minari"))
 OURS, SB3, MINARI = "EpisodeRecorder into buffer", "SB3 HerReplayBuffer.add", "Minari DataCollector"
 
 
 def vector_name(horizon: int) -> str:
-    """Return the name of our vector contender."""
+    """Return the name of our recorder for vector environments in the table."""
     return f"VectorEpisodeRecorder x{NUM_ENVS} into buffer, horizon {horizon}"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that records.
+    """A recorder to measure.
 
     Attributes:
-        name: What it is.
-        transitions: How many one episode of all its environments has.
-        run: Runs so many episodes.
-        bare: Runs as many episodes with nobody recording; None where there is no environment.
+        name: Name in the table.
+        transitions: Number of transitions in one episode of all environments.
+        run: Function of a number of episodes; runs and records them.
+        bare: Function of a number of episodes; runs them without a recorder. None without an environment.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Contender:
 
 
 def single(env: gym.Env[Any, Any]) -> Callable[[int], None]:
-    """Return what runs episodes of one environment."""
+    """Return a function that runs episodes of one environment."""
     action = np.zeros(ACTION, np.float32)
 
     def run(episodes: int) -> None:
@@ -78,7 +78,7 @@ def single(env: gym.Env[Any, Any]) -> Callable[[int], None]:
 
 
 def vector(env: gym.vector.VectorEnv[Any, Any, Any], horizon: int) -> Callable[[int], None]:
-    """Return what runs episodes of a vector environment that resets by itself."""
+    """Return a function that runs episodes of a vector environment with autoreset."""
     actions = np.zeros((env.num_envs, ACTION), np.float32)
     env.reset()
 
@@ -90,8 +90,8 @@ def vector(env: gym.vector.VectorEnv[Any, Any, Any], horizon: int) -> Callable[[
 
 
 def sb3(num_envs: int, horizon: int, size: int) -> Callable[[int], None]:
-    """Return what adds episodes to Stable-Baselines3's buffer."""
-    env: Any = VectorReplay(num_envs, horizon)
+    """Return a function that adds episodes to the buffer of Stable-Baselines3."""
+    env: Any = ArrayVectorEnv(num_envs, horizon)
     buffer = HerReplayBuffer(size, OBSERVATION_SPACE, ACTION_SPACE, env=env, n_envs=num_envs)
     observations, actions, rewards = (
         env.reset()[0],
@@ -109,42 +109,42 @@ def sb3(num_envs: int, horizon: int, size: int) -> Callable[[int], None]:
 
 
 def our_buffer(size: int) -> HindsightReplayBuffer:
-    """Make our buffer."""
+    """Return our buffer."""
     return HindsightReplayBuffer(
         OBSERVATION_SPACE, ACTION_SPACE, buffer_size=size, compute_reward=never_reached, seed=0
     )
 
 
-def ignore(episodes: object) -> None:
-    """Take episodes and forget them."""
+def discard(episodes: object) -> None:
+    """Do nothing: a sink for single episodes."""
 
 
-class Ignore:
-    """Takes many episodes and forgets them."""
+class NullSink:
+    """A sink that discards episodes."""
 
-    add_episodes = staticmethod(ignore)
+    add_episodes = staticmethod(discard)
 
 
 def single_contenders(size: int) -> list[Contender]:
-    """Make what records one environment, with episodes of 50 steps."""
-    bare = single(Replay(50))
+    """Return the recorders of one environment, with episodes of 50 steps."""
+    bare = single(ArrayEnv(50))
     return [
-        Contender("EpisodeRecorder alone", 50, single(EpisodeRecorder(Replay(50), ignore)), bare),
-        Contender(OURS, 50, single(EpisodeRecorder(Replay(50), our_buffer(size).add_episode)), bare),
+        Contender("EpisodeRecorder alone", 50, single(EpisodeRecorder(ArrayEnv(50), discard)), bare),
+        Contender(OURS, 50, single(EpisodeRecorder(ArrayEnv(50), our_buffer(size).add_episode)), bare),
         Contender(SB3, 50, sb3(1, 50, size)),
     ]
 
 
 def vector_contenders(size: int) -> list[Contender]:
-    """Make what records many environments, with episodes of 50 and of 10 steps."""
+    """Return the recorders of vector environments, with episodes of 50 and of 10 steps."""
     made = []
     for horizon in (50, 10):
-        transitions, bare = NUM_ENVS * horizon, vector(VectorReplay(NUM_ENVS, horizon), horizon)
+        transitions, bare = NUM_ENVS * horizon, vector(ArrayVectorEnv(NUM_ENVS, horizon), horizon)
         for name, sink in (
-            (f"VectorEpisodeRecorder x{NUM_ENVS} alone, horizon {horizon}", Ignore()),
+            (f"VectorEpisodeRecorder x{NUM_ENVS} alone, horizon {horizon}", NullSink()),
             (vector_name(horizon), our_buffer(size)),
         ):
-            env = VectorEpisodeRecorder(VectorReplay(NUM_ENVS, horizon), sink)
+            env = VectorEpisodeRecorder(ArrayVectorEnv(NUM_ENVS, horizon), sink)
             made.append(Contender(name, transitions, vector(env, horizon), bare))
         name = f"{SB3} x{NUM_ENVS}, horizon {horizon}"
         made.append(Contender(name, transitions, sb3(NUM_ENVS, horizon, size)))
@@ -152,51 +152,51 @@ def vector_contenders(size: int) -> list[Contender]:
 
 
 def minari_contenders(folder: str) -> list[Contender]:
-    """Make Minari's recorder, which writes files to a folder, if it is installed."""
-    if any(importlib.util.find_spec(name) is None for name in ("minari", "jax")):  # it records by JAX
+    """Return Minari's recorder, which writes files to a folder, if it is installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("minari", "jax")):  # it imports JAX
         return []
     os.environ["MINARI_DATASETS_PATH"] = folder
-    import minari  # noqa: PLC0415 - wants an environment of its own
+    import minari  # noqa: PLC0415 - needs its own virtual environment
 
-    return [Contender(MINARI, 50, single(minari.DataCollector(Replay(50))), single(Replay(50)))]
+    return [Contender(MINARI, 50, single(minari.DataCollector(ArrayEnv(50))), single(ArrayEnv(50)))]
 
 
-def cost_of(contenders: list[Contender], pace: Pace) -> dict[str, np.ndarray]:
-    """Return the nanoseconds that each transition costs each contender in each turn, (turns,)."""
-    works = {each.name: Work(each.run, parts=each.transitions) for each in contenders}
+def measure_costs(contenders: list[Contender], timing: Timing) -> dict[str, np.ndarray]:
+    """Return the nanoseconds per transition of each contender in each turn, (turns,)."""
+    workloads = {each.name: Workload(each.run, units=each.transitions) for each in contenders}
     bare = {
-        _without(each): Work(each.bare, parts=each.transitions)
+        _without(each): Workload(each.bare, units=each.transitions)
         for each in contenders
         if each.bare is not None
     }
-    costs = measure(works | bare, pace)
+    costs = measure(workloads | bare, timing)
     return {each.name: 1e9 * (costs[each.name] - costs.get(_without(each), 0)) for each in contenders}
 
 
 def _without(contender: Contender) -> str:
-    return f"{contender.name}, nobody recording"
+    return f"{contender.name}, without recorder"
 
 
 def fill(contenders: list[Contender], size: int) -> None:
-    """Let each record as many transitions as a buffer holds."""
+    """Record ``size`` transitions with each contender, which fills the buffers."""
     for contender in contenders:
         if contender.name != MINARI:
             contender.run(-(-size // contender.transitions))
 
 
 def cost_grid(costs: dict[str, np.ndarray]) -> Grid:
-    """Return what a transition costs each contender."""
+    """Return the table of costs."""
     rows = []
     for name, values in costs.items():
         cost = float(np.median(values))
         rows.append([name, f"{cost:,.0f}", f"{1e9 / cost:,.0f}"])
     if MINARI not in costs:
         rows.append([MINARI, "not installed", "pip install -r benchmarks/requirements-recording.txt"])
-    return Grid("What a transition costs", ["recorder", "ns a transition", "transitions/s"], rows)
+    return Grid("Cost per transition", ["recorder", "ns per transition", "transitions/s"], rows)
 
 
-def claims(costs: dict[str, np.ndarray]) -> list[Claim]:
-    """Return what is promised beside what was measured."""
+def requirements(costs: dict[str, np.ndarray]) -> list[Requirement]:
+    """Return the requirements, with the measurements."""
     ratio = float(np.median(costs[OURS] / costs[SB3]))
     promises = [at_most(f"cost of {OURS} / {SB3}", 0.4, ratio, hoped=0.3)]
     for horizon, promised, hoped in ((50, 5, 20), (10, 2, None)):
@@ -207,15 +207,15 @@ def claims(costs: dict[str, np.ndarray]) -> list[Claim]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, show, and write the page."""
-    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
-    pace, size = (Pace(3, 0.1), 300_000) if options.quick else (Pace(15, 0.5), 1_000_000)
+    """Measure, print the results, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="a short, inaccurate measurement: seconds instead of minutes")
+    timing, size = (Timing(3, 0.1), 300_000) if options.quick else (Timing(15, 0.5), 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         contenders = [*single_contenders(size // 10), *vector_contenders(size), *minari_contenders(folder)]
         fill(contenders, size)
-        costs = cost_of(contenders, pace)
-    grids = [claim_grid(claims(costs), quick=options.quick), cost_grid(costs)]
-    BENCHMARK.publish(options, grids, {"run": f"{pace}; buffers of {size:,} transitions"})
+        costs = measure_costs(contenders, timing)
+    grids = [requirement_grid(requirements(costs), quick=options.quick), cost_grid(costs)]
+    BENCHMARK.publish(options, grids, {"run": f"{timing}; buffers of {size:,} transitions"})
 
 
 if __name__ == "__main__":

@@ -1,23 +1,23 @@
-"""The replay buffer with its transitions on a torch device, against batches copied there from the host.
+"""The replay buffer with its transitions on a torch device, compared with batches copied to the device.
 
 For example:
 
-    python -m benchmarks.replay_gpu --quick             to see that it runs
+    python -m benchmarks.replay_gpu --quick             a short test
     python -m benchmarks.replay_gpu --device cuda       some minutes
-    python -m benchmarks.replay_gpu --out a_page.md     beside it goes a_page.json
+    python -m benchmarks.replay_gpu --out a_page.md     also writes a_page.json
 
-**What is stored.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32;
-100 different random walks from seed 0, added again and again until the buffer is full. The reward is
-`-(norm(achieved - desired) > 0.05)`, written with operators that arrays and tensors both have.
+**Stored data.** Episodes of 50 steps: 25-float observations, 3-float goals, 4-float actions, all float32.
+100 different random walks from seed 0 are added repeatedly until the buffer is full. The reward is
+`-(norm(achieved - desired) > 0.05)`, with operators that support arrays and tensors.
 
-**What is timed.** *On the device*: `sample(n)` of a buffer with `device=`, from the drawing of its rows on
-the host to the last operation on the device. *Copied there*: `sample(n).to_torch(device)` of a buffer without
-one, until the copy has arrived. *Copying on the device*: the records of the states before and after each
-step, and the goals, read and written once at the rate at which the device copies a block of 1 GiB; no batch
-can be quicker.
+**Measurements.** *On the device*: `sample(n)` of a buffer with `device=`, from the sampling of indices on the
+host to the last operation on the device. *Copied to the device*: `sample(n).to_torch(device)` of a buffer
+without `device=`, until the copy is complete. *Copying on the device*, a lower bound for every batch: reading
+and writing the records of the states before and after each step and the goals once, at the rate at which the
+device copies a block of 1 GiB.
 
-**How.** One thread on the host. All take turns, with a few batches each before the time begins; ratios are
-taken within a turn, and the table gives medians over the turns.
+**Method.** One thread on the host. All buffers run in turns, and sample a few batches before each
+measurement. Ratios are computed within one turn; the table shows medians over the turns.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ from benchmarks.benchmark import Benchmark
 from benchmarks.replay_buffers.contender import SAMPLED_GOALS
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, TOLERANCE, make_episodes
 from benchmarks.replay_work import Costs, Sampling
-from benchmarks.timing import Pace, Work, measure
+from benchmarks.timing import Timing, Workload, measure
 from her_agents.studies.result_page import Grid
 from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.layout import StepLayout
 
 BENCHMARK = Benchmark("replay_gpu", "The replay buffer on a device", __doc__)
-ON_DEVICE, COPIED, COPY = "on the device", "copied there", "copying on the device"
+ON_DEVICE, COPIED, COPY = "on the device", "copied to the device", "copying on the device"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """Size of the measurement.
 
     Attributes:
-        stored: Transitions of a buffer.
+        stored: Transitions in a buffer.
         batch_sizes: Rows of a batch.
         block: Bytes of the block that is copied on the device.
-        pace: How long each is timed.
+        timing: Number and length of the measurements.
     """
 
     stored: int
     batch_sizes: tuple[int, ...]
     block: int
-    pace: Pace
+    timing: Timing
 
 
-FULL = Plan(1_000_000, tuple(4**i for i in range(4, 11)), 2**30, Pace(turns=9, seconds=0.2))
-QUICK = Plan(10_000, (256, 4096), 2**20, Pace(turns=3, seconds=0.01))
+FULL = Plan(1_000_000, tuple(4**i for i in range(4, 11)), 2**30, Timing(turns=9, seconds=0.2))
+QUICK = Plan(10_000, (256, 4096), 2**20, Timing(turns=3, seconds=0.01))
 
 
 def compute_reward(achieved_goal: torch.Tensor, desired_goal: torch.Tensor, info: object) -> torch.Tensor:
-    """Return 0 within the tolerance and -1 outside: (B, G), (B, G) -> (B,), of arrays too."""
+    """Return 0 within the tolerance and -1 outside, (B, G), (B, G) -> (B,), for tensors and arrays."""
     apart = achieved_goal - desired_goal
     return -1.0 * ((apart * apart).sum(-1) > TOLERANCE**2)
 
@@ -73,7 +73,7 @@ def make_buffer(stored: int, device: str | None) -> HindsightReplayBuffer:
     """Return a full buffer.
 
     Raises:
-        RuntimeError: It does not relabel on its device.
+        RuntimeError: The buffer does not store its transitions on the device.
     """
     buffer = HindsightReplayBuffer(
         OBSERVATION_SPACE,
@@ -86,7 +86,7 @@ def make_buffer(stored: int, device: str | None) -> HindsightReplayBuffer:
         device=device,
     )
     if buffer.on_device != (device is not None):
-        raise RuntimeError(f"transitions are not kept on {device}")
+        raise RuntimeError(f"expected transitions on the device {device}, got a buffer on the host")
     episodes = make_episodes(100)
     for _ in range(stored // (HORIZON * len(episodes))):
         buffer.add_episodes(episodes)
@@ -94,40 +94,42 @@ def make_buffer(stored: int, device: str | None) -> HindsightReplayBuffer:
 
 
 def measure_all(plan: Plan, device: str) -> Costs:
-    """Return the seconds that each takes, in each turn."""
+    """Return the seconds of each measurement in each turn."""
     there, here = (make_buffer(plan.stored, each) for each in (device, None))
     block = torch.ones(plan.block, dtype=torch.uint8, device=device)
-    into = torch.empty_like(block)
-    works: dict[Sampling, Work] = {Sampling(COPY, plan.stored, 0): _work(lambda: into.copy_(block), device)}
+    target = torch.empty_like(block)
+    workloads: dict[Sampling, Workload] = {
+        Sampling(COPY, plan.stored, 0): _workload(lambda: target.copy_(block), device)
+    }
     for size in plan.batch_sizes:
         on_device = Sampling(ON_DEVICE, plan.stored, size)
-        works[on_device] = _work(lambda size=size: there.sample(size), device)
+        workloads[on_device] = _workload(lambda size=size: there.sample(size), device)
         copied = Sampling(COPIED, plan.stored, size)
-        works[copied] = _work(lambda size=size: here.sample(size).to_torch(device), device)
-    return measure(works, plan.pace)
+        workloads[copied] = _workload(lambda size=size: here.sample(size).to_torch(device), device)
+    return measure(workloads, plan.timing)
 
 
-def _work(act: Callable[[], object], device: str) -> Work:
-    """Return the work of doing something so many times, until the device has done it."""
+def _workload(function: Callable[[], object], device: str) -> Workload:
+    """Return a workload that calls a function, and waits for the device."""
 
     def run(calls: int) -> None:
         for _ in range(calls):
-            act()
+            function()
         if torch.device(device).type == "cuda":
             torch.cuda.synchronize(device)
 
-    return Work(run)
+    return Workload(run)
 
 
-def bytes_a_row() -> int:
-    """Return the bytes of a row of a batch: two records, and two goals."""
+def bytes_per_row() -> int:
+    """Return the bytes of a row of a batch: two records and two goals."""
     layout = StepLayout.of(OBSERVATION_SPACE, ACTION_SPACE)
     return 2 * layout.record_dtype.itemsize + 2 * layout.goal_dtype.itemsize
 
 
 def grid(plan: Plan, costs: Costs) -> Grid:
     """Return the table of the results."""
-    rate = plan.block / costs[Sampling(COPY, plan.stored, 0)] / bytes_a_row()
+    rate = plan.block / costs[Sampling(COPY, plan.stored, 0)] / bytes_per_row()
     header = ["batch", f"{ON_DEVICE} [us]", "[M transitions/s]", f"{COPIED} [us]", "[M transitions/s]"]
     rows = []
     for size in plan.batch_sizes:
@@ -141,19 +143,19 @@ def grid(plan: Plan, costs: Costs) -> Grid:
     return Grid(title, [*header, "times as fast", f"cost over {COPY}"], rows)
 
 
-CAVEAT = """**These numbers are of the CPU as a device; those of a GPU are still to come.** They show what
-torch costs beside NumPy on the same processor, where NumPy is the better choice. All times are those of the
-clock: where the machine was busy, the ratios hold, and the microseconds do not."""
+CAVEAT = """**These numbers are for the CPU as device; a GPU was not measured yet.** They compare torch with
+NumPy on the same processor, where NumPy is the better choice. All times are wall-clock times: on a busy
+machine the ratios are reliable, and the microseconds are not."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, show, and write the page and its numbers."""
+    """Measure, print the results, and write the page and its numbers."""
     options = BENCHMARK.parse(
         arguments,
-        quick="seconds rather than minutes; small and rough",
+        quick="a short, inaccurate measurement: seconds instead of minutes",
         device={
             "default": "cuda" if torch.cuda.is_available() else "cpu",
-            "help": "where transitions are kept [cuda, or cpu where there is none]",
+            "help": "device of the transitions [cuda, or cpu if CUDA is not available]",
         },
     )
     plan = QUICK if options.quick else FULL
@@ -162,8 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rate = plan.block / np.median(costs[Sampling(COPY, plan.stored, 0)])
     facts = {
         "device": _name(options.device),
-        "run": str(plan.pace),
-        "copying on the device": f"{rate / 1e9:,.1f} GB/s, read and written; {bytes_a_row()} bytes a row",
+        "run": str(plan.timing),
+        "copying on the device": f"{rate / 1e9:,.1f} GB/s, read and written; {bytes_per_row()} bytes per row",
     }
     note = CAVEAT if torch.device(options.device).type == "cpu" else ""
     page = BENCHMARK.publish(options, [grid(plan, costs)], facts, note=note)

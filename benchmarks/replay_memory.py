@@ -1,4 +1,4 @@
-"""How many bytes a buffer allocates for a transition, ours beside Stable-Baselines3's."""
+"""Bytes per transition of our buffer and of Stable-Baselines3's."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ IMAGES = "36x36 uint8 images in all three keys"
 SAME_IMAGES = "the same, achieved goal = observation"
 
 
-def bytes_a_transition() -> dict[str, tuple[float, float | None]]:
-    """Return our bytes and Stable-Baselines3's, None where it is not installed, for each kind of episode."""
+def bytes_per_transition() -> dict[str, tuple[float, float | None]]:
+    """Return our bytes and those of Stable-Baselines3 (None if not installed), for each kind of episode."""
     rng = np.random.default_rng(0)
-    kinds: dict[str, tuple[spaces.Dict, Callable[[], Episode]]] = {
+    classes: dict[str, tuple[spaces.Dict, Callable[[], Episode]]] = {
         VECTORS: (OBSERVATION_SPACE, lambda: make_episodes(1)[0]),
         IMAGES: (IMAGE_SPACE, lambda: _image_episode(rng, goal_is_observation=False)),
         SAME_IMAGES: (IMAGE_SPACE, lambda: _image_episode(rng, goal_is_observation=True)),
     }
-    return {kind: (_ours(space, make), _theirs(space)) for kind, (space, make) in kinds.items()}
+    return {kind: (_ours(space, make), _theirs(space)) for kind, (space, make) in classes.items()}
 
 
 def _image_episode(rng: np.random.Generator, *, goal_is_observation: bool) -> Episode:
@@ -53,7 +53,7 @@ def _image_episode(rng: np.random.Generator, *, goal_is_observation: bool) -> Ep
 
 
 def _ours(space: spaces.Dict, make: Callable[[], Episode]) -> float:
-    """Return the bytes of a full buffer over its transitions."""
+    """Return the bytes per transition of a full buffer."""
     buffer = HindsightReplayBuffer(space, ACTION_SPACE, buffer_size=TRANSITIONS, compute_reward=never_reached)
     while len(buffer) < TRANSITIONS:
         buffer.add_episode(make())
@@ -63,6 +63,6 @@ def _ours(space: spaces.Dict, make: Callable[[], Episode]) -> float:
 def _theirs(space: spaces.Dict) -> float | None:
     if find_spec("stable_baselines3") is None:
         return None
-    from benchmarks.replay_buffers.sb3 import array_bytes  # noqa: PLC0415 - a peer need not be installed
+    from benchmarks.replay_buffers.sb3 import array_bytes  # noqa: PLC0415 - an optional dependency
 
     return array_bytes(TRANSITIONS, space) / TRANSITIONS

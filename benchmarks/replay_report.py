@@ -8,24 +8,24 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.replay_claims import FLOOR, OURS, memory_claims, speed_claims
-from benchmarks.replay_work import Costs, Key, Learning, Sampling
-from her_agents.studies.result_page import Claim, Grid, claim_grid
+from benchmarks.replay_requirements import FLOOR, OURS, memory_requirements, speed_requirements
+from benchmarks.replay_work import AddAndSample, Costs, Key, Sampling
+from her_agents.studies.result_page import Grid, Requirement, requirement_grid
 
 BATCH_SIZES = (256, 1024)
-RHYTHMS = ("a batch a step", "a batch an episode")
+RHYTHMS = ("a batch per step", "a batch per episode")
 
 
 @dataclass(frozen=True)
 class Results:
-    """One run.
+    """The results of one run.
 
     Attributes:
-        buffers: What was measured, from names to how it was configured.
-        missing: Import names of peers that are not installed.
+        buffers: Configurations of the measured buffers, by name.
+        missing: Import names of libraries that are not installed.
         stored: Rows of the small and of the large buffers.
-        costs: Seconds a batch.
-        sizes: Bytes a transition, ours and Stable-Baselines3's.
+        costs: Seconds per batch.
+        sizes: Bytes per transition of our buffer and of Stable-Baselines3's.
     """
 
     buffers: dict[str, str]
@@ -35,12 +35,12 @@ class Results:
     sizes: dict[str, tuple[float, float | None]]
 
     @property
-    def claims(self) -> list[Claim]:
-        """All promises beside their measurements."""
-        return speed_claims(self.costs, *self.stored) + memory_claims(self.sizes)
+    def requirements(self) -> list[Requirement]:
+        """All requirements, with the measurements."""
+        return speed_requirements(self.costs, *self.stored) + memory_requirements(self.sizes)
 
     def cost(self, key: Key) -> str:
-        """Return the median microseconds a batch."""
+        """Return the median microseconds per batch."""
         return f"{1e6 * np.median(self.costs[key]):,.1f}"
 
     def times(self, key: Key, over: Key) -> str:
@@ -49,10 +49,10 @@ class Results:
 
 
 def grids(results: Results, *, quick: bool) -> list[Grid]:
-    """Return all tables; of a quick look nothing is promised."""
+    """Return all tables; requirements are not judged after a quick run."""
     sampling = [_sampling_grid(results, batch_size) for batch_size in BATCH_SIZES]
     return [
-        claim_grid(results.claims, quick=quick),
+        requirement_grid(results.requirements, quick=quick),
         *sampling,
         _learning_grid(results),
         _memory_grid(results),
@@ -76,7 +76,7 @@ def _learning_grid(results: Results) -> Grid:
     for rhythm in RHYTHMS:
         header += [f"{rhythm} [us]", "over ours"]
         for row in rows:
-            key, ours = (Learning(name, rhythm) for name in (row[0], OURS))
+            key, ours = (AddAndSample(name, rhythm) for name in (row[0], OURS))
             row += [results.cost(key), results.times(key, ours)]
     return Grid(f"Adding and sampling, per batch of 256 of {results.stored[1]:,}", header, rows)
 
@@ -93,13 +93,11 @@ def _memory_grid(results: Results) -> Grid:
 
 def _buffer_grid(results: Results) -> Grid:
     missing = dict.fromkeys(results.missing, "not installed, and left out")
-    return Grid(
-        "Buffers", ["buffer", "what was measured"], [*map(list, {**results.buffers, **missing}.items())]
-    )
+    return Grid("Buffers", ["buffer", "configuration"], [*map(list, {**results.buffers, **missing}.items())])
 
 
 def record(results: Results) -> dict[str, object]:
-    """Return all that was measured, for a file."""
+    """Return all measurements, for a JSON file."""
     return {
         "buffers": results.buffers,
         "missing": results.missing,
@@ -107,13 +105,13 @@ def record(results: Results) -> dict[str, object]:
             {**key._asdict(), "median": 1e6 * float(np.median(cost)), "turns": (1e6 * cost).round(2).tolist()}
             for key, cost in results.costs.items()
         ],
-        "bytes_a_transition": results.sizes,
-        "claims": [asdict(claim) for claim in results.claims],
+        "bytes_per_transition": results.sizes,
+        "requirements": [asdict(requirement) for requirement in results.requirements],
     }
 
 
 def draw(results: Results, path: Path) -> None:
-    """Write a picture of the times of a batch."""
+    """Write a bar chart of the times per batch."""
     names = [*results.buffers, FLOOR][::-1]
     figure = Figure(figsize=(8, 0.6 * len(names) + 1), layout="constrained")
     axes = figure.subplots()

@@ -1,7 +1,7 @@
-"""What is recorded and held when buffers and recorders are timed: episodes, and functions that reward them.
+"""Episodes and reward functions for the benchmarks of buffers and recorders.
 
-The episodes are made so that a batch tells whether it was relabeled rightly: no recorded goal is ever
-achieved, and the first number of an achieved goal grows with every step.
+A batch of these episodes shows whether relabeling is correct: recorded goals are never achieved, and the
+first component of the achieved goal increases in every step.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ OBSERVATION, GOAL, ACTION = 25, 3, 4
 HORIZON = 50
 TOLERANCE = 0.05
 UNREACHED = 5.0
-"""The first number of all recorded goals; those of achieved goals stay below 2."""
+"""First component of all recorded goals; that of achieved goals is below 2."""
 
 Floats = NDArray[np.float32]
 
 
 def observation_space(dtype: type[np.floating[Any]]) -> spaces.Dict:
-    """Return the space of observations of such numbers."""
+    """Return the observation space with components of ``dtype``."""
     sizes = {"observation": OBSERVATION, "achieved_goal": GOAL, "desired_goal": GOAL}
     return spaces.Dict({key: spaces.Box(-np.inf, np.inf, (size,), dtype) for key, size in sizes.items()})
 
@@ -34,19 +34,19 @@ ACTION_SPACE = spaces.Box(-1, 1, (ACTION,), np.float32)
 
 
 def compute_reward(achieved_goal: Floats, desired_goal: Floats, info: object = None) -> Floats:
-    """Return 0 within the tolerance and -1 outside: (B, G), (B, G) -> (B,)."""
+    """Return 0 within the tolerance and -1 outside, (B, G), (B, G) -> (B,)."""
     apart = achieved_goal - desired_goal
     missed: NDArray[np.bool_] = np.vecdot(apart, apart) > TOLERANCE**2
     return -missed.astype(np.float32)
 
 
 def never_reached(achieved_goal: Floats, desired_goal: Floats, info: object) -> Floats:
-    """Return -1 for every goal: (B, G), (B, G) -> (B,)."""
+    """Return -1 for every goal, (B, G), (B, G) -> (B,)."""
     return np.full(len(achieved_goal), -1, np.float32)
 
 
 def make_episodes(count: int, seed: int = 0) -> list[Episode]:
-    """Make random walks; an observation begins with the achieved goal, as those of Fetch do."""
+    """Return random walks; observations start with the achieved goal, as in the Fetch environments."""
     rng = np.random.default_rng(seed)
     return [_make_episode(rng) for _ in range(count)]
 

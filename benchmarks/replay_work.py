@@ -1,4 +1,4 @@
-"""What is timed of replay buffers: drawing batches, alone and as a learner does."""
+"""Workloads of replay buffers: sampling batches, alone and while adding episodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from benchmarks.replay_buffers.floor import Floor
-from benchmarks.timing import Work
+from benchmarks.timing import Workload
 
 if TYPE_CHECKING:
     from benchmarks.replay_buffers.contender import Contender
@@ -16,57 +16,57 @@ if TYPE_CHECKING:
 
 
 class Sampling(NamedTuple):
-    """Drawing batches of a size from a buffer with so many rows."""
+    """Sampling batches of ``batch_size`` from the buffer ``name`` with ``stored`` rows."""
 
     name: str
     stored: int
     batch_size: int
 
 
-class Learning(NamedTuple):
-    """Adding and sampling as a learner does: a batch after every step, or after every episode."""
+class AddAndSample(NamedTuple):
+    """Adding to the buffer ``name`` and sampling: a batch after every step, or after every episode."""
 
     name: str
     rhythm: str
 
 
-Key: TypeAlias = Sampling | Learning
+Key: TypeAlias = Sampling | AddAndSample
 Costs: TypeAlias = Mapping[Key, np.ndarray]
-"""Seconds a batch, in each turn: (turns,)."""
+"""Seconds per batch in each turn, (turns,)."""
 
 
-def sampling(buffer: Contender | Floor, batch_size: int) -> Work:
-    """Return the work of drawing batches."""
+def sampling(buffer: Contender | Floor, batch_size: int) -> Workload:
+    """Return a workload that samples batches."""
     if isinstance(buffer, Floor):
-        return Work(lambda _: buffer.gather(), ready=lambda calls: buffer.draw(batch_size, calls))
+        return Workload(lambda _: buffer.gather(), prepare=lambda calls: buffer.draw(batch_size, calls))
 
     def run(calls: int) -> None:
         for _ in range(calls):
             buffer.sample(batch_size)
 
-    return Work(run)
+    return Workload(run)
 
 
-def learning_by_episode(buffer: Contender, episodes: list[Episode], batch_size: int) -> Work:
-    """Return the work of adding an episode and drawing a batch."""
-    wholes = [buffer.whole(episode) for episode in episodes]
+def add_episodes_and_sample(buffer: Contender, episodes: list[Episode], batch_size: int) -> Workload:
+    """Return a workload that adds an episode, and samples a batch."""
+    arguments = [buffer.episode_argument(episode) for episode in episodes]
 
     def run(calls: int) -> None:
         for i in range(calls):
-            buffer.add_whole(wholes[i % len(wholes)])
+            buffer.add_episode(arguments[i % len(arguments)])
             buffer.sample(batch_size)
 
-    return Work(run)
+    return Workload(run)
 
 
-def learning_by_step(buffer: Contender, episodes: list[Episode], batch_size: int) -> Work:
-    """Return the work of adding an episode step by step and drawing a batch after each."""
-    walks = [buffer.steps(episode) for episode in episodes]
+def add_steps_and_sample(buffer: Contender, episodes: list[Episode], batch_size: int) -> Workload:
+    """Return a workload that adds an episode step by step, and samples a batch after each step."""
+    arguments = [buffer.step_arguments(episode) for episode in episodes]
 
     def run(calls: int) -> None:
         for i in range(calls):
-            for step in walks[i % len(walks)]:
+            for step in arguments[i % len(arguments)]:
                 buffer.add_step(step)
                 buffer.sample(batch_size)
 
-    return Work(run, parts=len(walks[0]))
+    return Workload(run, units=len(arguments[0]))

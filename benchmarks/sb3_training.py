@@ -1,21 +1,21 @@
-"""Training with Stable-Baselines3, with its own HerReplayBuffer and with ours, in one run.
+"""Training with Stable-Baselines3: its HerReplayBuffer compared with ours in the same run.
 
 For example:
 
-    python -m benchmarks.sb3_training --quick             to see that it runs
+    python -m benchmarks.sb3_training --quick             a short test
     python -m benchmarks.sb3_training --out a_page.md     some minutes
 
-SAC as SB3 sets it up (two hidden layers of 256, batches of 256, one update after every step) learns
+SAC with SB3's defaults (two hidden layers of 256, batches of 256, one update after every step) is trained
 on the spaces of FetchPush: observations of 25, goals of 3 and actions of 4 numbers, episodes of 50 steps. The
-environment only moves its goal by the action, since a simulator would cost both sides alike and hide the
-difference. Buffers are full before anything is timed. One thread; time is that of the processor, so that
-waiting for other work on the machine does not count, though what that takes of caches and memory does. Both
-train in turns of some whole episodes each; ratios are taken within one turn, and tables give medians.
+environment has no simulator, which would take the same time on both sides and hide the difference: an action
+only moves the achieved goal. Buffers are full before the measurement. All times are processor time on one
+thread, which excludes the time of other programs but not their effect on caches and memory. Both trainings
+run in turns of some complete episodes. Ratios are computed within one turn; tables show medians.
 
-The replay's time is that of all calls of `add` and `sample`, the environment's `compute_reward` and the
-reading of the clock included; both sides are wrapped in the same way. What the update pays to read a batch,
-whose rows do not stand side by side with ours, is in the step and not in the replay. The share is the
-replay's part of a step: environment, policy, replay, and update.
+The time of the replay is that of all calls of `add` and `sample`, including `compute_reward` of the
+environment and reading the clock, for both buffers. The time in which the update reads a batch counts as
+part of the step, not of the replay; the rows of our batches are not contiguous. The share is the time of the
+replay divided by that of the step: environment, policy, replay and update.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from benchmarks.replay_task import (
     observation_space,
 )
 from benchmarks.timing import Stopwatch
-from her_agents.studies.result_page import Claim, Grid, at_least, claim_grid
+from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 BENCHMARK = Benchmark(
     "sb3_training",
-    "What the replay costs in training with Stable-Baselines3",
+    "The cost of replay in training with Stable-Baselines3",
     __doc__,
     ("stable-baselines3",),
 )
@@ -55,29 +55,29 @@ CLASSES: dict[str, type[sb3.HerReplayBuffer]] = {OURS: HerReplayBuffer, SB3: sb3
 
 
 class PushSpaces(gym.Env[dict[str, np.ndarray], np.ndarray]):
-    """The spaces and the reward of FetchPush, and next to no physics."""
+    """An environment with the spaces and the reward of FetchPush, without a simulator."""
 
-    observation_space = observation_space(np.float64)  # as Fetch has them
+    observation_space = observation_space(np.float64)  # as in Fetch
     action_space = ACTION_SPACE
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Begin anywhere."""
+        """Start an episode in a random state."""
         super().reset(seed=seed)
         self._state, self._goal = self.np_random.normal(size=OBSERVATION), self.np_random.normal(size=GOAL)
         self._t = 0
         return self._observation(), {}
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
-        """Move by the action."""
+        """Move the achieved goal by the action."""
         self._state[:ACTION] += 0.03 * action
         self._t += 1
         reward = self.compute_reward(self._state[:GOAL], self._goal, {})
         return self._observation(), float(reward), False, self._t == HORIZON, {"is_success": reward == 0}
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> Any:
-        """Pay 0 within 5 cm and -1 outside."""
+        """Return 0 within 5 cm and -1 outside, (..., 3), (..., 3) -> (...)."""
         apart = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
         return -(apart > TOLERANCE).astype(np.float32)
 
@@ -90,11 +90,11 @@ class PushSpaces(gym.Env[dict[str, np.ndarray], np.ndarray]):
 
 
 class Training:
-    """SAC with a full buffer.
+    """A training of SAC with a full buffer.
 
     Args:
         kind: Class of the buffer.
-        slots: Transitions that it holds.
+        slots: Capacity of the buffer in transitions.
     """
 
     def __init__(self, kind: type[sb3.HerReplayBuffer], slots: int) -> None:
@@ -110,12 +110,12 @@ class Training:
         fill(self._model.replay_buffer, slots)
         self._watch = Stopwatch()
         for name in ("add", "sample"):
-            timed = self._watch.around(getattr(self._model.replay_buffer, name))
+            timed = self._watch.wrap(getattr(self._model.replay_buffer, name))
             setattr(self._model.replay_buffer, name, timed)
         self.turn(HORIZON)  # to warm up
 
     def turn(self, steps: int) -> tuple[float, float]:
-        """Train for some steps; return the microseconds of a step, and those of its replay."""
+        """Train; return the microseconds per step, and those of the replay in them."""
         before, start = self._watch.seconds, time.thread_time()
         self._model.learn(steps, reset_num_timesteps=False, log_interval=10**9)
         total, replay = time.thread_time() - start, self._watch.seconds - before
@@ -154,9 +154,9 @@ class Result:
     """Microseconds in each turn, (turns,), with buffers of one size.
 
     Attributes:
-        slots: Transitions that the buffers hold.
-        steps: Of a step of training, by the name of the buffer.
-        replays: Of its replay.
+        slots: Capacity of the buffers in transitions.
+        steps: Microseconds per step of training, by the name of the buffer.
+        replays: Microseconds of the replay in a step, by the name of the buffer.
     """
 
     slots: int
@@ -164,23 +164,23 @@ class Result:
     replays: dict[str, np.ndarray]
 
     def share(self, name: str) -> np.ndarray:
-        """Return the replay's share of the time of a step."""
+        """Return the replay's share of the time of a step, (turns,)."""
         share: np.ndarray = self.replays[name] / self.steps[name]
         return share
 
     @property
     def speedup(self) -> float:
-        """How many times as fast training is with ours."""
+        """Median ratio of the times of a step, SB3's buffer over ours."""
         return float(np.median(self.steps[SB3] / self.steps[OURS]))
 
     @property
     def share_ratio(self) -> float:
-        """How many times smaller the replay's share is with ours."""
+        """Median ratio of the replay's shares, SB3's buffer over ours."""
         return float(np.median(self.share(SB3) / self.share(OURS)))
 
 
 def measure(slots: int, turns: int, steps: int) -> Result:
-    """Train with both in turns."""
+    """Train with both buffers in turns."""
     trainings = {name: Training(kind, slots) for name, kind in CLASSES.items()}
     times = {name: np.empty((turns, 2)) for name in trainings}
     for turn in range(turns):
@@ -194,7 +194,7 @@ def measure(slots: int, turns: int, steps: int) -> Result:
 
 
 def time_grid(results: Sequence[Result]) -> Grid:
-    """Return what a step costs."""
+    """Return the table of times."""
     rows = []
     for result in results:
         for name in CLASSES:
@@ -202,23 +202,23 @@ def time_grid(results: Sequence[Result]) -> Grid:
                 np.median, (result.steps[name], result.replays[name], result.share(name))
             )
             rows.append([f"{result.slots:,}", name, f"{step:,.0f}", f"{replay:,.0f}", f"{share:.1%}"])
-    return Grid("What a step costs", ["slots", "buffer", "us a step", "us of it replay", "share"], rows)
+    return Grid("Cost of a step", ["slots", "buffer", "us per step", "us of replay", "share"], rows)
 
 
-def claims(small: Result, large: Result) -> list[Claim]:
-    """Return what is promised beside what was measured."""
+def requirements(small: Result, large: Result) -> list[Requirement]:
+    """Return the requirements, with the measurements."""
     fast = f"training, {small.slots:,} slots: times as fast as with {SB3}'s buffer"
     share = f"the replay's share of a step, {large.slots:,} slots: times smaller than with {SB3}'s buffer"
     return [at_least(fast, 1, small.speedup), at_least(share, 10, large.share_ratio)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, show, and write the page."""
-    options = BENCHMARK.parse(arguments, quick="seconds rather than minutes; small and rough")
+    """Measure, print the results, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="a short, inaccurate measurement: seconds instead of minutes")
     torch.set_num_threads(1)
     sizes, turns, steps = ((1000, 10_000), 3, 50) if options.quick else ((10_000, 1_000_000), 10, 200)
     results = [measure(slots, turns, steps) for slots in sizes]
-    grids = [claim_grid(claims(*results), quick=options.quick), time_grid(results)]
+    grids = [requirement_grid(requirements(*results), quick=options.quick), time_grid(results)]
     BENCHMARK.publish(options, grids, {"run": f"medians of {turns} turns of {steps} steps each"})
 
 

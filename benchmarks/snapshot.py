@@ -1,12 +1,12 @@
-"""How long a full buffer takes to save and to load, how large its file is, and what memory that takes.
+"""Time, file size and memory of saving and loading a full buffer.
 
 For example:
 
-    python -m benchmarks.snapshot --quick                  to see that it runs
+    python -m benchmarks.snapshot --quick                  a short test
     python -m benchmarks.snapshot --transitions 250000     a smaller buffer
 
-A step is 25 numbers of observation, a goal of 3 and an action of 4, in episodes of 50. Times are those of the
-clock; the memory is that of Python and NumPy at its peak, beside the buffer itself.
+Observations have 25 numbers, goals 3 and actions 4; episodes have 50 steps. Times are wall-clock times. The
+memory is the peak of Python's and NumPy's allocations, without the buffer itself.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from her_wrappers import HindsightReplayBuffer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-BENCHMARK = Benchmark("snapshot", "How long a buffer takes to save and to load", __doc__)
+BENCHMARK = Benchmark("snapshot", "Saving and loading a buffer", __doc__)
 FEW = 10_000
 TURNS = 5
 
 
 def make_buffer(transitions: int) -> HindsightReplayBuffer:
-    """Fill a buffer with random episodes."""
+    """Return a buffer that is full of random episodes."""
     buffer = HindsightReplayBuffer(
         OBSERVATION_SPACE,
         ACTION_SPACE,
@@ -49,7 +49,7 @@ def make_buffer(transitions: int) -> HindsightReplayBuffer:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """Return the median over the turns."""
+    """Return the median wall-clock time over the turns."""
     times = []
     for _ in range(TURNS):
         begin = time.perf_counter()
@@ -59,7 +59,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def peak(work: Callable[[], Any]) -> int:
-    """Return the most bytes that are allocated beside those of before."""
+    """Return the peak of allocated bytes, without the returned buffer."""
     tracemalloc.start()
     result = work()
     _, most = tracemalloc.get_traced_memory()
@@ -68,11 +68,11 @@ def peak(work: Callable[[], Any]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, show, and write the page."""
+    """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(
         arguments,
         quick=f"{FEW:,} transitions",
-        transitions={"type": count, "default": 1_000_000, "help": "of the buffer [%(default)s]"},
+        transitions={"type": count, "default": 1_000_000, "help": "transitions in the buffer [%(default)s]"},
     )
     buffer = make_buffer(FEW if options.quick else options.transitions)
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, work in (("save", save), ("load", load))
         ]
         stored = path.stat().st_size
-    grid = Grid("Saving and loading", ["", "seconds", "MB of memory beside the buffer"], rows)
+    grid = Grid("Saving and loading", ["", "seconds", "MB of memory without the buffer"], rows)
     facts = {
         "buffer": f"{len(buffer):,} transitions, {buffer.nbytes / 1e6:.0f} MB in memory",
         "file": f"{stored / 1e6:.0f} MB",

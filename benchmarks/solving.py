@@ -1,6 +1,6 @@
-"""Training on bit flipping until it is solved, with this project and with Stable-Baselines3.
+"""Training on BitFlipping until it is solved, with this project and with Stable-Baselines3.
 
-Both have the same clocks and the same looks at the policy: those of a `Trial`.
+A `Trial` measures time and evaluates the policy, in the same way for both.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from her_wrappers import HindsightReplayBuffer, VectorEpisodeRecorder
 
 ENV_ID = "her_envs/BitFlipping-v0"
 SOLVED = 0.95
-EPISODES, FRESH_EPISODES = 100, 200
-TEST_SEED = 1_000_000  # far from those of trainings
-MOST_STEPS = 300_000  # of a training; the buffer holds them all
+EPISODES, CONFIRMATION_EPISODES = 100, 200
+TEST_SEED = 1_000_000  # differs from the seeds of trainings
+MAX_STEPS = 300_000  # of a training; the capacity of the buffer
 
-Act: TypeAlias = Callable[[Any], np.ndarray]
+Policy: TypeAlias = Callable[[Any], np.ndarray]
 
 gym.register_envs(her_envs)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a training may choose.
+    """Settings of a training.
 
     Attributes:
-        num_envs: Environments stepped together.
+        num_envs: Number of environments, stepped together.
         hidden: Units of each hidden layer.
-        batch_size: Transitions of an update.
-        learning_rate: Of Adam.
-        gamma: Discount of a step.
+        batch_size: Transitions in an update.
+        learning_rate: Learning rate of Adam.
+        gamma: Discount per step.
         n_sampled_goal: Relabeled transitions for every original one.
-        updates: Of the network after each step of all environments together.
+        updates: Updates of the network after each step of the vector environment.
         learning_starts: Steps before the first update.
-        agent: More arguments of the DQN, by its own names.
+        agent: More arguments of the library's DQN.
     """
 
     num_envs: int = 16
@@ -62,17 +62,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a training.
+    """The result of a training.
 
     Attributes:
-        steps: Of all environments together.
-        updates: Of the network.
-        solved: Whether within the budget.
-        success: Rate in the latest episodes that were looked at.
-        seconds: Of the processor, without looks.
-        wall: Seconds by the clock on the wall, likewise.
-        sampling: Seconds of the processor that batches took.
-        updating: Likewise, what updates took besides.
+        steps: Steps of all environments together.
+        updates: Updates of the network.
+        solved: Whether the task was solved within the budget.
+        success: Success rate in the latest evaluation.
+        seconds: Processor time in seconds, without evaluations.
+        wall: Wall-clock time in seconds, without evaluations.
+        sampling: Processor seconds of sampling batches.
+        updating: Processor seconds of updates, without sampling.
     """
 
     steps: int
@@ -86,51 +86,51 @@ class Result:
 
     @property
     def collecting(self) -> float:
-        """Seconds of the processor that all else took: environments, actions, adding to the buffer."""
+        """Processor seconds of environments, actions, and adding to the buffer."""
         return self.seconds - self.sampling - self.updating
 
 
 class Trial:
-    """The clocks of one training, and the looks that end it.
+    """Measures the time of one training, and evaluates its policy until the task is solved.
 
     Args:
-        bits: To flip.
-        every: Steps between looks.
-        budget: Seconds of the processor after which it is over.
+        bits: Number of bits.
+        every: Steps between evaluations.
+        budget: Processor seconds after which the training ends.
 
     Attributes:
-        sample: Stopwatch for the buffer's ``sample``.
-        learn: Stopwatch for an update, the sample in it included.
+        sample: Stopwatch of the buffer's ``sample``.
+        learn: Stopwatch of updates, including ``sample``.
     """
 
     def __init__(self, bits: int, every: int, budget: float) -> None:
         self._bits, self._every, self._budget = bits, every, budget
-        self._next_look = every
+        self._next_evaluation = every
         self._steps, self._success = 0, 0.0
         self._solved = False
         self._seconds = np.zeros(2)
         self.sample, self.learn = Stopwatch(), Stopwatch()
         self._since = _now()
 
-    def over(self, steps: int, act: Act) -> bool:
-        """Whether the training is over; looks at the policy if it is time to, with the clocks stopped."""
-        if steps < self._next_look:
+    def is_over(self, steps: int, act: Policy) -> bool:
+        """Return whether the training is over; the policy is evaluated every ``every`` steps."""
+        if steps < self._next_evaluation:
             return False
         self._seconds += _now() - self._since
-        self._steps, self._next_look = steps, self._next_look + self._every
-        self._look(act)
+        self._steps, self._next_evaluation = steps, self._next_evaluation + self._every
+        self._evaluate(act)
         self._since = _now()
-        return self._solved or self._seconds[0] >= self._budget or steps >= MOST_STEPS
+        return self._solved or self._seconds[0] >= self._budget or steps >= MAX_STEPS
 
-    def _look(self, act: Act) -> None:
-        for number, episodes in enumerate((EPISODES, FRESH_EPISODES)):
+    def _evaluate(self, act: Policy) -> None:
+        for number, episodes in enumerate((EPISODES, CONFIRMATION_EPISODES)):
             self._success = success_rate(act, self._bits, episodes, TEST_SEED + number)
             if self._success < SOLVED:
                 return
         self._solved = True
 
     def result(self) -> Result:
-        """Return what came of it, once it is over."""
+        """Return the result after the end of the training."""
         return Result(
             self._steps,
             self.sample.calls,
@@ -146,23 +146,23 @@ def _now() -> np.ndarray:
     return np.array([time.thread_time(), time.perf_counter()])
 
 
-def success_rate(act: Act, bits: int, episodes: int, seed: int) -> float:
-    """Play episodes side by side; return the share that reaches its goal."""
+def success_rate(act: Policy, bits: int, episodes: int, seed: int) -> float:
+    """Return the success rate of a policy in the first episodes of a vector environment."""
     envs = gym.make_vec(ENV_ID, episodes, n_bits=bits)
     observations, _ = envs.reset(seed=seed)
     reached = np.zeros(episodes, bool)
-    for _ in range(bits):  # after which every first episode has ended
+    for _ in range(bits):  # then all first episodes have ended
         observations, _, terminated, _, _ = envs.step(act(observations))
         reached |= terminated
     return float(reached.mean())
 
 
 def train_ours(settings: Settings, bits: int, trial: Callable[[], Trial], seed: int) -> Result:
-    """Train with this project's parts, in a loop such as a user writes."""
+    """Train with this project, in a loop as a user would write it."""
     envs = gym.make_vec(ENV_ID, settings.num_envs, n_bits=bits, autoreset_mode=AutoresetMode.SAME_STEP)
     buffer = HindsightReplayBuffer.for_env(
         envs,
-        buffer_size=MOST_STEPS,
+        buffer_size=MAX_STEPS,
         n_sampled_goal=settings.n_sampled_goal,
         gamma=settings.gamma,
         seed=seed,
@@ -178,11 +178,11 @@ def train_ours(settings: Settings, bits: int, trial: Callable[[], Trial], seed: 
     )
     recorder = VectorEpisodeRecorder(envs, buffer)
     running = trial()
-    sample = running.sample.around(buffer.sample)
-    learn = running.learn.around(lambda: agent.update(sample(settings.batch_size)))
+    sample = running.sample.wrap(buffer.sample)
+    learn = running.learn.wrap(lambda: agent.update(sample(settings.batch_size)))
     observations, _ = recorder.reset(seed=seed)
     steps = 0
-    while not running.over(steps, agent.act):
+    while not running.is_over(steps, agent.act):
         observations, *_ = recorder.step(agent.act(observations, explore=True))
         steps += settings.num_envs
         if steps > settings.learning_starts and buffer.can_sample:
@@ -198,7 +198,7 @@ def train_sb3(settings: Settings, bits: int, trial: Callable[[], Trial], seed: i
         make_vec_env(ENV_ID, settings.num_envs, seed=seed, env_kwargs={"n_bits": bits}),
         replay_buffer_class=sb3.HerReplayBuffer,
         replay_buffer_kwargs={"n_sampled_goal": settings.n_sampled_goal},
-        buffer_size=MOST_STEPS,
+        buffer_size=MAX_STEPS,
         learning_starts=settings.learning_starts,
         learning_rate=settings.learning_rate,
         gamma=settings.gamma,
@@ -211,21 +211,21 @@ def train_sb3(settings: Settings, bits: int, trial: Callable[[], Trial], seed: i
         **settings.agent,
     )
     running = trial()
-    model.replay_buffer.sample = running.sample.around(model.replay_buffer.sample)
-    model.train = running.learn.around(model.train)
-    model.learn(MOST_STEPS, callback=_UntilOver(running), log_interval=10**9)
+    model.replay_buffer.sample = running.sample.wrap(model.replay_buffer.sample)
+    model.train = running.learn.wrap(model.train)
+    model.learn(MAX_STEPS, callback=_StopCallback(running), log_interval=10**9)
     return running.result()
 
 
-class _UntilOver(BaseCallback):
-    """Looks at the policy, and ends the training."""
+class _StopCallback(BaseCallback):
+    """Evaluates the policy, and stops the training."""
 
     def __init__(self, trial: Trial) -> None:
         super().__init__()
         self._trial = trial
 
     def _on_step(self) -> bool:
-        return not self._trial.over(self.num_timesteps, self._act)
+        return not self._trial.is_over(self.num_timesteps, self._act)
 
     def _act(self, observations: Any) -> np.ndarray:
         return self.model.predict(observations, deterministic=True)[0]

@@ -1,4 +1,4 @@
-"""Timing: of works that take turns, so that what slows the machine slows all alike, and of single calls."""
+"""Timing: of workloads that run in turns, so that a busy machine slows all of them, and of single calls."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Work:
-    """Something that can be timed.
+class Workload:
+    """A workload to measure.
 
     Attributes:
-        run: Does it so many times.
-        ready: Makes what that needs, where no time is taken.
-        parts: Equal parts of one time, each of which is to be told the time of.
+        run: Function of a number of calls; makes the calls.
+        prepare: Function of a number of calls; prepares their input, and is not timed.
+        units: Number of units in one call; times are per unit.
     """
 
     run: Callable[[int], None]
-    ready: Callable[[int], None] = lambda _: None
-    parts: int = 1
+    prepare: Callable[[int], None] = lambda _: None
+    units: int = 1
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How long works are timed.
+class Timing:
+    """Number and length of measurements.
 
     Attributes:
         turns: Number of turns.
-        seconds: About how long each work takes in each turn.
+        seconds: Approximate time of each workload in each turn.
     """
 
     turns: int
@@ -46,36 +46,36 @@ class Pace:
 
 
 def measure(
-    works: Mapping[Key, Work], pace: Pace, clock: Callable[[], float] = time.perf_counter
+    workloads: Mapping[Key, Workload], timing: Timing, clock: Callable[[], float] = time.perf_counter
 ) -> dict[Key, np.ndarray]:
-    """Return the seconds of a part of each work in each turn, (turns,).
+    """Return the seconds per unit of each workload in each turn, (turns,).
 
     Args:
-        works: The works.
-        pace: Number and length of the turns.
+        workloads: The workloads by key.
+        timing: Number and length of the turns.
         clock: Time in seconds: by default wall-clock time; `time.thread_time` counts processor time only.
     """
-    calls = {key: _calls_in(work, pace.seconds) for key, work in works.items()}
-    costs: dict[Key, list[float]] = {key: [] for key in works}
-    for _ in track(range(pace.turns), "measuring", transient=True):
-        for key, work in works.items():
-            costs[key].append(_time(work, calls[key], clock) / (calls[key] * work.parts))
+    calls = {key: _calls_in(work, timing.seconds) for key, work in workloads.items()}
+    costs: dict[Key, list[float]] = {key: [] for key in workloads}
+    for _ in track(range(timing.turns), "measuring", transient=True):
+        for key, work in workloads.items():
+            costs[key].append(_time(work, calls[key], clock) / (calls[key] * work.units))
     return {key: np.array(values) for key, values in costs.items()}
 
 
-def _calls_in(work: Work, seconds: float) -> int:
+def _calls_in(work: Workload, seconds: float) -> int:
     calls = 1
     while (elapsed := _time(work, calls)) < seconds / 4:
         calls *= 2
     return max(1, round(calls * seconds / elapsed))
 
 
-def _time(work: Work, calls: int, clock: Callable[[], float] = time.perf_counter) -> float:
-    # What ran before has taken the caches, and memory that the first calls fetch back from the system.
-    warming = calls // 10 + 1
-    work.ready(warming)
-    work.run(warming)
-    work.ready(calls)
+def _time(work: Workload, calls: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    # The first calls are slower: the workload before used the caches, and freed memory returns to the system.
+    warmup = calls // 10 + 1
+    work.prepare(warmup)
+    work.run(warmup)
+    work.prepare(calls)
     gc.disable()
     try:
         start = clock()
@@ -86,19 +86,19 @@ def _time(work: Work, calls: int, clock: Callable[[], float] = time.perf_counter
 
 
 class Stopwatch:
-    """Seconds of the processor that calls of some functions took.
+    """Measures the processor time of calls of wrapped functions.
 
     Attributes:
-        seconds: So far.
-        calls: So far.
+        seconds: Processor time of all calls so far.
+        calls: Number of calls so far.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.calls = 0
 
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, timed."""
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function with its calls timed."""
 
         def timed(*arguments: Any, **options: Any) -> Any:
             start = time.thread_time()

@@ -1,1 +1,1 @@
-"""Runnable programs to copy from. Run them as modules: ``python -m examples.quickstart``."""
+"""Example programs to copy. Run them as modules: ``python -m examples.quickstart``."""

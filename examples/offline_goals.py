@@ -1,15 +1,15 @@
-"""Goals from recorded play: an agent that never acts while it learns.
+"""Offline learning: an agent learns to reach goals from recorded episodes only.
 
-A wanderer that wants nothing in particular is recorded in a maze, into an archive. From the archive alone,
-implicit Q-learning learns to go anywhere, its goals relabeled by OGBench's settings (Park et al. 2024, arXiv
-2410.20092). Random actions and the same learner without relabeling stand beside it. Run it with
-``python -m examples.offline_goals``.
+A random walk in a maze is recorded to an archive. Implicit Q-learning is trained on the archive, with goals
+relabeled as in OGBench (Park et al. 2024, arXiv 2410.20092). It is compared with random actions, and with the
+same training without relabeling. Run it with ``python -m examples.offline_goals``.
 
-One of OGBench's settings cannot be copied word for word. It pays a step for the state that it begins in, so
-the goals that teach what success is worth are "current" ones: that very state. Gymnasium pays for the state
-that the step leads to, so here they are the goals that the step reaches, `reached_at_once`: in both, the rows
-that are paid and end. The odds of the others are OGBench's up to what is left of an episode: its geometric
-goals pile up at the episode's end where ours are renormalized.
+One setting differs from OGBench. There, the reward of a step depends on the state before the step, so that
+transitions with success have the current state as their goal. In Gymnasium, the reward depends on the state
+after the step, so here they have the next state as their goal: `next_state`. In both cases these transitions
+have the reward of success, and terminate. The probabilities of the other goals equal those of OGBench, except
+at the end of an episode: OGBench assigns the remaining probability of its geometric distribution to the last
+state, and this buffer renormalises the distribution.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 ENV_ID = "her_envs/PointMaze-v0"
 GAMMA = 0.99
-TURN = 0.1  # how often the wanderer takes another direction
+TURN_PROBABILITY = 0.1  # of the random walk, in each step
 BATCH_SIZE = 256
-TEST_SEED = 1_000_000  # far from the training seeds
+TEST_SEED = 1_000_000  # differs from the training seeds
 TEST_EPISODES = 100
 QUICK = 5, 20, 2  # episodes, updates, and test episodes
 
@@ -46,30 +46,30 @@ gym.register_envs(her_envs)
 console = Console()
 
 
-def reached_at_once(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Choose as the goal of a step the state that it leads to."""
+def next_state(t: np.ndarray, length: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Select the achieved goal of the state after each step, (B,), (B,) -> (B,)."""
     return t + 1
 
 
-VALUE_GOALS = Mixture({reached_at_once: 0.2, Geometric(GAMMA): 0.5, "random": 0.3})
-POLICY_GOALS = "future"  # uniformly over what is left of the trajectory
+VALUE_GOALS = Mixture({next_state: 0.2, Geometric(GAMMA): 0.5, "random": 0.3})
+POLICY_GOALS = "future"  # uniform over the rest of the episode
 
 
-def wander(rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Go straight ahead for a while, and then elsewhere: 10 steps on average."""
+def random_walk(rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield actions that keep their direction for 10 steps on average."""
     while True:
         direction = rng.uniform(-1, 1, 2).astype(np.float32)
-        for _ in range(rng.geometric(TURN)):
+        for _ in range(rng.geometric(TURN_PROBABILITY)):
             yield direction
 
 
-def record_play(folder: Path, episodes: int, seed: int) -> EpisodeArchive:
-    """Record the wanderer and return the archive."""
+def record_episodes(folder: Path, episodes: int, seed: int) -> EpisodeArchive:
+    """Record episodes of the random walk, and return the archive."""
     env = gym.make(ENV_ID)
-    actions = wander(np.random.default_rng(seed))
+    actions = random_walk(np.random.default_rng(seed))
     with EpisodeArchive(folder, env=env) as archive:
         recorder = EpisodeRecorder(env, archive)
-        for number in track(range(episodes), "play is recorded ", console=console):
+        for number in track(range(episodes), "recording        ", console=console):
             recorder.reset(seed=seed if number == 0 else None)
             while not any(recorder.step(next(actions))[2:4]):
                 pass
@@ -77,7 +77,7 @@ def record_play(folder: Path, episodes: int, seed: int) -> EpisodeArchive:
 
 
 def fill(archive: EpisodeArchive, seed: int, **options: Any) -> HindsightReplayBuffer:
-    """Make a buffer of all that is in an archive."""
+    """Return a buffer with all episodes of an archive."""
     buffer = HindsightReplayBuffer.for_env(
         gym.make(ENV_ID),
         buffer_size=archive.num_steps,
@@ -91,37 +91,39 @@ def fill(archive: EpisodeArchive, seed: int, **options: Any) -> HindsightReplayB
 
 
 def train(archive: EpisodeArchive, updates: int, seed: int, *, relabel: bool) -> IQL:
-    """Learn from an archive alone.
+    """Train on an archive.
 
     Args:
-        archive: The episodes.
-        updates: Steps of gradient descent.
-        seed: Seeds all.
-        relabel: Whether goals are relabeled. Without, they are those that the wanderer never knew of.
+        archive: The recorded episodes.
+        updates: Number of updates.
+        seed: Seed of the buffers and the agent.
+        relabel: Whether goals are relabeled; otherwise the recorded goals are used.
     """
     her_ratio = float(relabel)
     for_values = fill(archive, seed, her_ratio=her_ratio, goal_selection_strategy=VALUE_GOALS)
     for_policy = fill(archive, seed + 1, her_ratio=her_ratio, goal_selection_strategy=POLICY_GOALS)
     agent = IQL(for_values.observation_space, for_values.action_space, seed=seed)
-    name = "goals relabeled  " if relabel else "goals as they are"
+    name = "relabeled goals  " if relabel else "recorded goals   "
     for _ in track(range(updates), name, console=console):
         agent.update(for_values.sample(BATCH_SIZE), for_policy.sample(BATCH_SIZE))
     return agent
 
 
 def main(
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes of play to record.")] = 200,
-    updates: Annotated[int, typer.Option(min=1, help="Steps of gradient descent of each training.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Seeds everything.")] = 0,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes to record.")] = 200,
+    updates: Annotated[int, typer.Option(min=1, help="Updates of each training.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Seed of everything random.")] = 0,
     archive: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Folder for the archive; it is added to. Not kept without."),
+        typer.Option(
+            file_okay=False, help="Folder of the archive; episodes are added. By default temporary."
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option(help="Only show that it runs: little play, few updates.")] = False,
+    quick: Annotated[bool, typer.Option(help="A short test: few episodes, few updates.")] = False,
 ) -> None:
-    """Learn to reach goals in a maze from recorded play alone, with and without relabeled goals.
+    """Learn to reach goals in a maze from recorded episodes, with and without relabeled goals.
 
-    It takes about a minute.
+    This takes about a minute.
 
     For example:
 
@@ -129,19 +131,19 @@ def main(
     - `python -m examples.offline_goals --archive runs/play`, then `her inspect runs/play`
     - `python -m examples.offline_goals --quick`
     """
-    torch.set_num_threads(1)  # the networks are so small that more threads only wait for each other
+    torch.set_num_threads(1)  # faster than several threads, since the networks are small
     episodes, updates, test_episodes = QUICK if quick else (episodes, updates, TEST_EPISODES)
     with TemporaryDirectory() as folder:
-        play = record_play(archive or Path(folder) / "play", episodes, seed)
-        agents = {relabel: train(play, updates, seed, relabel=relabel) for relabel in (True, False)}
+        recorded = record_episodes(archive or Path(folder) / "episodes", episodes, seed)
+        agents = {relabel: train(recorded, updates, seed, relabel=relabel) for relabel in (True, False)}
     env = gym.make(ENV_ID)
     env.action_space.seed(seed)
     policies: dict[str, Policy] = {
         "relabeled goals": agents[True].act,
-        "goals as they are": agents[False].act,
+        "recorded goals": agents[False].act,
         "random actions": lambda observation: env.action_space.sample(),
     }
-    table = Table("", "success rate", title=f"PointMaze, {play.num_steps:,} recorded steps")
+    table = Table("", "success rate", title=f"PointMaze, {recorded.num_steps:,} recorded steps")
     for name, policy in policies.items():
         table.add_row(name, f"{evaluate(env, policy, test_episodes, TEST_SEED).success_rate:.2f}")
     console.print(table)

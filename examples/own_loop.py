@@ -1,6 +1,6 @@
-"""Record and relabel in a loop of your own: no recorder, no trainer. ``python -m examples.own_loop``.
+"""Add transitions to the buffer in your own loop, without a recorder. ``python -m examples.own_loop``.
 
-The agent is a table of values, updated by Q-learning; put your own in its place.
+The agent is a table of values, updated by Q-learning; replace it by your own agent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ gym.register_envs(her_envs)
 
 
 def train(episodes: int, seed: int = 0) -> float:
-    """Learn to flip 4 bits; return the share of the last 100 episodes that reached their goals."""
+    """Train on BitFlipping with 4 bits; return the success rate of the last 100 episodes.
+
+    Args:
+        episodes: Number of episodes.
+        seed: Seed of environment, buffer and exploration.
+    """
     env = gym.make("her_envs/BitFlipping-v0", n_bits=4, observation="integer")
     buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=4, gamma=0.9, seed=seed)
     rng = np.random.default_rng(seed)
-    values = np.zeros((16, 16, 4))  # of each state, goal and action
+    values = np.zeros((16, 16, 4))  # (states, goals, actions)
     successes: list[bool] = []
 
     observation, info = env.reset(seed=seed)
@@ -42,4 +47,4 @@ def train(episodes: int, seed: int = 0) -> float:
 
 
 if __name__ == "__main__":
-    print(f"success rate of the last 100 episodes: {train(1500):.2f}, one action in ten being random")
+    print(f"success rate of the last 100 episodes: {train(1500):.2f}, with one random action in ten")

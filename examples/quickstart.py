@@ -1,8 +1,8 @@
-"""From an environment to an agent that solves it: check, record, relabel, train, look.
+"""Check an environment, record, relabel, train, and show the result.
 
-DQN learns to flip bits with Hindsight Experience Replay until it solves the task. Then it trains without it,
-until it solves the task or has taken twice the environment steps. Run it with ``make demo`` or
-``python -m examples.quickstart``.
+DQN is trained on BitFlipping with Hindsight Experience Replay until the task is solved. Then it is trained
+without it, until the task is solved or for twice the number of environment steps. Run it with ``make demo``
+or ``python -m examples.quickstart``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UPDATES_PER_CYCLE = 40
 BATCH_SIZE = 256
 STEPS_PER_EVALUATION = 1_000
 SOLVED = 2  # evaluations in a row without a failure
-TEST_SEED = 1_000_000  # far from the training seeds
+TEST_SEED = 1_000_000  # differs from the training seeds
 
 gym.register_envs(her_envs)
 console = Console()
@@ -55,13 +55,13 @@ class Run:
     curve: list[tuple[int, float]] = field(default_factory=list)  # environment steps, success rate
 
     def measure(self, env: gym.Env[Any, Any]) -> None:
-        """Add the present success rate to the curve."""
+        """Evaluate the agent, and add the success rate to the curve."""
         self.curve.append((self.env_steps, evaluate(env, self.agent.act, 50, TEST_SEED).success_rate))
         self.seconds = time.perf_counter() - self.started
 
     @property
     def solved(self) -> bool:
-        """Whether the latest evaluations saw no failure."""
+        """Whether all episodes of the latest evaluations were successes."""
         return [rate for _, rate in self.curve[-SOLVED:]] == [1.0] * SOLVED
 
 
@@ -166,7 +166,7 @@ def main(
     For example:
 
     - `python -m examples.quickstart --seed 1`
-    - `python -m examples.quickstart --bits 8`: plain DQN learns it too, only later
+    - `python -m examples.quickstart --bits 8`: DQN without HER solves this too, but later
     - `python -m examples.quickstart --bits 30 --steps 150000`
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ def main(
     runs = [train(bits, steps, seed, her=True, show=show)]
     save_rollout(runs[0].agent, bits, out / "rollout.gif")
     console.print(f"The agent with HER: {out / 'rollout.gif'}", soft_wrap=True)
-    # The arm without HER has twice the steps: were it only slower, and not stuck, its curve would show it.
+    # Twice the steps show whether training without HER is only slower, or does not learn at all.
     runs.append(train(bits, min(steps, 2 * runs[0].env_steps), seed, her=False, show=show))
     save_learning_curve(runs, bits, out / "learning_curve.png")
     console.print(results_table(runs, bits))

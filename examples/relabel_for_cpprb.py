@@ -1,8 +1,8 @@
-"""Hindsight for a replay buffer that knows nothing of goals: cpprb's prioritized one.
+"""HER with a replay buffer that does not support goals: cpprb's prioritized buffer.
 
-`relabel_episode` makes the relabeled copies when an episode ends, as HER was first written down, and the
-buffer stores them like any other transitions. A linear value function learns to flip bits, once with the
-copies and once from the recorded transitions alone. Run it with ``python -m examples.relabel_for_cpprb``.
+`relabel_episode` returns relabeled copies of the transitions when an episode ends, as in the HER paper, and
+the buffer stores them like other transitions. A linear value function is trained on BitFlipping, with and
+without the copies. Run it with ``python -m examples.relabel_for_cpprb``.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ EPSILON = 0.2
 GAMMA = 0.95
 LEARNING_RATE = 0.2
 UPDATES_PER_EPISODE = 10
-TEST_SEED = 1_000_000  # far from the training seeds
+TEST_SEED = 1_000_000  # differs from the training seeds
 
 gym.register_envs(her_envs)
 console = Console()
 
 
 def make_replay(bits: int) -> Any:
-    """Make cpprb's buffer: a column for each part of a transition, the goal being one like any other.
+    """Return cpprb's buffer, with the goal as one of its columns.
 
     Raises:
         ImportError: cpprb is not installed.
     """
     try:
-        import cpprb  # noqa: PLC0415 - nothing else here needs it, and it is no extra of ours
+        import cpprb  # noqa: PLC0415 - not a dependency of this project
     except ImportError as error:
         raise ImportError("examples.relabel_for_cpprb needs cpprb; run: pip install cpprb") from error
     column = {"shape": bits, "dtype": np.int8}
@@ -58,20 +58,20 @@ def make_replay(bits: int) -> Any:
 
 
 def store(replay: Any, episode: Episode) -> None:
-    """Add the transitions of an episode as they were recorded."""
-    seen = episode.observations
+    """Add the recorded transitions of an episode."""
+    observations = episode.observations
     replay.add(
-        obs=seen["observation"][:-1],
-        goal=seen["desired_goal"][:-1],
+        obs=observations["observation"][:-1],
+        goal=observations["desired_goal"][:-1],
         act=episode.actions,
         rew=episode.rewards,
-        next_obs=seen["observation"][1:],
+        next_obs=observations["observation"][1:],
         done=(np.arange(len(episode)) == len(episode) - 1) & episode.terminated,
     )
 
 
 def store_copies(replay: Any, episode: Episode, goals: GoalInterface, rng: np.random.Generator) -> None:
-    """Add relabeled copies of them; those that reach their new goal are done."""
+    """Add relabeled copies of the transitions of an episode."""
     batch = relabel_episode(
         episode, "future", N_SAMPLED_GOAL, goals.compute_reward, rng, termination=goals.compute_terminated
     )
@@ -89,8 +89,8 @@ class LinearQ:
     """Q-learning with values that are linear in all products of a bit of the state and a bit of the goal.
 
     Args:
-        bits: Bits of a state and of a goal; as many actions.
-        seed: Seeds the exploration.
+        bits: Number of bits, and of actions.
+        seed: Seed of the exploration.
     """
 
     def __init__(self, bits: int, seed: int) -> None:
@@ -98,36 +98,40 @@ class LinearQ:
         self._rng = np.random.default_rng(seed)
 
     def act(self, observation: dict[str, np.ndarray], epsilon: float = 0.0) -> int:
-        """Return the best action, or with probability ``epsilon`` any."""
+        """Return the best action, or a random one with probability ``epsilon``."""
         values = features(observation["observation"][None], observation["desired_goal"][None]) @ self._weights
         return int(self._rng.integers(values.size) if self._rng.random() < epsilon else values.argmax())
 
     def update(self, rows: dict[str, np.ndarray]) -> np.ndarray:
-        """Learn from a batch of cpprb's and return the (B,) errors that it had."""
-        seen, action = features(rows["obs"], rows["goal"]), rows["act"][:, 0]
+        """Update the weights with a batch of cpprb's buffer, and return the errors, (B,)."""
+        inputs, action = features(rows["obs"], rows["goal"]), rows["act"][:, 0]
         after = (features(rows["next_obs"], rows["goal"]) @ self._weights).max(axis=1)
         target = rows["rew"][:, 0] + GAMMA * np.minimum(after, 0) * ~rows["done"][:, 0]
-        errors: np.ndarray = target - (seen @ self._weights)[np.arange(len(seen)), action]
+        errors: np.ndarray = target - (inputs @ self._weights)[np.arange(len(inputs)), action]
         taken = action[:, None] == np.arange(self._weights.shape[1])
-        self._weights += LEARNING_RATE * seen.T @ (taken * (rows["weights"] * errors)[:, None]) / len(seen)
+        self._weights += (
+            LEARNING_RATE * inputs.T @ (taken * (rows["weights"] * errors)[:, None]) / len(inputs)
+        )
         return errors
 
 
 def features(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Return the products of all bits of (B, n) states with all of (B, n) goals, and the bits themselves."""
-    parts = [np.concatenate([np.ones((len(bits), 1)), 2.0 * bits - 1], axis=1) for bits in (states, goals)]
-    products: np.ndarray = parts[0][:, :, None] * parts[1][:, None, :]
+    """Return all products of bits of states and goals, and the bits, (B, n), (B, n) -> (B, (n + 1)**2)."""
+    first, second = (
+        np.concatenate([np.ones((len(bits), 1)), 2.0 * bits - 1], axis=1) for bits in (states, goals)
+    )
+    products: np.ndarray = first[:, :, None] * second[:, None, :]
     return products.reshape(len(states), -1)
 
 
 def train(bits: int, episodes: int, seed: int, *, her: bool) -> LinearQ:
-    """Learn to flip bits.
+    """Train on BitFlipping.
 
     Args:
         bits: Number of bits.
-        episodes: How many to play, with some updates after each.
-        seed: Seeds all but cpprb's draws, which cannot be seeded.
-        her: Whether the copies are stored too.
+        episodes: Number of episodes, with some updates after each.
+        seed: Seed of everything except the samples of cpprb, which cannot be seeded.
+        her: Whether relabeled copies are stored.
 
     Raises:
         ImportError: cpprb is not installed.
@@ -154,11 +158,11 @@ def train(bits: int, episodes: int, seed: int, *, her: bool) -> LinearQ:
     return agent
 
 
-def train_or_say_why_not(bits: int, episodes: int, seed: int, *, her: bool) -> LinearQ:
-    """Call `train` for the command line.
+def train_or_exit(bits: int, episodes: int, seed: int, *, her: bool) -> LinearQ:
+    """Call `train`; exit with an error message if cpprb is not installed.
 
     Raises:
-        typer.Exit: cpprb is not installed, and the user was told.
+        typer.Exit: cpprb is not installed.
     """
     try:
         return train(bits, episodes, seed, her=her)
@@ -170,21 +174,21 @@ def train_or_say_why_not(bits: int, episodes: int, seed: int, *, her: bool) -> L
 def main(
     bits: Annotated[int, typer.Option(min=1, max=30, help="Number of bits to flip.")] = 8,
     episodes: Annotated[int, typer.Option(min=1, help="Episodes of each training.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seeds the environment and the agent.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of environment and agent.")] = 0,
 ) -> None:
     """Train on BitFlipping from cpprb's prioritized buffer, with and without relabeled copies.
 
-    Needs cpprb, which is no part of her-toolkit: pip install cpprb
+    Needs cpprb, which is not a dependency of her-toolkit: pip install cpprb
 
     For example:
 
     - `python -m examples.relabel_for_cpprb --seed 1`: some seconds
-    - `python -m examples.relabel_for_cpprb --bits 5`: so few that chance finds goals, too
+    - `python -m examples.relabel_for_cpprb --bits 5`: random actions also reach goals with 5 bits
     - `python -m examples.relabel_for_cpprb --bits 12 --episodes 2000`: a minute
     """
     test_env = gym.make(ENV_ID, n_bits=bits)
     for her in (True, False):
-        agent = train_or_say_why_not(bits, episodes, seed, her=her)
+        agent = train_or_exit(bits, episodes, seed, her=her)
         result = evaluate(test_env, agent.act, 100, TEST_SEED)
         console.print(f"  success rate of the greedy policy: {result.success_rate:.2f}")
 

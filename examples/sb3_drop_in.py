@@ -1,6 +1,6 @@
-"""Stable-Baselines3 with our replay buffer: two lines are different.
+"""Stable-Baselines3 with the replay buffer of her-toolkit, which changes two lines.
 
-SAC learns to reach points and DQN to flip bits. Run it with ``python -m examples.sb3_drop_in``.
+SAC is trained on PointReach and DQN on BitFlipping. Run it with ``python -m examples.sb3_drop_in``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ console = Console()
 
 
 def reach(seed: int) -> SAC:
-    """Return SAC for PointReach, whose episodes end by a time limit alone."""
+    """Return SAC for PointReach, whose episodes end only by the time limit."""
     return SAC(
         "MultiInputPolicy",
         gym.make("her_envs/PointReach-v0"),
@@ -41,7 +41,7 @@ def reach(seed: int) -> SAC:
 
 
 def flip(seed: int, bits: int) -> DQN:
-    """Return DQN for BitFlipping, whose episodes end at the goal."""
+    """Return DQN for BitFlipping, whose episodes terminate on success."""
     return DQN(
         "MultiInputPolicy",
         gym.make("her_envs/BitFlipping-v0", n_bits=bits),
@@ -49,7 +49,7 @@ def flip(seed: int, bits: int) -> DQN:
         replay_buffer_kwargs={
             "n_sampled_goal": 4,
             "goal_selection_strategy": "future",
-            "termination": "success",  # new: relabeled episodes end at their goals, too
+            "termination": "success",  # new: relabeled transitions also terminate on success
         },
         learning_rate=1e-3,
         train_freq=1,
@@ -62,7 +62,7 @@ def flip(seed: int, bits: int) -> DQN:
 
 
 def train(name: str, model: BaseAlgorithm, env: gym.Env[Any, Any], steps: int) -> float:
-    """Train and return the success rate in episodes that were not trained on."""
+    """Train, and return the success rate in 50 test episodes."""
     started = time.perf_counter()
     model.learn(steps)
     rate = evaluate(env, lambda observation: model.predict(observation, deterministic=True)[0], 50, 1_000_000)
@@ -78,7 +78,7 @@ def main(
     reach_steps: Annotated[int, typer.Option(min=1, help="Environment steps of SAC.")] = 3000,
     flip_steps: Annotated[int, typer.Option(min=1, help="Environment steps of DQN.")] = 3000,
     bits: Annotated[int, typer.Option(min=1, help="Number of bits to flip.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seeds everything.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of everything random.")] = 0,
 ) -> None:
     """Train SAC on PointReach and DQN on BitFlipping with Stable-Baselines3.
 
@@ -87,7 +87,7 @@ def main(
     - `python -m examples.sb3_drop_in --seed 1`
     - `python -m examples.sb3_drop_in --bits 15 --flip-steps 10000`
     """
-    torch.set_num_threads(1)  # the networks are so small that more threads only wait for each other
+    torch.set_num_threads(1)  # faster than several threads, since the networks are small
     train("SAC on PointReach", reach(seed), gym.make("her_envs/PointReach-v0"), reach_steps)
     env = gym.make("her_envs/BitFlipping-v0", n_bits=bits)
     train("DQN on BitFlipping", flip(seed, bits), env, flip_steps)

@@ -1,4 +1,4 @@
-"""Write a task: its rules alone, and all else comes with them. ``python -m examples.write_a_task``.
+"""Write a `GoalTask`, and make environments from it. Run it with ``python -m examples.write_a_task``.
 
 Train on it with ``her train --env examples/write_a_task.py:King-v0``.
 """
@@ -18,7 +18,7 @@ MOVES = np.array([[0, 1], [1, 1], [1, 0], [1, -1], [0, -1], [-1, -1], [-1, 0], [
 
 
 class King(GoalTask):
-    """A king on a chessboard who is to reach a square; the edges hold him."""
+    """A king on a chessboard moves to a goal square, and stops at the edges."""
 
     max_steps = 12
     terminate_on_success = True
@@ -29,25 +29,25 @@ class King(GoalTask):
         self.action_space = spaces.Discrete(8)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Draw squares for the king and for the goal."""
+        """Sample squares for the king and the goal."""
         king, goal = rng.integers(8, size=(2, num_envs, 2))
         return {"king": king, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
-        """Move each king."""
+        """Move each king in the direction of its action."""
         return {"king": (state["king"] + MOVES[action]).clip(0, 7), "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
-        """Show the squares."""
+        """Return the squares of king and goal."""
         king, goal = state["king"], state["goal"]
         return {"observation": king.copy(), "achieved_goal": king.copy(), "desired_goal": goal.copy()}
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Whether he stands on the goal."""
+        """Return whether the king is on the goal square."""
         return (achieved_goal == desired_goal).all(-1)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Count the columns and rows between; works for NumPy and torch alike."""
+        """Return the number of columns and rows between king and goal, for NumPy and torch."""
         return (abs(achieved_goal - desired_goal) * np.float32(1)).sum(-1)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
@@ -69,4 +69,4 @@ if __name__ == "__main__":
     envs = gym.make_vec("King-v0", num_envs=1000)
     observations, infos = envs.reset(seed=0)
     observations, rewards, terminations, truncations, infos = envs.step(envs.action_space.sample())
-    print(f"{len(rewards)} kings made a move, {terminations.sum()} reached their goals")
+    print(f"{len(rewards)} kings moved, {terminations.sum()} reached their goals")

@@ -1,6 +1,6 @@
-"""Agents for goal environments, their training, and studies of papers; the library behind ``her train``.
+"""Agents for goal environments, their training, and studies of papers; used by ``her train``.
 
-Importing this package does not import torch; using one of its names does.
+`import her_agents` does not import torch; the first use of a public name does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MODULES = {
     "play_episode": "evaluation",
     "train": "loop",
 }
-"""The module of each public name."""
+"""Module of each public name."""
 
 __all__ = [
     "DDPG",
@@ -59,10 +59,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is used for the first time.
+    """Import the module of a public name on first use.
 
     Raises:
-        AttributeError: The package has no such name.
+        AttributeError: The package does not define the name.
         ModuleNotFoundError: torch is not installed.
     """
     if name not in _MODULES:

@@ -1,4 +1,4 @@
-"""Agent: the base class of all agents, and the functions that their updates share."""
+"""Agent: base class of all agents, and functions for their updates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Agent:
-    """A policy for one environment or many, which learns from batches and can be saved.
+    """Base class of agents: a policy for single and vector environments that is trained on batches.
 
     A subclass implements `_choose` and `update`, and adds its networks and optimizers to ``_modules``.
 
@@ -32,25 +32,28 @@ class Agent:
     """
 
     def __init__(self, observation_space: spaces.Dict, seed: int) -> None:
-        self._errors = torch.zeros(0)  # of the latest update, (B,), or (2, B) of two critics
+        self._errors = torch.zeros(0)  # TD errors of the latest update, (B,), or (2, B) with two critics
         self._inputs = GoalInputs(observation_space)
         self._generator = torch.Generator().manual_seed(seed)
         self._modules: dict[str, Any] = {"normalizer": self._inputs.normalizer}
 
     @property
     def td_errors(self) -> np.ndarray:
-        """Absolute errors of the latest update, (B,) float32, for ``buffer.update_priorities``."""
+        """Absolute TD errors of the latest update, (B,) float32, for ``buffer.update_priorities``."""
         errors = self._errors.detach().abs()
         sizes: np.ndarray = (errors.mean(dim=0) if errors.ndim == 2 else errors).numpy()
         return sizes
 
     @torch.no_grad()
     def act(self, observation: Mapping[str, Any], *, explore: bool = False) -> Any:
-        """Return the action for one observation, or the actions for N of them.
+        """Return the action for one observation, or N actions for N observations.
 
         Args:
-            observation: An observation of an environment or of a vector environment.
+            observation: Observation of an environment, or observations of a vector environment.
             explore: Whether to add exploration.
+
+        Returns:
+            One action, or N actions along a leading axis, for the environment's action space.
         """
         observations, is_single = self._inputs.as_batch(observation)
         actions = self._choose(self._inputs(observations), explore)
@@ -66,17 +69,21 @@ class Agent:
             batch: B transitions, as NumPy arrays or tensors on the CPU.
 
         Returns:
-            The losses and the mean value, by name.
+            The losses and the mean Q value, by name.
         """
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of networks, optimizers and random generator, for ``torch.save``."""
+        """Return the state of networks, optimizers, statistics and random generator, for ``torch.save``."""
         state = {name: module.state_dict() for name, module in self._modules.items()}
         return state | {"generator": self._generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state that `state_dict` returned."""
+        """Restore a state.
+
+        Args:
+            state: Result of `state_dict` of an agent with equal options and spaces.
+        """
         for name, module in self._modules.items():
             module.load_state_dict(state[name])
         self._generator.set_state(state["generator"])
@@ -93,19 +100,22 @@ class BoxActions:
         count: Length of an action vector, A.
 
     Raises:
-        TypeError: The space is not a Box, or has no bounds.
+        TypeError: The space is not a Box with bounds.
     """
 
     def __init__(self, space: spaces.Space[Any], algo: str) -> None:
         if not isinstance(space, spaces.Box):
-            raise TypeError(f"{algo} needs actions in a Box, got {space}; dqn is for Discrete ones")
+            raise TypeError(f"{algo} needs a Box action space, got {space}; use dqn for Discrete actions")
         if not space.is_bounded():
-            raise TypeError(f"{algo} needs actions with bounds, got {space}; wrap it in RescaleAction")
+            raise TypeError(
+                f"{algo} needs a bounded action space, got {space}; use the wrapper RescaleAction"
+            )
         self.count = math.prod(space.shape)
         self._space = space
         self._low = torch.tensor(space.low.reshape(-1), dtype=torch.float32)
         half = (torch.tensor(space.high.reshape(-1), dtype=torch.float32) - self._low) / 2
-        self._half = half.clamp(min=torch.finfo(torch.float32).tiny)  # a fixed component is divided by it too
+        # Above 0 also for components with low == high, since `from_env` divides by it.
+        self._half = half.clamp(min=torch.finfo(torch.float32).tiny)
 
     def to_env(self, actions: torch.Tensor) -> np.ndarray:
         """Convert (B, A) actions of a network to actions of the environment."""
@@ -114,14 +124,14 @@ class BoxActions:
         return scaled.clip(self._space.low, self._space.high).astype(self._space.dtype)
 
     def from_env(self, actions: Any) -> torch.Tensor:
-        """Convert actions of the environment, arrays or CPU tensors, to actions of a network, (B, A)."""
+        """Convert actions of the environment, an array or CPU tensor, to actions of a network, (B, A)."""
         vectors = torch.as_tensor(actions).reshape(len(actions), -1).float()
         return (vectors - self._low) / self._half - 1
 
 
 @contextmanager
 def seeded_weights(seed: int) -> Iterator[None]:
-    """Seed the initial weights of networks made in this block; torch's global generator is unchanged."""
+    """Seed the weights of networks that are created in the block; torch's global generator is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -133,9 +143,9 @@ def gradient_step(
     """Take one step with an optimizer.
 
     Args:
-        optimizer: Its gradients are set to zero first.
-        loss: A scalar.
-        inputs: The optimizer's parameters, if the loss depends on others that need no gradients.
+        optimizer: The optimizer. Its gradients are set to zero first.
+        loss: The loss, a scalar.
+        inputs: Parameters for which gradients are computed; by default all that the loss depends on.
     """
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
@@ -143,31 +153,31 @@ def gradient_step(
 
 
 def parameter_lists(target: nn.Module, online: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Return the parameters of both networks for `polyak_update`, since listing them takes longer than it."""
+    """Return the parameters of both networks for `polyak_update`; listing them once saves time."""
     return list(target.parameters()), list(online.parameters())
 
 
 @torch.no_grad()
 def polyak_update(target: list[torch.Tensor], online: list[torch.Tensor], tau: float) -> None:
-    """Move the parameters of a target network towards those of an online network by the share ``tau``."""
+    """Update target parameters in place: target = (1 - tau) * target + tau * online."""
     torch._foreach_lerp_(target, online, tau)
 
 
 def bellman_target(batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
-    """Return ``rewards + discounts * next_value``, (B,)."""
+    """Return the Bellman targets ``rewards + discounts * next_value``, (B,)."""
     target: torch.Tensor = torch.as_tensor(batch.rewards) + torch.as_tensor(batch.discounts) * next_value
     return target
 
 
 def mean_square(batch: Batch, errors: torch.Tensor) -> torch.Tensor:
-    """Return the mean of the squared errors, (..., B), with the weights of the batch."""
+    """Return the mean of the squared errors (..., B), weighted by the weights of the batch."""
     return (torch.as_tensor(batch.weights) * errors.square()).mean()
 
 
 def add_exploration_noise(
     actions: torch.Tensor, epsilon: float, noise: float, generator: torch.Generator
 ) -> torch.Tensor:
-    """Add Gaussian noise to (B, A) actions in [-1, 1], and replace a share of the rows by uniform actions."""
+    """Add Gaussian noise to (B, A) actions in [-1, 1]; make a share ``epsilon`` of the rows uniform."""
     noisy = actions + noise * torch.randn(actions.shape, generator=generator)
     uniform = 2 * torch.rand(actions.shape, generator=generator) - 1
     is_uniform = torch.rand(len(actions), 1, generator=generator) < epsilon
@@ -175,5 +185,5 @@ def add_exploration_noise(
 
 
 def target_bounds(gamma: float, clip: bool) -> tuple[float, float]:
-    """Return the lowest and highest return of rewards in [-1, 0], or infinite bounds if not ``clip``."""
+    """Return the bounds of returns of rewards in [-1, 0]; infinite bounds if ``clip`` is False."""
     return (-1 / (1 - gamma), 0.0) if clip else (-math.inf, math.inf)

@@ -1,4 +1,4 @@
-"""The algorithms by name, the options that fit an environment, and the agent that a config describes."""
+"""Algorithms by name, default options for an environment, and agents made from a config."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac
 
 
 STEPS_PER_LENGTH = 4_000
-"""The default number of steps is that of this number of episodes of full length."""
+"""Default number of training steps, in episodes of full length."""
+
+MAX_PROBE_STEPS = 100
 
 
 def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
-    """Return the options that fit an environment.
+    """Return default options for an environment.
 
     Args:
         env: A goal environment.
 
     Returns:
-        ``algo``: DQN for Discrete actions, else SAC; and ``steps``, if the length of an episode is known.
+        ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and ``steps``, if the time limit is known.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
     length = None if env.spec is None else env.spec.max_episode_steps
@@ -40,8 +42,26 @@ def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
     return {"algo": algo, "steps": STEPS_PER_LENGTH * length} if isinstance(length, int) else {"algo": algo}
 
 
+def has_sparse_rewards(env: gym.Env[Any, Any], seed: int = 0) -> bool:
+    """Return whether all rewards of a random episode are -1 or 0.
+
+    Args:
+        env: An environment. At most `MAX_PROBE_STEPS` steps are taken.
+        seed: Seed of the reset and of the actions.
+    """
+    env.reset(seed=seed)
+    env.action_space.seed(seed)
+    for _ in range(MAX_PROBE_STEPS):
+        _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        if float(reward) not in {-1, 0}:
+            return False
+        if terminated or truncated:
+            break
+    return True
+
+
 def make_agent(config: Config, observation_space: Any, action_space: Any) -> Agent:
-    """Make the agent that a config describes.
+    """Make an agent from a config.
 
     Args:
         config: The algorithm, its arguments, ``gamma``, ``clip_targets`` and ``seed``.
@@ -50,7 +70,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
 
     Raises:
         TypeError: The algorithm does not support the spaces.
-        ValueError: The algorithm does not exist, or does not have an argument.
+        ValueError: The algorithm, or one of its arguments, is unknown.
     """
     if config.algo not in ALGORITHMS:
         raise ValueError(f"unknown algo {config.algo!r}; choose from {', '.join(map(repr, ALGORITHMS))}")
@@ -59,7 +79,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
     for name in config.agent:
         if name not in known:
             raise ValueError(
-                f"{config.algo} has no option {name!r}; choose from {', '.join(map(repr, sorted(known)))}"
+                f"unknown option {name!r} of {config.algo}; choose from {', '.join(map(repr, sorted(known)))}"
             )
     options = {"gamma": config.gamma, "clip_targets": config.clip_targets, "seed": config.seed}
     agent: Agent = algorithm(observation_space, action_space, **options, **config.agent)

@@ -1,4 +1,4 @@
-"""Checkpoints: dicts of tensors, numbers and texts; written atomically, loaded without executing anything."""
+"""Checkpoints: files of tensors, numbers and strings; written atomically, loaded without executing code."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ FORMAT_0_1 = "her-toolkit checkpoint 1"
 
 
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a checkpoint; after a crash the previous file is still there."""
+    """Write a checkpoint atomically; a crash does not damage an existing file."""
     with replacement(path) as file:
         torch.save({"format": FORMAT, **content}, file)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a checkpoint; nothing in the file is executed.
+    """Read a checkpoint. No code in the file is executed.
 
     Raises:
-        ValueError: The file does not exist, is not a checkpoint, or is damaged.
+        ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
     """
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -54,16 +54,16 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load_agent(path: str | os.PathLike[str]) -> Agent:
-    """Load the agent of a checkpoint; its environment is not needed, and nothing in the file is executed.
+    """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
-        path: A checkpoint, such as ``best.pt``, or the folder of a training for its ``best.pt``.
+        path: A checkpoint such as ``best.pt``, or the folder of a training, whose ``best.pt`` is loaded.
 
     Returns:
-        The agent; its `act` is a policy.
+        The agent; its method `act` is a policy.
 
     Raises:
-        ValueError: The file does not exist, is not a checkpoint, or is damaged.
+        ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
 
     Example:
         ``load_agent("runs/PointReach-v0-sac-0").act(observation)``
@@ -73,12 +73,12 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
 
 
 def best_checkpoint(path: str | os.PathLike[str]) -> Path:
-    """Return the checkpoint that a path means: the file, or ``best.pt`` of the folder of a training."""
+    """Return the path of a checkpoint: ``path``, or ``best.pt`` if ``path`` is a folder."""
     return Path(path) / "best.pt" if Path(path).is_dir() else Path(path)
 
 
 def agent_of(checkpoint: Mapping[str, Any], path: Path) -> Agent:
-    """Make the agent of a checkpoint that was read from ``path``.
+    """Return the agent of a checkpoint; ``path`` is for the message.
 
     Raises:
         ValueError: The checkpoint is damaged.
@@ -99,14 +99,14 @@ def config_of(checkpoint: Mapping[str, Any]) -> Config:
 def describe_spaces(
     observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
 ) -> list[dict[str, Any]]:
-    """Return the observation space of an agent and its action space as data.
+    """Return an observation space and an action space as JSON data.
 
     Args:
-        observation_space: A Dict; only its three goal keys are kept.
+        observation_space: A Dict, of which only the three goal keys are used.
         action_space: Action space of one environment.
     """
-    parts = observation_space.spaces  # type: ignore[attr-defined] # a Dict
-    return [space_to_json(spaces.Dict({key: parts[key] for key in GOAL_KEYS})), space_to_json(action_space)]
+    goal_space = spaces.Dict({key: observation_space[key] for key in GOAL_KEYS})  # type: ignore[index] # a Dict
+    return [space_to_json(goal_space), space_to_json(action_space)]
 
 
 def require_spaces(
@@ -115,11 +115,11 @@ def require_spaces(
     observation_space: spaces.Space[Any],
     action_space: spaces.Space[Any],
 ) -> None:
-    """Raise unless the spaces of an environment are those of the agent of a checkpoint.
+    """Check that the spaces of an environment equal those of a checkpoint's agent.
 
     Args:
-        path: The file of the checkpoint, for the message.
-        checkpoint: The content of the file.
+        path: Path of the checkpoint, for the message.
+        checkpoint: Content of the checkpoint.
         observation_space: Observation space of one environment.
         action_space: Action space of one environment.
 
@@ -130,6 +130,6 @@ def require_spaces(
     for saved, described in zip(checkpoint["spaces"], found, strict=True):
         if saved != described:
             raise ValueError(
-                f"{path} is of an agent for {space_from_json(saved)}, "
-                f"got an environment with {space_from_json(described)}"
+                f"the agent of {path} needs the space {space_from_json(saved)}, "
+                f"got an environment with {space_from_json(described)}; use another environment or checkpoint"
             )

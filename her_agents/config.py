@@ -27,20 +27,20 @@ COUNTS = {
     "save_every": 1,
     "history_every": 0,
 }
-"""Options that are whole numbers, with their lower bounds."""
+"""Lower bounds of the options that are whole numbers."""
 
 TYPES = {
-    "env": (str, "a text"),
-    "algo": (str, "a text"),
-    "strategy": (str, "a text"),
-    "termination": ((str, NoneType), "a text"),
+    "env": (str, "a string"),
+    "algo": (str, "a string"),
+    "strategy": (str, "a string"),
+    "termination": ((str, NoneType), "a string or None"),
     "her": (bool, "true or false"),
     "prioritized": (bool, "true or false"),
     "clip_targets": (bool, "true or false"),
     "env_kwargs": (dict, "a table of names and values"),
     "agent": (dict, "a table of names and values"),
 }
-"""The types of other options, in Python and in words."""
+"""Types of the other options, with their names in messages."""
 
 Rule = tuple[Callable[[float], bool], str]
 
@@ -60,24 +60,27 @@ RULES: dict[str, Rule] = {
     "target_noise_clip": NOT_NEGATIVE,
     "target_entropy": (lambda number: True, "be a finite number"),
 }
-"""The ranges of numbers, of a training and of the agents."""
+"""Ranges of the numbers in a config, including arguments of agents."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """All options of a training: equal configs give equal trainings.
+    """All options of a training. Equal configs give equal results.
 
     Attributes:
-        env: The goal environment: an id, ``module:id``, ``module:Class`` or ``path/to/file.py:Class``.
+        env: The goal environment: an id, ``module:id``, ``module:Class``, ``module:function`` or
+            ``path/to/file.py:Class``.
         algo: ``"dqn"``, ``"ddpg"``, ``"td3"`` or ``"sac"``.
         env_kwargs: Arguments of the environment.
-        her: Whether to relabel.
+        her: Whether to relabel goals.
         strategy: ``goal_selection_strategy`` of the buffer.
         k: Number of relabeled transitions for each original one.
-        termination: ``"success"``, ``"keep"``, ``"never"`` or ``"recompute"``, as for the buffer; None uses
-            the environment's ``compute_terminated``, or the recorded terminations if it has none.
+        termination: Terminations of relabeled transitions: ``"recompute"``, ``"success"``, ``"keep"`` or
+            ``"never"``, as for the buffer, or ``module:function``, a function that is used like
+            ``compute_terminated``. None uses the environment's ``compute_terminated``, or the recorded
+            terminations if the environment does not define one.
         prioritized: Whether transitions with larger errors are sampled more often.
-        num_envs: Number of environments, stepped together.
+        num_envs: Number of environments, which are stepped together.
         steps: Steps of all environments together.
         seed: Seed of environments, buffer and agent.
         gamma: Discount per step.
@@ -89,14 +92,14 @@ class Config:
         learning_starts: Steps before the first update.
         steps_per_epoch: Steps between evaluations.
         evaluation_episodes: Episodes of an evaluation.
-        save_every: Epochs between checkpoints for resuming.
+        save_every: Epochs between writes of ``latest.pt``, the checkpoint for resuming.
         history_every: Epochs between checkpoints that are never replaced; 0 for none.
         info_keys: Entries of the infos that ``compute_reward`` needs.
-        agent: More arguments of the agent.
+        agent: More arguments of the agent, by name.
 
     Raises:
-        TypeError: An option has the wrong type.
-        ValueError: An option is out of its range.
+        TypeError: An option has a wrong type.
+        ValueError: An option is out of range.
     """
 
     env: str
@@ -133,8 +136,8 @@ class Config:
             require_count(name, getattr(self, name), at_least=minimum)
         if self.learning_starts >= self.steps:
             raise ValueError(
-                f"learning_starts must be below steps, got {self.learning_starts} and {self.steps}: nothing "
-                "would be learned; train for more steps, or set learning_starts in the file of --config"
+                f"learning_starts must be below steps={self.steps}, got {self.learning_starts}: the agent "
+                "would not be updated; train for more steps, or set learning_starts in the file of --config"
             )
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
@@ -144,7 +147,7 @@ class Config:
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, for a file."""
+        """Return the options by name, as values for a JSON file."""
         return asdict(self)
 
 
@@ -152,11 +155,11 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
     Args:
-        *sources: Names of `Config`, with their values.
+        *sources: Values of the attributes of `Config`, by name.
 
     Raises:
-        TypeError: An option has the wrong type.
-        ValueError: An option is unknown or out of its range, or ``env`` or ``algo`` is missing.
+        TypeError: An option has a wrong type.
+        ValueError: An option is unknown or out of range, or ``env`` or ``algo`` is missing.
     """
     options = {name: value for source in sources for name, value in source.items()}
     known = [each.name for each in fields(Config)]
@@ -172,32 +175,31 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    """Read options from a TOML or JSON file; nothing in the file is executed.
+    """Read options from a TOML or JSON file.
 
     Args:
-        path: The file; its name ends in ``.toml`` or ``.json``.
+        path: The file; its name ends with ``.toml`` or ``.json``.
+
+    Returns:
+        The values by name; `make_config` validates them.
 
     Raises:
-        ValueError: The file does not exist, or does not hold options by name.
+        ValueError: The file cannot be read, or its content is not a table of names and values.
     """
     readers = {".toml": tomllib.loads, ".json": json.loads}
     if path.suffix not in readers:
-        raise ValueError(f"expected a file that ends in .toml or .json, got {path}")
+        raise ValueError(f"expected a file with the suffix .toml or .json, got {path}")
     try:
         options = readers[path.suffix](path.read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot read {path}: {error}") from error
     if not isinstance(options, dict):
-        raise ValueError(f"{path} must hold options by name, got {options!r}")  # noqa: TRY004 - a file's content
+        raise ValueError(f"{path} must contain options by name, got {options!r}")  # noqa: TRY004 - a file's content
     return options
 
 
 def _require_number(name: str, value: object) -> None:
-    """Check that a value lies in the range of its option.
-
-    Raises:
-        ValueError: The value is out of range.
-    """
+    """Raise ValueError unless a value is in the range of its option."""
     in_range, words = RULES[name]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and in_range(value)):  # type: ignore[arg-type] # is a number
@@ -205,11 +207,7 @@ def _require_number(name: str, value: object) -> None:
 
 
 def _require_agent_options(options: Mapping[str, Any]) -> None:
-    """Check the values of an agent's arguments; `make_agent` checks the names.
-
-    Raises:
-        ValueError: A value is out of its range.
-    """
+    """Check the values of an agent's arguments; `make_agent` checks the names."""
     for name in options.keys() & RULES.keys():
         _require_number(name, options[name])
     if "policy_delay" in options:
@@ -218,4 +216,4 @@ def _require_agent_options(options: Mapping[str, Any]) -> None:
     if not isinstance(hidden, list | tuple):
         raise ValueError(f"hidden must be a list of whole numbers, got {hidden!r}")  # noqa: TRY004 - as its entries
     for units in hidden:
-        require_count("each of hidden", units, at_least=1)
+        require_count("each entry of hidden", units, at_least=1)

@@ -1,7 +1,7 @@
 """DDPG for goal environments (Lillicrap et al. 2016), as in the HER paper and in Plappert et al. 2018.
 
-From those papers: targets clipped to the range of returns of rewards in [-1, 0], a penalty on the squares of
-the actions, normalised inputs, and exploration that is Gaussian in most steps and uniform in the others.
+As in those papers, targets are clipped to the range of returns of rewards in [-1, 0], squares of the actions
+are penalised, inputs are normalised, and exploration is Gaussian in most steps and uniform in the others.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 
 
 class DDPG(Agent):
-    """A deterministic actor that maximises the value of its critic.
+    """DDPG: a deterministic actor that maximises the value of its critic.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
         learning_rate: Step size of both Adam optimizers.
-        gamma: Discount per step, the same as in the replay buffer; determines the clipping of targets.
-        tau: Share by which the target networks move towards the online networks at each update.
-        action_l2: Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss.
+        gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
+        tau: Weight of the online parameters in the Polyak update of the target networks.
+        action_l2: Weight in the actor's loss of the mean square of actions, which are scaled to [-1, 1].
         epsilon: Probability of a uniformly random action while exploring.
         noise: Standard deviation of the Gaussian exploration, for actions scaled to [-1, 1].
         clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].
         seed: Seed of the weights and the exploration.
 
     Raises:
-        TypeError: The actions are not a Box with bounds, or an observation or goal is neither a vector nor an
-            image.
+        TypeError: ``action_space`` is not a Box with bounds, or observations or goals are neither vectors nor
+            images.
     """
 
     def __init__(
@@ -99,13 +99,13 @@ class DDPG(Agent):
         return self._actions.to_env(actions)
 
     def update(self, batch: Batch) -> dict[str, float]:
-        """Take one gradient step with the critic, then one with the actor.
+        """Take one gradient step with the critic, and one with the actor.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors on the CPU.
 
         Returns:
-            ``critic_loss``, ``actor_loss``, and ``q_mean``, the mean value of the actions in the batch.
+            ``critic_loss``, ``actor_loss``, and ``q_mean``, the mean Q value of the batch.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         target = self._target_values(batch, next_inputs)
@@ -127,6 +127,6 @@ class DDPG(Agent):
 
     @torch.no_grad()
     def _target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return (B,) targets of the critic."""
+        """Return the targets of the critic, (B,)."""
         next_value = self._targets["critic"](next_inputs, self._targets["actor"](next_inputs)).squeeze(1)
         return bellman_target(batch, next_value).clamp(*self._bounds)

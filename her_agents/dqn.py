@@ -2,8 +2,8 @@
 
 Double Q-learning as in van Hasselt et al. 2016. The network reads the concatenated observation and desired
 goal. Targets are clipped to [-1 / (1 - gamma), 0], the range of returns of rewards in {-1, 0}, as in the HER
-paper (appendix A). The loss is the squared error: the Huber loss limits the gradient of the rare successes,
-on which training without relabeling depends.
+paper (appendix A). The loss is the squared error: the Huber loss limits the gradients of rare successes,
+which training without relabeling needs.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 
 class DQN(Agent):
-    """Double Q-learning with one hidden layer, a target network, and epsilon-greedy exploration.
+    """DQN with double Q-learning, a target network, and epsilon-greedy exploration.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
-        action_space: Discrete.
+        action_space: A Discrete space.
         hidden: Units of each hidden layer.
         learning_rate: Step size of Adam.
-        gamma: Discount per step, the same as in the replay buffer; determines the clipping of targets.
-        tau: Share by which the target network moves towards the online network at each update.
+        gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
+        tau: Weight of the online parameters in the Polyak update of the target network.
         epsilon: Probability of a random action while exploring.
         clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].
         seed: Seed of the weights and the exploration.
 
     Raises:
-        TypeError: The actions are not Discrete, or an observation or goal is neither a vector nor an image.
+        TypeError: ``action_space`` is not Discrete, or observations or goals are neither vectors nor images.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DQN(Agent):
     ) -> None:
         if not isinstance(action_space, spaces.Discrete):
             raise TypeError(
-                f"dqn needs Discrete actions, got {action_space}; ddpg, td3 and sac are for a Box"
+                f"dqn needs a Discrete action space, got {action_space}; use ddpg, td3 or sac for a Box"
             )
         super().__init__(observation_space, seed)
         with seeded_weights(seed):
@@ -96,7 +96,7 @@ class DQN(Agent):
             batch: B transitions, as NumPy arrays or tensors on the CPU.
 
         Returns:
-            ``loss`` and ``q_mean``, the mean value of the actions in the batch.
+            ``loss`` and ``q_mean``, the mean Q value of the batch.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         target = self._target_values(batch, next_inputs)
@@ -111,7 +111,7 @@ class DQN(Agent):
 
     @torch.no_grad()
     def _target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return (B,) targets: the online network selects the next action, the target network its value."""
+        """Return the targets, (B,): the online network selects actions, the target network evaluates them."""
         best = self._network(next_inputs).argmax(dim=1, keepdim=True)
         next_value = self._target(next_inputs).gather(1, best).squeeze(1)
         return bellman_target(batch, next_value).clamp(*self._bounds)

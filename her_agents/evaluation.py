@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes of a policy, and their success rate, return and length."""
+"""Evaluation: success rate, return and length of a policy's episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Policy: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """The result of an episode, or of its first steps.
+    """The result of an episode, or of the steps so far.
 
     Attributes:
         success: Whether the last step is a success.
@@ -33,7 +33,7 @@ class EpisodeResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Means over episodes.
+    """Means over complete episodes.
 
     Attributes:
         success_rate: Share of episodes whose last step is a success.
@@ -47,7 +47,7 @@ class Evaluation:
 
 
 def success_key(info: dict[str, Any]) -> str:
-    """Return the name of the success flag in the info of a step.
+    """Return the key of the success flag in the info of a step.
 
     Raises:
         ValueError: The info has no success flag.
@@ -55,7 +55,8 @@ def success_key(info: dict[str, Any]) -> str:
     name = flag_name(info)
     if name is None:
         raise ValueError(
-            f"info must tell success as {' or '.join(map(repr, FLAG_NAMES))}, got {sorted(info)}"
+            f"info must contain {' or '.join(map(repr, FLAG_NAMES))}, got the keys {sorted(info)}; "
+            "add the success flag in step()"
         )
     return name
 
@@ -66,13 +67,16 @@ def play_episode(
     seed: int | None = None,
     watch: Callable[[EpisodeResult], None] | None = None,
 ) -> EpisodeResult:
-    """Play one whole episode.
+    """Run one complete episode.
 
     Args:
-        env: An environment with a success flag in its infos, and with episodes that end.
-        policy: Chooses the actions.
+        env: An environment with a success flag in its infos, whose episodes end.
+        policy: ``policy(observation) -> action``.
         seed: Seed of the reset.
         watch: Called with the result so far, after the reset and after each step.
+
+    Returns:
+        The result of the episode.
 
     Raises:
         ValueError: The info of a step has no success flag.
@@ -94,13 +98,16 @@ def play_episode(
 def evaluate(
     env: gym.Env[Any, Any], policy: Policy, episodes: int = 100, seed: int | None = None
 ) -> Evaluation:
-    """Play whole episodes and return their means.
+    """Run complete episodes, and return means over them.
 
     Args:
-        env: An environment with a success flag in its infos, and with episodes that end.
-        policy: Chooses the actions.
+        env: An environment with a success flag in its infos, whose episodes end.
+        policy: ``policy(observation) -> action``.
         episodes: Number of episodes.
-        seed: Seed of the first reset: equal seeds give equal starts and goals.
+        seed: Seed of the first reset; equal seeds give equal starts and goals.
+
+    Returns:
+        Success rate, mean return and mean length.
 
     Raises:
         ValueError: ``episodes`` is below 1, or the info of a step has no success flag.

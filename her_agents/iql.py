@@ -1,6 +1,6 @@
-"""Implicit Q-learning for goals, from recorded data alone (Kostrikov et al. 2021, arXiv 2110.06169).
+"""Implicit Q-learning for goals: offline training on recorded data (Kostrikov et al. 2021, arXiv 2110.06169).
 
-Values are learned from recorded actions only: the value of a state and goal is an upper expectile of the
+Values are learned for recorded actions only: the value of a state and goal is an upper expectile of the Q
 values of its recorded actions. The policy imitates recorded actions, weighted by their advantage. As in
 OGBench (Park et al. 2024, arXiv 2410.20092), values and policy can use batches with different goals.
 """
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 
 class IQL(Agent):
-    """Two critics, a state value, and an actor that imitates recorded actions.
+    """IQL: two critics, a state value, and an actor that imitates recorded actions.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
         learning_rate: Step size of Adam.
-        expectile: Expectile of the action values, in (0.5, 1); near 1, the value of a state is that of its
-            best recorded action.
-        temperature: Weight of the advantage in the imitation: the larger, the more the actor prefers actions
-            with a high value.
-        tau: Share by which the target critics move towards the online critics at each update.
+        expectile: Expectile of the Q values, in (0.5, 1). Near 1, the value of a state is that of its best
+            recorded action.
+        temperature: Weight of the advantage in the imitation loss. With larger weights, the actor imitates
+            mainly actions with high Q values.
+        tau: Weight of the online parameters in the Polyak update of the target critics.
         seed: Seed of the weights.
 
     Raises:
-        TypeError: The actions are not a Box with bounds, or an observation or goal is neither a vector nor an
-            image.
+        TypeError: ``action_space`` is not a Box with bounds, or observations or goals are neither vectors nor
+            images.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class IQL(Agent):
         self._expectile, self._temperature, self._tau = expectile, temperature, tau
 
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
-        """Return the actor's actions; offline training needs no exploration."""
+        """Return the actions of the actor, without exploration."""
         return self._actions.to_env(self._actor(inputs))
 
     def update(self, batch: Batch, policy_batch: Batch | None = None) -> dict[str, float]:
         """Take one gradient step.
 
         Args:
-            batch: Transitions with the goals of the values.
-            policy_batch: Transitions with the goals of the actor; by default ``batch``.
+            batch: B transitions for the critics and the state value.
+            policy_batch: Transitions for the actor; by default ``batch``.
 
         Returns:
-            ``critic_loss``, ``value_loss``, ``actor_loss``, and ``q_mean``, the mean value of the actions in
+            ``critic_loss``, ``value_loss``, ``actor_loss``, and ``q_mean``, the mean Q value of
             ``batch``.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
@@ -113,8 +113,8 @@ class IQL(Agent):
         errors = values - target
         self._errors = errors
         advantage = self._target_q(inputs, actions) - self._value(inputs).squeeze(1)
-        share = torch.where(advantage > 0, self._expectile, 1 - self._expectile)
-        losses = {"critic_loss": errors.square(), "value_loss": share * advantage.square()}
+        asymmetry = torch.where(advantage > 0, self._expectile, 1 - self._expectile)
+        losses = {"critic_loss": errors.square(), "value_loss": asymmetry * advantage.square()}
         weights = torch.as_tensor(batch.weights)
         return {name: (weights * loss).mean() for name, loss in losses.items()}, values.detach().mean().item()
 
@@ -129,6 +129,6 @@ class IQL(Agent):
 
     @torch.no_grad()
     def _target_q(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
-        """Return the lower value of the two target critics, (B,)."""
+        """Return the minimum of the two target critics, (B,)."""
         values: torch.Tensor = self._targets(inputs, actions).amin(dim=0)
         return values

@@ -1,4 +1,4 @@
-"""Logs of a training: means over an epoch, as rows of a CSV file and for TensorBoard."""
+"""Logs of a training: means over an epoch, for a CSV file and TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from her_wrappers import Batch, Episodes
 
 COUNTS = ("epoch", "env_steps", "updates", "seconds")
-"""Columns that say how far the training is."""
+"""Columns with the progress of the training."""
 
 COLUMNS = (
     *COUNTS,
@@ -32,17 +32,17 @@ COLUMNS = (
     "goal_age",
     "q_mean",
 )
-"""First columns of every log, in order; the losses follow. `docs/training.md` explains them."""
+"""First columns of every log, in order; the losses are the last columns. See `docs/training.md`."""
 
 Row = dict[str, float]
 
 
 class Meter:
-    """Means of measurements since the last call of `read`, by name.
+    """Computes means of measurements by name, since the last call of `read`.
 
     Args:
         success_key: Name of the success flag in the infos of episodes.
-        zero_is_success: Whether a reward of 0 is a success too, as for rewards in {-1, 0}.
+        zero_is_success: Whether a reward of 0 means success, as for rewards of -1 and 0.
     """
 
     def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
@@ -52,13 +52,13 @@ class Meter:
         self._counts: defaultdict[str, int] = defaultdict(int)
 
     def add(self, measured: Mapping[str, float], count: int = 1) -> None:
-        """Add sums of ``count`` measurements each."""
+        """Add measurements by name; each value is the sum of ``count`` measurements."""
         for name, value in measured.items():
             self._sums[name] += value
             self._counts[name] += count
 
     def add_episodes(self, episodes: Episodes) -> None:
-        """Add the successes of episodes, as a sink of a recorder."""
+        """Add the successes of episodes; this method is a sink of a recorder."""
         successes = episodes.infos[self._success_key][episodes.ends[1:] - 1]
         self.add({"collected_success": float(successes.sum())}, len(episodes))
 
@@ -68,13 +68,13 @@ class Meter:
         rows = batch.relabeled
         if self._zero_is_success and rows.any():
             self.add({"relabeled_success": float((batch.rewards[rows] == 0).sum())}, int(rows.sum()))
-        rows = rows & (batch.strategy != "random")  # random goals are from other episodes
+        rows = rows & (batch.strategy != "random")  # goals of this strategy are from other episodes
         if rows.any():
             age = np.abs(batch.goal_index - batch.index)[rows]
             self.add({"goal_age": float(age.sum())}, int(rows.sum()))
 
     def read(self) -> Row:
-        """Return the means, and start again with none."""
+        """Return the means by name, and reset them."""
         means = {name: total / self._counts[name] for name, total in self._sums.items()}
         self._sums.clear()
         self._counts.clear()
@@ -82,7 +82,7 @@ class Meter:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
-    """Replace a CSV file atomically; a value that was not measured is an empty cell."""
+    """Write a CSV file atomically; cells without a value are empty."""
     losses = sorted({name for row in rows for name in row} - set(COLUMNS))
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *losses], restval="", lineterminator="\n")
@@ -97,7 +97,7 @@ class TensorBoard:
 
     Args:
         folder: Folder of the event files.
-        env_steps: Steps of the training so far; rows of later steps in the folder are replaced.
+        env_steps: Environment steps so far; existing rows of later steps are replaced.
 
     Raises:
         ValueError: The package tensorboard is not installed.
@@ -108,7 +108,7 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
         except ImportError as error:
             raise ValueError(
-                'logging for TensorBoard needs tensorboard; run: pip install "her-toolkit[agents]", '
+                'tensorboard=True needs the package tensorboard; run: pip install "her-toolkit[agents]", '
                 "or pass --no-tensorboard"
             ) from error
         self._writer: Any = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
@@ -120,7 +120,7 @@ class TensorBoard:
                 self._writer.add_scalar(name, value, int(row["env_steps"]))
 
     def close(self) -> None:
-        """Write all that is pending, and close the files."""
+        """Write pending rows, and close the files."""
         self._writer.close()
 
 

@@ -1,4 +1,4 @@
-"""The training loop: collect with many environments, learn, evaluate, save, and resume."""
+"""The training loop: collect, update, evaluate, save, and resume."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Result:
     Attributes:
         agent: The agent at the end of the training.
         history: A row for each epoch: counts, evaluation, diagnostics and losses by name.
-        interrupted: Whether Ctrl-C ended the training.
+        interrupted: Whether the training was ended by Ctrl-C.
     """
 
     agent: Agent
@@ -44,7 +44,7 @@ class Result:
 
     @property
     def best_success(self) -> float:
-        """Highest success rate of an evaluation; 0 without one."""
+        """Highest success rate of all evaluations; 0 without evaluations."""
         return max((row["success_rate"] for row in self.history), default=0.0)
 
 
@@ -59,7 +59,7 @@ def is_solved(history: Sequence[Mapping[str, float]]) -> bool:
 
 
 def epoch_line(row: Mapping[str, float]) -> str:
-    """Return the counts, the evaluation and the diagnostics of an epoch in one line."""
+    """Return one line of text with the counts, evaluation and diagnostics of an epoch."""
     texts = [
         f"epoch {row['epoch']:>3}",
         f"{row['env_steps']:>9,} steps",
@@ -90,13 +90,13 @@ def train(
     """Train an agent.
 
     Args:
-        config: All options that determine the result.
-        folder: Folder for logs and checkpoints; without one nothing is written.
-        resume: Whether to continue from ``latest.pt`` in ``folder``; only ``steps`` of its config may differ.
-        tensorboard: Whether to log for TensorBoard too.
-        threads: Threads of torch, for the whole process. More than one is slower with small networks.
-        stop: Called after each evaluation with a row for each epoch so far; the training ends if it returns
-            True. `is_solved` is such a function.
+        config: The options of the training, which determine its result.
+        folder: Folder of logs and checkpoints; None writes no files.
+        resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
+        tensorboard: Whether to write logs for TensorBoard.
+        threads: Number of torch threads in this process. With small networks, one thread is fastest.
+        stop: Function of the history, called after each evaluation; the training ends if it returns True,
+            as with `is_solved`. The history has a row for each epoch.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
         on_step: Called with the training after each step of the environments.
 
@@ -106,9 +106,9 @@ def train(
     Raises:
         InUseError: Another training writes to the folder.
         TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: The environment cannot be made or is not a goal environment; the folder holds another
-            training, or none to resume; a reward is outside the range of clipped targets; tensorboard is not
-            installed.
+        ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
+            folder contains another training, or no training to resume; a reward is outside the range of
+            clipped targets; or tensorboard is not installed.
     """
     torch.set_num_threads(require_count("threads", threads, at_least=1))
     files = None if folder is None else RunFolder(Path(folder))
@@ -133,17 +133,13 @@ def train(
 
 
 def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training:
-    """Return a new training, or the resumed one.
-
-    Raises:
-        ValueError: ``resume`` is True without a folder.
-    """
+    """Return a new training, or a resumed one."""
     if not resume:
         if files is not None:
             files.require_new()
         return Training(config)
     if files is None:
-        raise ValueError("resume=True needs the folder of the training, got none")
+        raise ValueError("resume=True needs folder=, the folder of the training, got None")
     saved, buffer = files.read_latest(config)
     training = Training(config, buffer)
     training.load_state_dict(files.path / "latest.pt", saved)
@@ -152,9 +148,9 @@ def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training
 
 @contextmanager
 def interrupt_flag() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C sets; a second Ctrl-C raises KeyboardInterrupt as usual.
+    """Yield an event that the first Ctrl-C sets; a second Ctrl-C raises KeyboardInterrupt.
 
-    Only the main thread receives signals; in other threads the event is never set.
+    Python handles signals in the main thread only; in other threads the event is never set.
     """
     interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():

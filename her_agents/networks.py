@@ -1,4 +1,4 @@
-"""Networks for goal environments: normalised inputs, fully connected layers, convolutions for images."""
+"""Networks for goal environments: normalised inputs, fully connected layers, and convolutions for images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 if TYPE_CHECKING:
     from her_wrappers import Batch
 
-MIN_IMAGE_SIZE = 20  # pixels; smaller images have no output left after the convolutions
+MIN_IMAGE_SIZE = 20  # [pixels]; the convolutions have no output for smaller images
 
 
 class NetworkInput(NamedTuple):
@@ -29,15 +29,15 @@ class NetworkInput(NamedTuple):
 
 
 class Normalizer:
-    """Shift and scale vectors by the running mean and standard deviation of each component.
+    """Normalises vectors by the running mean and standard deviation of each component.
 
-    In NumPy, which has a fraction of torch's overhead for arrays as small as these.
+    Uses NumPy, which has less overhead than torch for small arrays.
 
     Args:
         width: Length of a vector, D.
-        num_goals: Number of the last components with two values in each row of `update`, G.
+        num_goals: Number of goal components, G: the last ones of a vector. `update` takes two values of each.
         clip: Largest absolute value of the output.
-        min_deviation: Lower bound of the standard deviations, so that a constant component stays small.
+        min_deviation: Lower bound of the standard deviations, for constant components.
 
     Attributes:
         count: Number of rows so far.
@@ -52,7 +52,7 @@ class Normalizer:
         self.count = 0
         self.sums = np.zeros((2, width + num_goals))
         self.shift, self.scale = np.zeros(width, np.float32), np.ones(width, np.float32)
-        self._average = np.eye(width + num_goals, width)  # (D + G, D), of both values of a goal
+        self._average = np.eye(width + num_goals, width)  # (D + G, D), averages both values of goals
         self._average[width - num_goals :, width - num_goals :] = np.tile(np.eye(num_goals) / 2, (2, 1))
         self._clip = clip
         self._least_variance = min_deviation**2
@@ -61,12 +61,12 @@ class Normalizer:
         """Add vectors to the statistics.
 
         Args:
-            values: (B, D + G) float64: B vectors, each with second values of its last G components behind it;
-                they are overwritten.
+            values: (B, D + G) float64: B vectors, each followed by second values of its goal components. The
+                array is overwritten.
         """
         ones = np.ones(len(values))
         self.count += len(values)
-        self.sums[0] += ones @ values  # in half the time of a sum over the first axis
+        self.sums[0] += ones @ values  # takes half the time of a sum over the first axis
         values *= values
         self.sums[1] += ones @ values
         self._refresh()
@@ -93,7 +93,11 @@ class Normalizer:
         return {"count": self.count, "sums": torch.from_numpy(self.sums.copy())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore statistics that `state_dict` returned."""
+        """Restore statistics.
+
+        Args:
+            state: Result of `state_dict` of a normaliser of equal size.
+        """
         self.count = state["count"]
         self.sums[:] = state["sums"].numpy()
         if self.count:
@@ -101,10 +105,10 @@ class Normalizer:
 
 
 class GoalInputs:
-    """Convert observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
+    """Converts observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
 
-    Vectors are normalised by statistics that `update_statistics` collects. Achieved and desired goals share
-    their statistics.
+    Vectors are normalised by the statistics of `update_statistics`. Achieved and desired goals have common
+    statistics.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
@@ -122,7 +126,7 @@ class GoalInputs:
         shapes = {key: _shape(key, observation_space[key]) for key in ("observation", "desired_goal")}
         images = {key: _channels_first(shape) for key, shape in shapes.items() if len(shape) == 3}
         if len({shape[1:] for shape in images.values()}) > 1:
-            raise TypeError(f"images must be of one size to be stacked, got {observation_space}")
+            raise TypeError(f"images in observations must have the same size, got {observation_space}")
         self._single_ndim = len(shapes["desired_goal"])
         self._channels_last = {key for key in images if images[key] != shapes[key]}
         self._image_keys = list(images)
@@ -134,13 +138,13 @@ class GoalInputs:
         self.image_shape = (sum(size[0] for size in sizes), *sizes[0][1:]) if sizes else None
 
     def as_batch(self, observation: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], bool]:
-        """Return the arrays of one observation or of N, with a leading axis, and whether it was one."""
+        """Return the arrays of an observation with a leading axis, and whether the axis was added."""
         arrays = {key: np.asarray(observation[key]) for key in [*self._vector_keys, *self._image_keys]}
         is_single = arrays["desired_goal"].ndim == self._single_ndim
         return {key: array[None] if is_single else array for key, array in arrays.items()}, is_single
 
     def update_statistics(self, observations: Mapping[str, Any]) -> None:
-        """Add B observations, as arrays or CPU tensors, to the statistics of the normaliser."""
+        """Add B observations, which are arrays or CPU tensors, to the statistics of the normaliser."""
         keys = self._vector_keys
         if "desired_goal" in keys:
             keys = [*keys, "achieved_goal"]
@@ -150,7 +154,7 @@ class GoalInputs:
             )
 
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
-        """Return the inputs of the networks for the B observations of a batch and for the next ones.
+        """Return the network inputs for the B observations of a batch, and for its next observations.
 
         The observations are added to the statistics first.
         """
@@ -159,11 +163,11 @@ class GoalInputs:
         return inputs, next_inputs
 
     def __call__(self, observations: Mapping[str, Any]) -> NetworkInput:
-        """Return the input of the networks for B observations, as arrays or CPU tensors."""
+        """Return the network input for B observations, which are arrays or CPU tensors."""
         return self._convert(observations)[0]
 
     def _convert(self, *observations: Mapping[str, Any]) -> list[NetworkInput]:
-        """Return the inputs for several times B observations; together, which takes less time."""
+        """Return the inputs for several lists of B observations; converting them together is faster."""
         vectors = np.empty((len(observations), len(observations[0]["desired_goal"]), self.width), np.float32)
         if self._vector_keys:
             for each, rows in zip(observations, vectors, strict=True):
@@ -183,13 +187,13 @@ class GoalInputs:
 
 
 class Network(nn.Module):
-    """Fully connected layers with ReLU between them; images pass through two convolutions first.
+    """Fully connected layers with ReLU activations; images are encoded by two convolutions first.
 
     Args:
-        inputs: Describes the input.
+        inputs: Determines the size of the input.
         hidden: Units of each hidden layer.
         num_outputs: Units of the last layer.
-        num_actions: Length of the action vector that is part of the input, for a critic.
+        num_actions: Length of the action vector in the input of a critic; 0 for other networks.
     """
 
     def __init__(
@@ -207,7 +211,7 @@ class Network(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Linear(width, num_outputs))
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor | None = None) -> torch.Tensor:
-        """Return (B, num_outputs)."""
+        """Return the outputs, (B, num_outputs), for B inputs and, in a critic, (B, A) actions."""
         vectors = inputs.vectors
         if self.image_encoder is not None:
             vectors = torch.cat([vectors, self.image_encoder(inputs.images)], dim=1)
@@ -221,9 +225,9 @@ class TwinCritics(nn.Module):
     """Two critics with different initial weights.
 
     Args:
-        inputs: Describes the input.
+        inputs: Determines the size of the input.
         hidden: Units of each hidden layer.
-        num_actions: Length of an action vector.
+        num_actions: Length of an action vector, A.
     """
 
     def __init__(self, inputs: GoalInputs, hidden: Sequence[int], num_actions: int) -> None:
@@ -231,16 +235,12 @@ class TwinCritics(nn.Module):
         self.first, self.second = (Network(inputs, hidden, 1, num_actions=num_actions) for _ in range(2))
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
-        """Return the value according to each critic, (2, B)."""
+        """Return the values of both critics, (2, B), for B inputs and (B, A) actions."""
         return torch.stack([critic(inputs, actions).squeeze(1) for critic in (self.first, self.second)])
 
 
 def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Return the shape of an observation or a goal.
-
-    Raises:
-        TypeError: The space is neither of vectors nor of images.
-    """
+    """Return the shape of an observation or a goal; raise TypeError unless it is a vector or an image."""
     if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
         shape = tuple(space.shape)
         if len(shape) == 1:

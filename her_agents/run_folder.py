@@ -1,4 +1,4 @@
-"""RunFolder: the files of a training, from which it can be resumed."""
+"""RunFolder: the files of a training."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class RunFolder:
     """Logs and checkpoints of one training.
 
-    ``config.json``, ``progress.csv`` and ``tensorboard/``; ``best.pt`` with the best evaluation,
-    ``latest.pt`` and its replay buffer for resuming, and ``history/epoch_<n>.pt``.
+    The files are ``config.json``, ``progress.csv`` and ``tensorboard/``; the checkpoints are ``best.pt`` with
+    the best evaluation, ``latest.pt`` and its replay buffer for resuming, and ``history/epoch_<n>.pt``.
 
     Args:
         path: The folder.
@@ -29,18 +29,18 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._latest = path / "latest.pt"
-        self._claim: Claim | None = None
+        self._lock: Claim | None = None
         self._tensorboard: TensorBoard | None = None
 
     def require_new(self) -> None:
-        """Raise if the folder holds a training.
+        """Check that the folder does not contain a training.
 
         Raises:
-            ValueError: The folder holds a training.
+            ValueError: The folder contains a training.
         """
         if self._latest.exists():
             raise ValueError(
-                f"there is a training in {self.path} already; continue it with --resume {self.path}, "
+                f"{self.path} already contains a training; continue it with --resume {self.path}, "
                 "or choose another folder with --out"
             )
 
@@ -48,30 +48,32 @@ class RunFolder:
         """Return the checkpoint to resume from, and the file of its replay buffer.
 
         Raises:
-            ValueError: The folder has no checkpoint, or it has other options, or its training is complete.
+            ValueError: The folder does not contain a checkpoint, the checkpoint has other options, or its
+                training is complete.
         """
         saved = load_checkpoint(self._latest)
         for name, value in config.as_dict().items():
             if name != "steps" and saved["config"][name] != value:
                 raise ValueError(
-                    f"{self._latest} is of a training with {name} {saved['config'][name]!r}, got {value!r}; "
+                    f"{self._latest} needs {name}={saved['config'][name]!r}, got {value!r}; "
                     "only steps may change"
                 )
         if (taken := saved["counts"]["env_steps"]) >= config.steps:
             raise ValueError(
-                f"{self.path} is at {taken} of {config.steps} steps already; pass more by --steps"
+                f"steps must be above {taken}, the steps so far in {self.path}, got {config.steps}; "
+                "pass a larger --steps"
             )
         return saved, self.path / saved["buffer"]
 
     def open(self, training: Training, *, tensorboard: bool) -> None:
-        """Start writing.
+        """Lock the folder, and write the config.
 
         Raises:
             InUseError: Another training writes to the folder.
             ValueError: ``tensorboard`` is True and the package is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self._claim = Claim(self.path / "lock", f"the folder {self.path}")
+        self._lock = Claim(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
             self._tensorboard = TensorBoard(self.path / "tensorboard", training.counts.env_steps)
         (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")
@@ -80,8 +82,8 @@ class RunFolder:
         """Write the log and the checkpoints of an epoch.
 
         Args:
-            training: A training at the end of an epoch, or interrupted during one.
-            ended: Whether the training ends here, so that ``latest.pt`` is written in any case.
+            training: A training at the end of an epoch, or interrupted.
+            ended: Whether the training ends; then ``latest.pt`` is always written.
         """
         epochs, config = training.counts.epochs, training.config
         if training.history and training.history[-1]["env_steps"] == training.counts.env_steps:
@@ -97,11 +99,11 @@ class RunFolder:
         write_csv(self.path / "progress.csv", training.history)
         if self._tensorboard is not None:
             self._tensorboard.write(row)
-        if _merit(row) > max(map(_merit, training.history[:-1]), default=(-1.0, 0.0)):
+        if _score(row) > max(map(_score, training.history[:-1]), default=(-1.0, 0.0)):
             save_checkpoint(self.path / "best.pt", training.state_dict())
 
     def _save_latest(self, training: Training) -> None:
-        """Write the buffer, then the checkpoint with its name, so that there is always a matching pair."""
+        """Write the buffer, then the checkpoint that names it, so that a matching pair always exists."""
         buffer = self.path / f"buffer-{training.counts.resets}.replay"
         training.buffer.save(buffer)
         save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})
@@ -110,12 +112,12 @@ class RunFolder:
                 other.unlink()
 
     def close(self) -> None:
-        """Write pending logs, and let another training write to the folder."""
-        if self._claim is not None:
-            self._claim.release()
+        """Write pending logs, and unlock the folder."""
+        if self._lock is not None:
+            self._lock.release()
         if self._tensorboard is not None:
             self._tensorboard.close()
 
 
-def _merit(row: Mapping[str, float]) -> tuple[float, float]:
+def _score(row: Mapping[str, float]) -> tuple[float, float]:
     return row["success_rate"], row["mean_return"]

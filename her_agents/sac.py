@@ -1,8 +1,8 @@
 """SAC for goal environments (Haarnoja et al. 2018): a stochastic actor whose objective includes its entropy.
 
-The weight of the entropy, the temperature, is learned as in the second SAC paper (arXiv 1812.05905). Actions
-are sampled from the actor, so exploration needs no epsilon or noise, and no penalty on actions. Values can be
-above 0, since they include entropies, so targets are clipped from below only.
+The temperature, which is the weight of the entropy, is learned as in the second SAC paper (arXiv 1812.05905).
+The actor is stochastic, so exploration needs neither epsilon nor noise. Values include entropies and can be
+above 0, so targets are clipped from below only.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
     from her_agents.networks import NetworkInput
     from her_wrappers import Batch
 
-LOG_DEVIATION = (-5.0, 2.0)  # bounds for the actions before the tanh
+LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions before the tanh
 
 
 class SAC(Agent):
-    """A squashed Gaussian actor, two critics, and a temperature that keeps the entropy near a target.
+    """SAC: a squashed Gaussian actor, two critics, and a learned temperature that controls the entropy.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
         learning_rate: Step size of all Adam optimizers.
-        gamma: Discount per step, the same as in the replay buffer; determines the clipping of targets.
-        tau: Share by which the target critics move towards the online critics at each update.
+        gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
+        tau: Weight of the online parameters in the Polyak update of the target critics.
         temperature: Initial weight of the entropy.
-        target_entropy: Entropy that the temperature aims at; by default minus the length of an action.
-        clip_targets: Whether to clip targets from below to the lowest return of rewards in [-1, 0].
-        seed: Seed of the weights and the actions.
+        target_entropy: Target of the mean entropy; by default minus the length of an action vector.
+        clip_targets: Whether to clip targets at the lowest return of rewards in [-1, 0].
+        seed: Seed of the weights and of sampled actions.
 
     Raises:
-        TypeError: The actions are not a Box with bounds, or an observation or goal is neither a vector nor an
-            image.
+        TypeError: ``action_space`` is not a Box with bounds, or observations or goals are neither vectors nor
+            images.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class SAC(Agent):
             batch: B transitions, as NumPy arrays or tensors on the CPU.
 
         Returns:
-            ``critic_loss``, ``actor_loss``, ``temperature``, ``entropy``, and ``q_mean``, the mean value of
-            the actions in the batch.
+            ``critic_loss``, ``actor_loss``, ``temperature``, ``entropy``, and ``q_mean``, the mean Q
+            value of the batch.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         temperature = self._temperature["log"].exp().detach()
@@ -135,13 +135,13 @@ class SAC(Agent):
     def _target_values(
         self, batch: Batch, next_inputs: NetworkInput, temperature: torch.Tensor
     ) -> torch.Tensor:
-        """Return (B,) targets: the lower value of the two target critics, plus the weighted next entropy."""
+        """Return the targets, (B,), with the minimum of both target critics plus the weighted entropy."""
         actions, entropy = self._sample(next_inputs)
         next_value = self._targets(next_inputs, actions).amin(dim=0) + temperature * entropy
         return bellman_target(batch, next_value).clamp(min=self._lowest)
 
     def _sample(self, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sample (B, A) actions; return them and (B,) the negative logarithms of their densities."""
+        """Return sampled actions (B, A), and the negative logarithms of their densities (B,)."""
         mean, log_deviation = self._actor(inputs).chunk(2, dim=1)
         log_deviation = log_deviation.clamp(*LOG_DEVIATION)
         noise = torch.randn(mean.shape, generator=self._generator)

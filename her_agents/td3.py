@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 
 class TD3(Agent):
-    """A deterministic actor that maximises the first of two critics; targets use the lower of both.
+    """TD3: a deterministic actor that maximises the first of two critics; targets use the minimum of both.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
         learning_rate: Step size of both Adam optimizers.
-        gamma: Discount per step, the same as in the replay buffer; determines the clipping of targets.
-        tau: Share by which the target networks move towards the online networks at each update of the actor.
+        gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
+        tau: Weight of the online parameters in the Polyak update of the target networks.
         action_l2: Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss.
         epsilon: Probability of a uniformly random action while exploring.
         noise: Standard deviation of the Gaussian exploration, for actions scaled to [-1, 1].
@@ -55,8 +55,8 @@ class TD3(Agent):
         seed: Seed of the weights, the exploration and the noise of targets.
 
     Raises:
-        TypeError: The actions are not a Box with bounds, or an observation or goal is neither a vector nor an
-            image.
+        TypeError: ``action_space`` is not a Box with bounds, or observations or goals are neither vectors nor
+            images.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class TD3(Agent):
         return self._actions.to_env(actions)
 
     def update(self, batch: Batch) -> dict[str, float]:
-        """Take one gradient step with the critics, and every ``policy_delay`` updates one with the actor.
+        """Take one gradient step with the critics, and in every ``policy_delay``-th call one with the actor.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors on the CPU.
 
         Returns:
-            ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean value of the
-            actions in the batch.
+            ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean Q value of the
+            batch.
         """
         inputs, next_inputs = self._inputs.of_batch(batch)
         target = self._target_values(batch, next_inputs)
@@ -136,7 +136,7 @@ class TD3(Agent):
 
     @torch.no_grad()
     def _target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
-        """Return (B,) targets: the lower value of the two target critics, at the noisy next actions."""
+        """Return the targets, (B,), with the minimum of the two target critics for noisy next actions."""
         actions = self._targets["actor"](next_inputs)
         noise = self._target_noise * torch.randn(actions.shape, generator=self._generator)
         actions = actions + noise.clamp(-self._target_noise_clip, self._target_noise_clip)
@@ -148,6 +148,10 @@ class TD3(Agent):
         return super().state_dict() | {"updates": self._updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state that `state_dict` returned."""
+        """Restore a state.
+
+        Args:
+            state: Result of `state_dict` of an agent with equal options and spaces.
+        """
         super().load_state_dict(state)
         self._updates = state["updates"]

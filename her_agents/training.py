@@ -1,8 +1,8 @@
-"""Training: an agent, a replay buffer, environments, and the progress of one training.
+"""Training: the agent, replay buffer, environments and progress of one training.
 
-An epoch starts with new episodes, seeded by the config's seed and the number of resets so far; episodes that
-are open at its end are truncated. The state inside the environments is therefore never saved, and a training
-that is resumed at the end of an epoch computes the same as an uninterrupted one.
+Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far. Open
+episodes are truncated at the end of an epoch. So checkpoints need no state of the environments, and a resumed
+training computes the same results as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -23,15 +24,14 @@ from her_agents.evaluation import evaluate, success_key
 from her_agents.logs import Meter, Row
 from her_wrappers import HindsightReplayBuffer, Priority, VectorEpisodeRecorder
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.environments import make_env, make_vector_env
+from her_wrappers.environments import make_env, make_vector_env, present_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from her_agents.config import Config
-    from her_wrappers import Batch
 
-TEST_SEED = 1_000_000  # seed of evaluations, far from the seeds that users choose
+TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of trainings
 
 gym.register_envs(her_envs)
 
@@ -41,11 +41,11 @@ class Counts:
     """The progress of a training.
 
     Attributes:
-        epochs: Completed epochs.
-        resets: Number of times that all environments were reset.
+        epochs: Number of completed epochs.
+        resets: Number of resets of all environments.
         env_steps: Steps of all environments together.
         updates: Updates of the agent.
-        seconds: Wall-clock time.
+        seconds: Wall-clock time [s].
     """
 
     epochs: int = 0
@@ -56,23 +56,23 @@ class Counts:
 
 
 class Training:
-    """A training, run epoch by epoch.
+    """A training, which runs epoch by epoch.
 
     Args:
-        config: All options.
-        buffer_file: File of the replay buffer to continue with, when resuming.
+        config: The options.
+        buffer_file: File of the saved replay buffer of a resumed training.
 
     Attributes:
-        config: All options.
-        agent: The agent that is trained.
+        config: The options.
+        agent: The agent.
         buffer: The replay buffer.
         counts: The progress.
         history: A row for each epoch.
 
     Raises:
         TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: The environment cannot be made, is not a goal environment, or has no success flag; or the
-            file does not hold its buffer.
+        ValueError: The environment cannot be made, is not a goal environment, has no success flag, or has
+            rewards outside the range of clipped targets; or the buffer file does not fit the environment.
     """
 
     def __init__(self, config: Config, buffer_file: Path | None = None) -> None:
@@ -82,7 +82,9 @@ class Training:
         self.buffer = _make_buffer(config, envs, buffer_file)
         self.agent = make_agent(config, *self._spaces)
         self._test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
-        flag = _find_success_key(self._test_env)
+        reward, flag = take_random_step(self._test_env)
+        if config.clip_targets:
+            require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
         keys = sorted({flag, *config.info_keys})
         self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=keys)
@@ -95,34 +97,34 @@ class Training:
 
     @property
     def success_rate(self) -> float:
-        """Success rate of the latest evaluation; 0 before the first."""
+        """Success rate of the latest evaluation; 0 before the first one."""
         return self.history[-1]["success_rate"] if self.history else 0.0
 
     def begin_episodes(self) -> None:
-        """Reset all environments; the buffer receives open episodes as truncated ones."""
+        """Reset all environments; open episodes are added to the buffer as truncated."""
         self.counts.resets += 1
         seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
         self._observations, _ = self._envs.reset(seed=int(seed))
         self._ended[:] = False
 
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
-        """Collect and learn for one epoch, then evaluate.
+        """Collect and update for one epoch, then evaluate.
 
         Args:
-            is_interrupted: Called before each step; the epoch ends without an evaluation if it returns True.
-            on_step: Called after each step of the environments, and after the evaluation.
+            is_interrupted: Called before each step; if it returns True, the epoch ends without an evaluation.
+            on_step: Called with this training after each step, and after the evaluation.
 
         Returns:
             Whether the epoch was completed.
 
         Raises:
-            ValueError: Targets are clipped, and a reward is outside [-1, 0].
+            ValueError: Targets are clipped, and a reward is out of their range.
         """
         counts, config = self.counts, self.config
         end = min(config.steps, (counts.epochs + 1) * config.steps_per_epoch)
         while counts.env_steps < end and not is_interrupted():
             self._step()
-            self._learn()
+            self._update()
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
         completed = counts.env_steps >= end
@@ -141,8 +143,8 @@ class Training:
         self.counts.env_steps += self.config.num_envs - resetting
         self._ended = terminated | truncated
 
-    def _learn(self) -> None:
-        """Make the updates that are due."""
+    def _update(self) -> None:
+        """Update the agent according to ``updates_per_step``."""
         config, counts = self.config, self.counts
         due = int(max(0, counts.env_steps - config.learning_starts) * config.updates_per_step)
         if not self.buffer.can_sample:
@@ -150,7 +152,7 @@ class Training:
         while counts.updates < due:
             batch = self.buffer.sample(config.batch_size)
             if config.clip_targets:
-                _require_clippable(batch, config.n_steps)
+                require_clippable(batch.rewards, config.n_steps)
             self._meter.add_batch(batch)
             self._meter.add(self.agent.update(batch))
             if config.prioritized:
@@ -158,7 +160,7 @@ class Training:
             counts.updates += 1
 
     def _evaluate(self) -> None:
-        """Add a row to the history."""
+        """Evaluate the agent, and add a row to the history."""
         result = evaluate(self._test_env, self.agent.act, self.config.evaluation_episodes, TEST_SEED)
         counts = self.counts
         counts.seconds = time.perf_counter() - self._started
@@ -171,7 +173,7 @@ class Training:
         self.history.append(row | asdict(result) | self._meter.read())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the content of a checkpoint; the buffer is saved separately."""
+        """Return the content of a checkpoint, without the replay buffer."""
         return {
             "config": self.config.as_dict(),
             "spaces": describe_spaces(*self._spaces),
@@ -181,19 +183,19 @@ class Training:
         }
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
-        """Restore the content of a checkpoint; `begin_episodes` must follow.
+        """Restore the content of a checkpoint; call `begin_episodes` afterwards.
 
         Args:
-            path: File of the checkpoint, for the message.
+            path: Path of the checkpoint, for the message.
             state: Content of the checkpoint.
 
         Raises:
-            ValueError: The environment's spaces are not those of the checkpoint.
+            ValueError: The spaces of the environment differ from those of the checkpoint.
         """
         require_spaces(path, state, *self._spaces)
         self.agent.load_state_dict(state["agent"])
         self.counts = Counts(**state["counts"])
-        self.counts.resets -= 1  # the episodes of the latest reset start once more
+        self.counts.resets -= 1  # `begin_episodes` repeats the latest reset
         self.history = list(state["history"])
         self._started = time.perf_counter() - self.counts.seconds
 
@@ -204,16 +206,18 @@ class Training:
 
 
 def _make_buffer(config: Config, envs: Any, saved: Path | None) -> HindsightReplayBuffer:
-    """Make the replay buffer of a config, or load the saved one."""
+    """Return the replay buffer of a config, or load the saved one."""
     buffer_size = min(config.buffer_size, config.steps)
     if saved is not None:
-        return HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size)
+        function = find_termination(config.termination)
+        options = {"termination": function} if callable(function) else {}
+        return HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **options)
     return HindsightReplayBuffer.for_env(
         envs,
         buffer_size=buffer_size,
         n_sampled_goal=config.k if config.her else 0,
         goal_selection_strategy=config.strategy,
-        termination=config.termination,
+        termination=find_termination(config.termination),
         n_steps=config.n_steps,
         gamma=config.gamma,
         prioritized=Priority() if config.prioritized else None,
@@ -222,22 +226,57 @@ def _make_buffer(config: Config, envs: Any, saved: Path | None) -> HindsightRepl
     )
 
 
-def _find_success_key(env: Any) -> str:
-    """Return the name of the success flag, from the info of one step."""
-    env.reset(seed=TEST_SEED)
-    env.action_space.seed(TEST_SEED)
-    return success_key(env.step(env.action_space.sample())[-1])
+def find_termination(name: str | None) -> str | Callable[..., Any] | None:
+    """Return the argument ``termination`` of the buffer for an option of a config.
 
+    Args:
+        name: A mode of the buffer; or ``module:function``, a function that is used like
+            ``compute_terminated``; or None. Modules in the current folder are found too.
 
-def _require_clippable(batch: Batch, n_steps: int) -> None:
-    """Raise unless all rewards are sums of at most ``n_steps`` rewards in [-1, 0].
+    Returns:
+        The function, or ``name`` if it does not contain a colon.
 
     Raises:
-        ValueError: A reward is out of that range.
+        ValueError: The module cannot be imported, or does not have the function.
     """
-    least, largest = batch.rewards.min(), batch.rewards.max()
+    module, colon, attribute = (name or "").rpartition(":")
+    if not colon:
+        return name
+    try:
+        with present_folder():
+            function = getattr(import_module(module), attribute)
+    except Exception as error:  # anything that the module's own code raises
+        raise ValueError(f"cannot load termination {name!r}: {type(error).__name__}: {error}") from error
+    if not callable(function):
+        raise ValueError(f"termination {name!r} must be a function, got {function!r}")  # noqa: TRY004 - an option's value
+    return function  # type: ignore[no-any-return] # any callable
+
+
+def take_random_step(env: Any) -> tuple[float, str]:
+    """Reset the environment, and take one random step; return its reward and the name of the success flag.
+
+    Raises:
+        ValueError: The info of the step has no success flag.
+    """
+    env.reset(seed=TEST_SEED)
+    env.action_space.seed(TEST_SEED)
+    _, reward, _, _, info = env.step(env.action_space.sample())
+    return float(reward), success_key(info)
+
+
+def require_clippable(rewards: float | np.ndarray, n_steps: int = 1) -> None:
+    """Check that clipped targets fit the rewards.
+
+    Args:
+        rewards: Sums of at most ``n_steps`` rewards.
+        n_steps: Largest number of rewards in a sum.
+
+    Raises:
+        ValueError: A value is outside [-n_steps, 0].
+    """
+    least, largest = np.min(rewards), np.max(rewards)
     if least < -n_steps or largest > 0:
         raise ValueError(
-            f"clipped targets assume rewards from {-n_steps} to 0, got {least:g} to {largest:g}; "
+            f"clip_targets=True needs rewards from {-n_steps} to 0, got {least:g} to {largest:g}; "
             "pass --no-clip-targets, or clip_targets=False in a config"
         )

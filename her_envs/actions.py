@@ -1,4 +1,4 @@
-"""Actions on their way into a task: clipped to a Box, and refused where they make no sense."""
+"""Validation of actions: Box actions are clipped, invalid actions raise an error."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 
-class ActionCheck(ABC):
-    """The check of one environment's actions. Made by `action_check`.
+class ActionValidator(ABC):
+    """Validates actions of one environment or of N environments; see `make_action_validator`.
 
     Args:
         space: Action space of one environment.
@@ -19,22 +19,22 @@ class ActionCheck(ABC):
     def __init__(self, space: spaces.Space[Any]) -> None:
         self._shape = space.shape or ()
 
-    def one(self, action: Any) -> np.ndarray:
-        """Return one action as a valid batch of one, (A) -> (1, A).
+    def validate_one(self, action: Any) -> np.ndarray:
+        """Return one action as a valid batch of one action, (A) -> (1, A).
 
         Raises:
-            ValueError: It has a wrong shape or type, holds NaN, or is out of range.
+            ValueError: The action has a wrong shape or dtype, contains NaN, or is out of range.
         """
         action = np.asarray(action)
         if action.shape != self._shape:
             raise ValueError(f"action must have shape {self._shape}, got {action.shape}")
         return self._valid(action[None])
 
-    def batch(self, actions: Any, num_envs: int) -> np.ndarray:
-        """Return the actions of all environments as valid ones, (N, A) -> (N, A).
+    def validate_batch(self, actions: Any, num_envs: int) -> np.ndarray:
+        """Return valid actions of all N environments, (N, A) -> (N, A).
 
         Raises:
-            ValueError: They have a wrong shape or type, hold NaN, or are out of range.
+            ValueError: The actions have a wrong shape or dtype, contain NaN, or are out of range.
         """
         actions = np.asarray(actions)
         if actions.shape != (num_envs, *self._shape):
@@ -43,34 +43,34 @@ class ActionCheck(ABC):
 
     @abstractmethod
     def _valid(self, actions: np.ndarray) -> np.ndarray:
-        """Check the values of (N, A) actions."""
+        """Return valid (N, A) actions, or raise ValueError."""
 
 
-class _BoxCheck(ActionCheck):
+class _BoxValidator(ActionValidator):
     def __init__(self, space: spaces.Box) -> None:
         super().__init__(space)
         self._dtype = space.dtype
-        self._low, self._high = _one_number(space.low), _one_number(space.high)
+        self._low, self._high = _scalar_if_uniform(space.low), _scalar_if_uniform(space.high)
 
     def _valid(self, actions: np.ndarray) -> np.ndarray:
         if actions.dtype.kind not in "fiu":
-            raise ValueError(f"action must hold numbers, got dtype {actions.dtype}")
+            raise ValueError(f"action must contain numbers, got dtype {actions.dtype}")
         if np.isnan(actions).any():
-            raise ValueError(f"action must not hold NaN, got {actions[np.isnan(actions).any(-1)][0]}")
+            raise ValueError(f"action must not contain NaN, got {actions[np.isnan(actions).any(-1)][0]}")
         return actions.clip(self._low, self._high).astype(self._dtype, copy=False)
 
 
-class _DiscreteCheck(ActionCheck):
+class _DiscreteValidator(ActionValidator):
     def __init__(self, space: spaces.Discrete) -> None:
         super().__init__(space)
         self._first, self._last = int(space.start), int(space.start + space.n - 1)
 
-    def one(self, action: Any) -> np.ndarray:
-        # Comparing a number costs a tenth of comparing an array of one.
+    def validate_one(self, action: Any) -> np.ndarray:
+        # Comparing a scalar takes a tenth of the time of comparing an array of one element.
         is_whole = isinstance(action, np.integer) or type(action) is int
         if is_whole and self._first <= action <= self._last:
             return np.array([action])
-        return super().one(action)
+        return super().validate_one(action)
 
     def _valid(self, actions: np.ndarray) -> np.ndarray:
         if actions.dtype.kind not in "iu":
@@ -81,22 +81,22 @@ class _DiscreteCheck(ActionCheck):
         return actions
 
 
-def action_check(space: spaces.Space[Any]) -> ActionCheck:
-    """Make the check for an action space.
+def make_action_validator(space: spaces.Space[Any]) -> ActionValidator:
+    """Return the validator for an action space.
 
     Args:
         space: Action space of one environment, Box or Discrete.
 
     Raises:
-        TypeError: The space is of another kind.
+        TypeError: The space is neither a Box nor a Discrete.
     """
     if isinstance(space, spaces.Box):
-        return _BoxCheck(space)
+        return _BoxValidator(space)
     if isinstance(space, spaces.Discrete):
-        return _DiscreteCheck(space)
+        return _DiscreteValidator(space)
     raise TypeError(f"action space must be Box or Discrete, got {space}")
 
 
-def _one_number(bound: np.ndarray) -> np.ndarray:
-    # Clipping rows to one number is twenty times faster than to a short row of equal ones.
+def _scalar_if_uniform(bound: np.ndarray) -> np.ndarray:
+    # Clipping to a scalar is twenty times faster than clipping to a short array of equal bounds.
     return bound.flat[0] if bound.size and (bound == bound.flat[0]).all() else bound

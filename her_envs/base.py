@@ -1,4 +1,4 @@
-"""What the single and the vector environment of a task have in common: options, goal functions, pictures."""
+"""TaskBase: options, goal functions and rendering of the single and the vector environment of a task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from her_envs.actions import action_check
+from her_envs.actions import make_action_validator
 from her_envs.pictures import Painter
 from her_envs.task import (
     REWARD_TYPES,
@@ -16,23 +16,23 @@ from her_envs.task import (
     GoalTask,
     RewardType,
     State,
+    require_bool,
     require_choice,
-    require_flag,
     require_positive,
 )
 
 
 class TaskBase:
-    """The options of an environment, checked, and its goal functions. See `TaskEnv` for the options.
+    """Base class of `TaskEnv` and `TaskVectorEnv`, which document the options.
 
     Raises:
-        TypeError: ``task`` is no task, or ``terminate_on_success`` neither True nor False.
-        ValueError: An option has a value that it cannot have.
-        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is missing.
+        TypeError: ``task`` is not a `GoalTask`, or ``terminate_on_success`` is not a bool.
+        ValueError: The value of an option is not allowed.
+        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
     """
 
     metadata: dict[str, Any]
-    _painter: Painter | None = None  # here, since Gymnasium closes what was refused while it was made, too
+    _painter: Painter | None = None  # Gymnasium also closes an environment whose __init__ raised
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class TaskBase:
         render_mode: str | None,
         render_size: int,
     ) -> None:
-        _require_task(task)
+        _validate_task(task)
         require_choice("reward_type", reward_type, REWARD_TYPES)
         if render_mode is not None:
             require_choice("render_mode", render_mode, tuple(self.metadata["render_modes"]))
@@ -53,81 +53,76 @@ class TaskBase:
         self.terminate_on_success = (
             task.terminate_on_success
             if terminate_on_success is None
-            else require_flag("terminate_on_success", terminate_on_success)
+            else require_bool("terminate_on_success", terminate_on_success)
         )
         self.reward_type = reward_type
         self.render_mode = render_mode
         self.render_size = require_positive("render_size", render_size)
-        self._check = action_check(task.action_space)
+        self._validator = make_action_validator(task.action_space)
         if render_mode is not None:
             self._painter = Painter(task)
         self._state: State | None = None
 
     @property
     def state(self) -> State:
-        """A copy of the present state, one row an environment: named arrays, of which ``goal`` is the goal.
+        """A copy of the current state: arrays by name, with one row for each environment.
 
-        A row of it starts an episode there: ``reset(options={"state": ..., "goal": ...})``.
+        The entry ``goal`` is the desired goal. An episode starts in such a state with
+        ``reset(options={"state": ..., "goal": ...})``.
 
         Raises:
-            gymnasium.error.ResetNeeded: There is no state yet.
+            gymnasium.error.ResetNeeded: `reset` was not called yet.
         """
         if self._state is None:
-            raise ResetNeeded("there is no state: no episode has begun; call reset() first")
+            raise ResetNeeded("state is not available before the first episode; call reset() first")
         return {name: values.copy() for name, values in self._state.items()}
 
     def compute_reward(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
-        """Reward of each pair of goals, of NumPy arrays or torch tensors.
+        """Return the reward of each pair of goals.
 
         Args:
-            achieved_goal: (..., G) goals reached.
-            desired_goal: (..., G) goals asked for.
+            achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
+            desired_goal: (..., G) desired goals, of the same type.
             info: Not used.
 
         Returns:
-            (...) float32.
+            (...) float32, of the same type.
         """
         return self.task.reward(achieved_goal, desired_goal, self.reward_type)
 
     def compute_terminated(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
-        """Whether reaching each goal ends the episode: (..., G), (..., G) -> (...) bool.
+        """Return whether the episode terminates, for each pair of goals.
 
         Args:
-            achieved_goal: (..., G) goals reached.
-            desired_goal: (..., G) goals asked for.
+            achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
+            desired_goal: (..., G) desired goals, of the same type.
             info: Not used.
+
+        Returns:
+            (...) bool, of the same type.
         """
         return self.task.success(achieved_goal, desired_goal) & self.terminate_on_success
 
-    def _pictures(self, steps: list[int], size: int) -> list[np.ndarray]:
-        """Draw the first environments, of which each is ``steps`` into its episode; none without a mode.
-
-        Raises:
-            gymnasium.error.ResetNeeded: There is no state to draw yet.
-        """
+    def _draw_envs(self, steps: list[int], size: int) -> list[np.ndarray]:
+        """Draw the first ``len(steps)`` environments; ``steps`` are their elapsed steps."""
         if self._painter is None:
             gym.logger.warn(
-                "render() without a render mode draws nothing; "
-                'make the environment with render_mode="rgb_array"'
+                'render() needs a render_mode, got None; make the environment with render_mode="rgb_array"'
             )
             return []
         if self._state is None:
-            raise ResetNeeded("cannot render: no episode has begun; call reset() first")
-        return [self._painter.picture(index, count, size) for index, count in enumerate(steps)]
+            raise ResetNeeded("render() cannot draw before the first episode; call reset() first")
+        return [self._painter.draw_picture(index, count, size) for index, count in enumerate(steps)]
 
     def _close_window(self) -> None:
         if self._painter is not None:
             self._painter.close()
 
 
-def _require_task(task: object) -> None:
-    """Refuse what is no task, above all its class.
-
-    Raises:
-        TypeError: ``task`` is not made of a `GoalTask`.
-    """
+def _validate_task(task: object) -> None:
+    """Raise TypeError unless ``task`` is an instance of `GoalTask`."""
     if isinstance(task, type):
         name = task.__name__
-        raise TypeError(f"task must be a GoalTask, got the class {name}; make one: {name}()")
+        raise TypeError(f"task must be a GoalTask, got the class {name}; pass an instance: {name}()")
     if not isinstance(task, GoalTask):
         raise TypeError(f"task must be a GoalTask, got {task!r}")

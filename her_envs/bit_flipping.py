@@ -1,4 +1,4 @@
-"""BitFlipping: flip bits one at a time until they equal the goal bits. The task HER was introduced with.
+"""BitFlipping: flip one bit in each step until all bits equal the goal bits; the first task of the HER paper.
 
 Source: Andrychowicz et al. 2017, Hindsight Experience Replay, section 3.1, https://arxiv.org/abs/1707.01495
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.task import ONE, Array, GoalTask, State, require_choice, require_flag, require_positive
+from her_envs.task import ONE, Array, GoalTask, State, require_bool, require_choice, require_positive
 
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
@@ -22,33 +22,34 @@ GoalChoice = Literal["random", "ones"]
 ObservationForm = Literal["bits", "integer", "image"]
 
 MAX_INTEGER_BITS = 62
-"""Discrete spaces count in int64."""
+"""Discrete spaces use int64."""
 
 MIN_IMAGE_SIDE = 36
-"""Pixels; the smallest image that the convolutions of Mnih et al. 2015 take."""
+"""Side of the smallest image for the convolutions of Mnih et al. 2015 [pixels]."""
 
 
 class BitFlipping(GoalTask):
-    """Turn ``n_bits`` random bits into the goal bits.
+    """Flip ``n_bits`` random bits until they equal the goal bits.
 
-    State: the bits. How the agent sees them, and the goals alike, is the ``observation``.
+    State: the bits. The option ``observation`` sets the encoding of observations and goals.
     Action: Discrete(n_bits), the bit to flip; with ``continuous`` Box(-1, 1, (n_bits,)), where each
     component above 0 flips its bit.
-    Start and goal: independent and uniform over all bit strings, or all ones as the goal.
-    Success: all bits equal the goal's.
-    Episode: ends on success, else after ``n_bits`` steps (HER paper, appendix A).
+    Start and goal: independent and uniform over all bit strings; with ``goal="ones"`` the goal is all ones.
+    Success: all bits equal the bits of the goal.
+    Episode: terminates on success, and is truncated after ``n_bits`` steps (HER paper, appendix A).
 
     Args:
         n_bits: Number of bits.
         goal: ``"random"`` as in the paper, or ``"ones"`` as in Stable-Baselines3's BitFlippingEnv.
-        observation: ``"bits"``: MultiBinary(n_bits). ``"integer"``: Discrete(2**n_bits), bit i counts 2**i.
-            ``"image"``: a square uint8 Box with the bits as a grid of bright and dark squares.
+        observation: ``"bits"``: MultiBinary(n_bits). ``"integer"``: Discrete(2**n_bits), where bit i has the
+            weight 2**i. ``"image"``: a square uint8 Box that shows the bits as a grid of bright and dark
+            squares.
         continuous: Whether actions are continuous.
-        channel_first: Whether an image is (1, H, W) or (H, W, 1).
+        channel_first: Whether the shape of images is (1, H, W); otherwise (H, W, 1).
 
     Raises:
-        TypeError: ``continuous`` or ``channel_first`` is neither True nor False.
-        ValueError: ``n_bits`` is out of range, or a choice is none of its names.
+        TypeError: ``continuous`` or ``channel_first`` is not a bool.
+        ValueError: ``n_bits`` is out of range, or ``goal`` or ``observation`` is unknown.
     """
 
     terminate_on_success = True
@@ -66,13 +67,15 @@ class BitFlipping(GoalTask):
         require_choice("goal", goal, get_args(GoalChoice))
         require_choice("observation", observation, get_args(ObservationForm))
         self._random_goal = goal == "random"
-        self._form = _make_form(observation, self.n_bits, require_flag("channel_first", channel_first))
+        self._encoding = _make_encoding(
+            observation, self.n_bits, require_bool("channel_first", channel_first)
+        )
         self.observation_space = spaces.Dict(
-            dict.fromkeys(("observation", "achieved_goal", "desired_goal"), self._form.space)
+            dict.fromkeys(("observation", "achieved_goal", "desired_goal"), self._encoding.space)
         )
         self.action_space = (
             spaces.Box(-1.0, 1.0, (n_bits,), np.float32)
-            if require_flag("continuous", continuous)
+            if require_bool("continuous", continuous)
             else spaces.Discrete(n_bits)
         )
         self._flips = (
@@ -80,45 +83,45 @@ class BitFlipping(GoalTask):
         )
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Draw bits and goals."""
-        # For a few bits, comparing floats is more than twice as fast as drawing integers.
+        """Sample bits and goals."""
+        # For a few bits, comparing floats is more than twice as fast as sampling integers.
         bits, goal = (rng.random((2, num_envs, self.n_bits), np.float32) < 0.5).view(np.int8)
         return {"bits": bits, "goal": goal if self._random_goal else np.ones_like(goal)}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
-        """Flip the bits that the actions name."""
+        """Flip the bits that the actions select."""
         return {"bits": state["bits"] ^ self._flips(action), "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
-        """Show the bits twice, as observation and as achieved goal."""
-        bits = self._form.encode(state["bits"])
+        """Return the encoded bits, as observation and as achieved goal."""
+        bits = self._encoding.encode(state["bits"])
         return {
             "observation": bits,
             "achieved_goal": bits.copy(),
-            "desired_goal": self._form.encode(state["goal"]),
+            "desired_goal": self._encoding.encode(state["goal"]),
         }
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Whether all bits are equal."""
-        return self._form.equal(achieved_goal, desired_goal)
+        """Return whether all bits are equal."""
+        return self._encoding.equal(achieved_goal, desired_goal)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Number of bits that differ."""
-        return self._form.hamming(achieved_goal, desired_goal)
+        """Return the number of bits that differ."""
+        return self._encoding.hamming(achieved_goal, desired_goal)
 
     def reached_goal(self, state: State) -> Array:
-        """Return the bits, whatever the agent sees of them."""
+        """Return the bits, not their encoding."""
         return state["bits"].copy()
 
     def start_error(self, state: State) -> str | None:
-        """Refuse bits that are neither 0 nor 1; an image or an integer of them would not show it."""
+        """Return an error for bits that are neither 0 nor 1, which images and integers cannot show."""
         for name, part in (("state", "bits"), ("goal", "goal")):
             if not np.isin(state[part], (0, 1)).all():
-                return f"reset option {name!r} must hold zeros and ones, got {state[part].tolist()}"
+                return f"reset option {name!r} must contain only 0 and 1, got {state[part].tolist()}"
         return None
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
-        """Draw the bits beside the goal's, and mark the bits that still differ."""
+        """Draw the bits on the left and the goal bits on the right, and mark the bits that differ."""
         bits, goal = state["bits"][index], state["goal"][index]
         differ = bits != goal
         canvas.bits(bits, (0.02, 0.09, 0.48, 0.9), marked=differ)
@@ -132,32 +135,32 @@ def _flip_positive(action: Array) -> Array:
     return (action > 0).astype(np.int8)
 
 
-class _Form(Protocol):
-    """How bits appear to the agent: their space, their encoding, and their comparison in it."""
+class _BitEncoding(Protocol):
+    """Encoding of bits in observations and goals, and comparisons of encoded bits."""
 
     @property
     def space(self) -> spaces.Space[Any]:
         """Space of the encoded bits of one environment."""
 
     def encode(self, bits: np.ndarray) -> np.ndarray:
-        """Encode (N, n_bits) int8 in new memory."""
+        """Return the encoded bits of (N, n_bits) int8, in new memory."""
 
     def equal(self, a: Array, b: Array) -> Array:
-        """Whether all bits are equal, per leading axes."""
+        """Return whether all bits are equal, (...) bool."""
 
     def hamming(self, a: Array, b: Array) -> Array:
-        """Number of bits that differ, float32, per leading axes."""
+        """Return the number of bits that differ, (...) float32."""
 
 
-def _make_form(observation: ObservationForm, n_bits: int, channel_first: bool) -> _Form:
+def _make_encoding(observation: ObservationForm, n_bits: int, channel_first: bool) -> _BitEncoding:
     if observation == "bits":
-        return _Bits(n_bits)
+        return _BitsEncoding(n_bits)
     if observation == "integer":
-        return _Integer(n_bits)
-    return _Image(n_bits, channel_first)
+        return _IntegerEncoding(n_bits)
+    return _ImageEncoding(n_bits, channel_first)
 
 
-class _Bits:
+class _BitsEncoding:
     def __init__(self, n_bits: int) -> None:
         self.space = spaces.MultiBinary(n_bits)
 
@@ -171,11 +174,11 @@ class _Bits:
         return ((a != b) * ONE).sum(-1)
 
 
-class _Integer:
+class _IntegerEncoding:
     def __init__(self, n_bits: int) -> None:
         if n_bits > MAX_INTEGER_BITS:
             raise ValueError(
-                f'observation="integer" holds at most {MAX_INTEGER_BITS} bits, got n_bits={n_bits}; '
+                f'observation="integer" supports at most {MAX_INTEGER_BITS} bits, got n_bits={n_bits}; '
                 'use observation="bits"'
             )
         self.space = spaces.Discrete(2**n_bits)
@@ -192,19 +195,19 @@ class _Integer:
         return reduce(operator.add, ((differ & weight != 0) * ONE for weight in self._weights.tolist()))
 
 
-class _Image:
+class _ImageEncoding:
     def __init__(self, n_bits: int, channel_first: bool) -> None:
         cells = math.isqrt(n_bits - 1) + 1  # along each side
         pixels = max(4, math.ceil(MIN_IMAGE_SIDE / cells))  # along each side of a cell
         side = cells * pixels
         self.space = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
         self._levels = np.array([80, 255], np.uint8)
-        # Which bit a pixel shows; the number n_bits stands for the black around the squares.
+        # Index of the bit that each pixel shows; n_bits for the black pixels between the squares.
         row, column = np.indices((side, side)) // pixels
         bit = np.minimum(row * cells + column, n_bits)
         gap = (np.indices((side, side)) % pixels == 0).any(axis=0)
         self._bit_of_pixel = np.where(gap, n_bits, bit).reshape(self.space.shape)
-        # One pixel in the middle of each cell tells its bit.
+        # The pixel in the middle of each cell shows the bit of the cell.
         middle = slice(pixels // 2, None, pixels)
         self._middles = (0, middle, middle) if channel_first else (middle, middle, 0)
 

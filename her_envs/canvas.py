@@ -1,10 +1,11 @@
-"""Drawing with pygame: the only file that knows it.
+"""Canvas and Window: drawing with pygame. No other module imports pygame.
 
-A `Canvas` has coordinates that do not depend on its size: (0, 0) is the lower left corner, (1, 1) the upper
-right. Pictures need no display, and nothing here calls ``pygame.quit()``, which would take the windows of
-other environments with it.
+The coordinates of a `Canvas` do not depend on its size: (0, 0) is the lower left corner, (1, 1) the upper
+right one. Pictures need no display. This module never calls ``pygame.quit()``, which would close the windows
+of other environments.
 
-Colours are those of Okabe and Ito, told apart by colour-blind people: https://jfly.uni-koeln.de/color/
+The colours are those of Okabe and Ito, which colour-blind people can distinguish:
+https://jfly.uni-koeln.de/color/
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 Point: TypeAlias = Any
-"""Two numbers, x and y."""
+"""Two numbers, x and y, as a sequence or an array."""
 
 BACKGROUND = (250, 250, 248)
 INK = (40, 40, 40)
@@ -46,13 +47,13 @@ def require_pygame() -> ModuleType:
     """Import and return pygame, of the package pygame-ce or pygame.
 
     Raises:
-        gymnasium.error.DependencyNotInstalled: pygame is missing or damaged.
+        gymnasium.error.DependencyNotInstalled: pygame is not installed, or damaged.
     """
     try:
         pygame = importlib.import_module("pygame")
     except ImportError as error:
         raise DependencyNotInstalled(_missing_pygame()) from error
-    if not hasattr(pygame, "Surface"):  # an empty folder is left of pygame
+    if not hasattr(pygame, "Surface"):  # an uninstalled pygame can leave an empty folder
         raise DependencyNotInstalled(_missing_pygame())
     warn_of_two_packages()
     return pygame
@@ -66,7 +67,7 @@ def warn_of_two_packages() -> None:
 
 
 def _missing_pygame() -> str:
-    """Return why pygame cannot be imported, with the remedy."""
+    """Return the reason why pygame cannot be imported, and the command that installs it."""
     if names := _installed_packages():
         verb = "is installed and its" if len(names) == 1 else "are installed and their"
         return f"{' and '.join(names)} {verb} files are missing or damaged; run: {REINSTALL}"
@@ -85,7 +86,7 @@ def _installed_packages() -> list[str]:
 
 
 class Canvas:
-    """A square picture.
+    """A square picture to draw on.
 
     Args:
         size: Side [pixels].
@@ -93,7 +94,7 @@ class Canvas:
 
     def __init__(self, size: int) -> None:
         self._pygame = require_pygame()
-        # Drawn at twice the size and scaled down, which smooths every edge.
+        # The surface has twice the size; scaling it down smooths all edges.
         self._size = 2 * size
         self._surface = self._pygame.Surface((self._size, self._size), depth=32)
         self._surface.fill(BACKGROUND)
@@ -105,10 +106,10 @@ class Canvas:
         return np.ascontiguousarray(self._pygame.surfarray.array3d(scaled).swapaxes(0, 1))
 
     def frame(self, inset: float = 0.0) -> None:
-        """Draw the border of the unit square, which fills the canvas but for a margin, or a line inside it.
+        """Draw the border of the unit square, or a line parallel to it. The canvas has a margin around it.
 
         Args:
-            inset: Distance from the border.
+            inset: Distance of the line from the border of the unit square.
         """
         left, top = self._inside((inset, 1 - inset))
         right, bottom = self._inside((1 - inset, inset))
@@ -116,33 +117,33 @@ class Canvas:
         self._pygame.draw.rect(self._surface, FAINT if inset else INK, rectangle, self._width(0.006))
 
     def wall(self, corner: Point, side: float) -> None:
-        """Fill a square of the unit square.
+        """Fill a square inside the unit square.
 
         Args:
-            corner: Its lower left corner.
-            side: Its side.
+            corner: Lower left corner of the square.
+            side: Side of the square.
         """
         left, bottom = self._inside(corner)
         right, top = self._inside([c + side for c in corner])
         self._pygame.draw.rect(self._surface, WALL, (left, top, right - left + 1, bottom - top + 1))
 
     def agent(self, position: Point, reached: bool = False, radius: float = 0.02) -> None:
-        """Draw the agent as a disc, with a bright middle once it has reached its goal.
+        """Draw the agent as a disc, with a bright middle if the goal is reached.
 
         Args:
-            position: Its centre.
-            reached: Whether it is where it shall be.
-            radius: Its radius.
+            position: Centre of the disc.
+            reached: Whether the agent is at its goal.
+            radius: Radius of the disc.
         """
         self._disc(position, radius, AGENT, reached)
 
     def puck(self, position: Point, radius: float, reached: bool = False) -> None:
-        """Draw an object that shall be moved as a disc, with a bright middle once it has reached its goal.
+        """Draw an object that the agent pushes as a disc, with a bright middle if the goal is reached.
 
         Args:
-            position: Its centre.
-            radius: Its radius.
-            reached: Whether it is where it shall be.
+            position: Centre of the disc.
+            radius: Radius of the disc.
+            reached: Whether the object is at its goal.
         """
         self._disc(position, radius, OBJECT, reached)
 
@@ -153,13 +154,13 @@ class Canvas:
             self._pygame.draw.circle(self._surface, BACKGROUND, centre, max(1, pixels // 2))
 
     def trail(self, path: Sequence[Point], colour: tuple[int, int, int] = AGENT) -> None:
-        """Draw the way of the agent or of an object, in a lighter tint of its colour.
+        """Draw the path of the agent or of an object, in a lighter tint of its colour.
 
         Args:
-            path: Places passed, the first one first.
-            colour: Colour of what went this way.
+            path: Positions in order of time.
+            colour: Colour of the agent or of the object.
         """
-        tint = tuple((part + paper) // 2 for part, paper in zip(colour, BACKGROUND, strict=True))
+        tint = tuple((value + paper) // 2 for value, paper in zip(colour, BACKGROUND, strict=True))
         pixels = [self._inside(place) for place in path]
         if len(pixels) > 1:
             self._pygame.draw.lines(self._surface, tint, False, pixels, self._width(0.006))
@@ -167,7 +168,7 @@ class Canvas:
             self._pygame.draw.circle(self._surface, tint, pixel, self._width(0.006))
 
     def goal(self, position: Point, radius: float) -> None:
-        """Draw the goal as a cross in a ring of its success radius."""
+        """Draw the goal as a cross in a ring with the success radius."""
         x, y = self._inside(position)
         draw, arm = self._pygame.draw, self._width(0.014)
         draw.circle(self._surface, GOAL, (x, y), max(2, self._length(radius)), self._width(0.007))
@@ -180,13 +181,13 @@ class Canvas:
         """Draw bits as a grid of labelled squares, in reading order.
 
         Args:
-            bits: (n,) zeros and ones.
+            bits: (n,) bits, 0 or 1.
             box: Left, bottom, right and top of the grid.
-            marked: (n,) which squares get a thick border.
+            marked: (n,) bool, squares with a thick border; empty for none.
         """
         left, top = self._pixel((box[0], box[3]))
         right, bottom = self._pixel((box[2], box[1]))
-        columns, cell = _grid(len(bits), right - left, bottom - top)
+        columns, cell = _grid_shape(len(bits), right - left, bottom - top)
         left += (right - left - columns * cell) // 2
         font, marks = self._font(0.62 * cell), list(marked)
         for i, bit in enumerate(bits):
@@ -199,7 +200,7 @@ class Canvas:
             self._surface.blit(label, label.get_rect(center=square.center))
 
     def bar(self, share: float, mark: float) -> None:
-        """Draw a bar filled to ``share``, with a line at ``mark``, both in [0, 1]."""
+        """Draw a bar that is filled up to ``share``, with a line at ``mark``; both are in [0, 1]."""
         left, top = self._pixel((0.1, 0.45))
         right, bottom = self._pixel((0.9, 0.3))
         draw, height = self._pygame.draw, bottom - top
@@ -210,7 +211,7 @@ class Canvas:
         draw.line(self._surface, GOAL, (x, top - height // 4), (x, bottom + height // 4), self._width(0.01))
 
     def text(self, text: str, centre: Point, size: float = 0.06) -> None:
-        """Write a line of text, ``size`` high, around ``centre``."""
+        """Write a line of text with height ``size``, centred at ``centre``."""
         label = self._font(size * self._size).render(text, True, INK)
         self._surface.blit(label, label.get_rect(center=self._pixel(centre)))
 
@@ -233,11 +234,11 @@ class Canvas:
 
 
 _MARGIN = 0.05
-"""Around `Canvas.frame`, so that an agent at the wall is seen whole."""
+"""Margin around `Canvas.frame`, so that an agent at the wall is completely visible."""
 
 
-def _grid(count: int, width: int, height: int) -> tuple[int, int]:
-    """Return the number of columns that gives the largest square cells, and the cells' side [pixels]."""
+def _grid_shape(count: int, width: int, height: int) -> tuple[int, int]:
+    """Return the number of columns for which square cells are largest, and the side of a cell [pixels]."""
 
     def side(columns: int) -> int:
         return min(width // columns, height // -(-count // columns))
@@ -248,12 +249,12 @@ def _grid(count: int, width: int, height: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Keys:
-    """What the keyboard did, by pygame's names of the keys: ``"left"``, ``"3"``, ``"escape"``.
+    """State of the keyboard, with pygame's names of the keys: ``"left"``, ``"3"``, ``"escape"``.
 
     Attributes:
-        pressed: Keys that went down since the last look, in their order.
-        held: Keys that are down now.
-        closed: Whether the window was asked to close.
+        pressed: Keys that were pressed since the last call of `Window.keys`, in order of time.
+        held: Keys that are held down now.
+        closed: Whether the user closed the window.
     """
 
     pressed: tuple[str, ...]
@@ -262,28 +263,28 @@ class Keys:
 
 
 INVISIBLE = {"offscreen", "dummy"}
-"""SDL's drivers that show nothing; SDL falls back to the first one."""
+"""SDL drivers that show nothing; SDL falls back to the first one."""
 
 
-def _avoid_glx_beside_egl() -> None:
-    """Let SDL draw windows without GLX if MuJoCo draws by EGL: X11 ends a process that uses both."""
+def _avoid_glx_with_egl() -> None:
+    """Make SDL draw windows without GLX if MuJoCo uses EGL: X11 kills a process that uses both."""
     platforms = {os.environ.get(name, "").strip().lower() for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     if "egl" in platforms:
         os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
 
 
 class Window:
-    """The window of `human` mode. pygame has one, which all environments of a process share.
+    """The window of ``human`` mode. pygame supports one window, which all environments of a process share.
 
     Raises:
-        RuntimeError: There is no display.
+        RuntimeError: No display is available.
     """
 
     _open: int = 0
 
     def __init__(self) -> None:
         self._pygame = require_pygame()
-        _avoid_glx_beside_egl()
+        _avoid_glx_with_egl()
         if error := self._display_error():
             raise RuntimeError(f'cannot open a window: {error}; render_mode="rgb_array" needs no display')
         self._clock = self._pygame.time.Clock()
@@ -291,7 +292,7 @@ class Window:
         Window._open += 1
 
     def _display_error(self) -> str | None:
-        """Initialize the display, and return why it cannot be used."""
+        """Initialise the display; return the reason if it cannot be used."""
         display, was_open = self._pygame.display, self._pygame.display.get_init()
         try:
             display.init()
@@ -303,7 +304,7 @@ class Window:
             return None
         if not was_open:
             display.quit()
-        return f"there is no display, and SDL shows nothing with its driver {driver!r}"
+        return f"no display is available, and SDL chose the driver {driver!r}, which shows nothing"
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
         """Show a picture.
@@ -311,7 +312,7 @@ class Window:
         Args:
             picture: (H, W, 3) uint8.
             caption: Title of the window.
-            fps: Pictures shown a second; the call waits for the time to come.
+            fps: Largest number of pictures per second; the call waits accordingly.
         """
         display = self._pygame.display
         surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))
@@ -325,7 +326,7 @@ class Window:
         self._clock.tick(fps)
 
     def keys(self) -> Keys:
-        """Look at the keyboard."""
+        """Return the state of the keyboard."""
         pygame, pressed, closed = self._pygame, [], False
         for event in pygame.event.get((pygame.KEYDOWN, pygame.KEYUP, pygame.QUIT)):
             if event.type == pygame.QUIT:
@@ -338,7 +339,7 @@ class Window:
         return Keys(tuple(pressed), frozenset(self._held), closed)
 
     def close(self) -> None:
-        """Close the window, unless another environment still shows in it."""
+        """Close the window, unless another environment still uses it."""
         Window._open -= 1
         if Window._open == 0:
             self._pygame.display.quit()

@@ -1,4 +1,4 @@
-"""Counting: a diagnostic task whose achieved goal is the time step; relabeling answers become arithmetic."""
+"""Counting: a diagnostic task whose achieved goal is the time step, for debugging buffers."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from her_envs.canvas import Canvas
 
 EPISODES = 2**24
-"""Episode numbers are drawn from ``range(EPISODES)``: all whole numbers that float32 holds exactly."""
+"""Episode numbers are in ``range(EPISODES)``: float32 represents all of them exactly."""
 
 _ONE_STEP = np.array([0, 1], np.float32)
 
 
 class Counting(GoalTask):
-    """Each state says which episode and which step it is; the actions change nothing.
+    """Each state is the number of its episode and of its step; actions have no effect.
 
-    State: float32 (2,), the episode's random number and the step, which are also the achieved goal.
+    State: float32 (2,), the random number of the episode and the step. It is also the achieved goal.
     Action: Discrete(2), without effect.
-    Start and goal: step 0 of an episode with a random number; the goal is the same episode at a step drawn
-    uniformly from 1..``length``.
-    Success: episode and step are those of the goal, which happens at exactly one step.
-    Episode: ends on success, so its length is uniform over 1..``length``. With
+    Start and goal: step 0 of an episode with a random number; the goal is a step of the same episode,
+    uniform over 1..``length``.
+    Success: episode and step equal those of the goal, which is true for exactly one step.
+    Episode: terminates on success, so its length is uniform over 1..``length``. With
     ``terminate_on_success=False`` every episode has ``length`` steps.
-    Idea: the counting environment of seals (HumanCompatibleAI), with goals.
+    Source: the counting environment of seals (HumanCompatibleAI), with goals.
 
     Args:
-        length: The most steps of an episode.
+        length: Largest number of steps of an episode.
 
     Raises:
         ValueError: ``length`` is out of range.
@@ -50,18 +50,18 @@ class Counting(GoalTask):
         self.action_space = spaces.Discrete(2)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Start new episodes at step 0, with goals among the steps to come."""
+        """Return step 0 of new episodes, with later steps as goals."""
         count, goal = np.zeros((2, num_envs, 2), np.float32)
         count[:, 0] = goal[:, 0] = rng.integers(EPISODES, size=num_envs)
         goal[:, 1] = rng.integers(1, self.max_steps + 1, size=num_envs)
         return {"count": count, "goal": goal}
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
-        """Count one further."""
+        """Add 1 to the step."""
         return {"count": state["count"] + _ONE_STEP, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
-        """Show the count twice, as observation and as achieved goal."""
+        """Return the count, as observation and as achieved goal."""
         return {
             "observation": state["count"].copy(),
             "achieved_goal": state["count"].copy(),
@@ -69,15 +69,15 @@ class Counting(GoalTask):
         }
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Whether episode and step are the same."""
+        """Return whether episode and step are equal."""
         return (achieved_goal == desired_goal).all(-1)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Steps apart, plus the difference of the episodes' numbers."""
+        """Return the difference of the steps plus the difference of the episode numbers."""
         return abs(achieved_goal - desired_goal).sum(-1)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
-        """Write both counts and fill a bar."""
+        """Write the counts of state and goal, and draw a progress bar."""
         (episode, step), goal = state["count"][index], state["goal"][index, 1]
         canvas.text(f"episode {episode:.0f}", (0.5, 0.8))
         canvas.text(f"step {step:.0f}, goal {goal:.0f}", (0.5, 0.65), size=0.08)

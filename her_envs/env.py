@@ -1,4 +1,4 @@
-"""TaskEnv: one GoalTask as one Gymnasium environment."""
+"""TaskEnv: a Gymnasium environment made from a `GoalTask`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from gymnasium.error import ResetNeeded
 
 from her_envs.base import TaskBase
 from her_envs.pictures import Painter
-from her_envs.starts import as_options, draw_starts
+from her_envs.starts import copy_options, sample_starts
 from her_envs.task import GoalTask, RewardType, State
 
 
 class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
-    """A goal environment made of a task.
+    """A goal environment made from a task.
 
-    Observations are dicts of ``observation``, ``achieved_goal`` and ``desired_goal`` in memory of their
-    own. ``info["is_success"]`` is a bool at reset and at every step.
+    Observations are dicts of ``observation``, ``achieved_goal`` and ``desired_goal``. They share no memory
+    with each other or with the environment. ``info["is_success"]`` is a bool, at reset and in every step.
 
-    ``reset(options=...)`` takes ``"goal"``, the desired goal as the task's state holds it (bits, not their
-    image), and ``"state"``, the rest of the state: a dict of its named arrays, or the array alone where
-    the task has one. What is given is used as it is; what is left out is drawn.
+    The options of `reset` are ``"goal"``, the desired goal in the form of the task's state (bits, not an
+    image of them), and ``"state"``, the other entries of the state: a dict of arrays, or one array if the
+    state has only one other entry. Given values are used unchanged; missing ones are sampled.
 
     Args:
-        task: The rules.
-        max_steps: Steps after which an episode is truncated; by default the task's.
-        terminate_on_success: Whether success ends an episode; by default the task's.
-        reward_type: ``"sparse"`` for -1 and 0, ``"dense"`` for minus the distance.
+        task: The task.
+        max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
+        terminate_on_success: Whether success terminates an episode; by default
+            ``task.terminate_on_success``.
+        reward_type: ``"sparse"`` for rewards of -1 and 0, ``"dense"`` for minus the distance.
         render_mode: ``None``, ``"human"`` for a window, ``"rgb_array"`` for pictures without a display.
         render_size: Side of a picture [pixels].
 
     Raises:
-        TypeError: ``task`` is no task, or ``terminate_on_success`` neither True nor False.
-        ValueError: An option has a value that it cannot have.
-        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is missing.
+        TypeError: ``task`` is not a `GoalTask`, or ``terminate_on_success`` is not a bool.
+        ValueError: The value of an option is not allowed.
+        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
 
     Example:
         >>> from her_envs import BitFlipping, TaskEnv
@@ -79,47 +80,47 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         """Start a new episode.
 
         Args:
-            seed: Seeds the generator; ``None`` goes on with the present one.
-            options: ``"goal"`` and ``"state"``, see the class.
+            seed: Seed of the random generator; with ``None`` the current generator is used.
+            options: ``"goal"`` and ``"state"``; see the class.
 
         Returns:
             The first observation, and ``{"is_success": bool}``.
 
         Raises:
-            TypeError: ``options``, or a state of several parts, is no dict.
-            ValueError: An option is unknown or does not fit the task.
+            TypeError: ``options`` is not a dict, or ``"state"`` is not a dict and the state has several
+                entries.
+            ValueError: An option is unknown, or its value does not fit the task.
         """
-        given = as_options(options)
+        given = copy_options(options)
         super().reset(seed=seed)
-        self._state, observations = draw_starts(self.task, 1, self.np_random, given)
+        self._state, observations = sample_starts(self.task, 1, self.np_random, given)
         observation = {key: rows[0] for key, rows in observations.items()}
-        # Only a start that was asked for can be solved.
+        # Sampled starts are never solved; a start given by options can be.
         self._success = bool(given) and bool(
             self.task.success(observation["achieved_goal"], observation["desired_goal"])
         )
         self._elapsed, self._ended, self._return = 0, False, 0.0
         if self._painter is not None:
-            self._follow(self._painter, self._state)
+            self._append_state(self._painter, self._state)
         return observation, {"is_success": self._success}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Take one step.
 
         Args:
-            action: An action; continuous ones are clipped to the action space.
+            action: An action. Box actions are clipped to the action space.
 
         Returns:
-            Observation, reward, whether the task ended, whether the time limit cut the episode short of
-            its end, and ``{"is_success": bool}``.
+            Observation, reward, terminated, truncated (by the time limit), and ``{"is_success": bool}``.
 
         Raises:
-            gymnasium.error.ResetNeeded: There is no episode under way.
-            ValueError: The action has a wrong shape or type, holds NaN, or is out of range.
+            gymnasium.error.ResetNeeded: `reset` was not called, or the episode has ended.
+            ValueError: The action has a wrong shape or dtype, contains NaN, or is out of range.
         """
         if self._state is None or self._ended:
-            reason = "the episode has ended" if self._ended else "no episode has begun"
-            raise ResetNeeded(f"cannot step: {reason}; call reset() first")
-        self._state = self.task.step(self._state, self._check.one(action), self.np_random)
+            reason = "after the end of an episode" if self._ended else "before the first episode"
+            raise ResetNeeded(f"step() was called {reason}; call reset() first")
+        self._state = self.task.step(self._state, self._validator.validate_one(action), self.np_random)
         self._elapsed += 1
         observation = {key: rows[0] for key, rows in self.task.observe(self._state).items()}
         success, reward = self.task.outcome(
@@ -131,19 +132,19 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         self._ended = terminated or truncated
         self._return += reward
         if self._painter is not None:
-            self._follow(self._painter, self._state)
+            self._append_state(self._painter, self._state)
         return observation, reward, terminated, truncated, {"is_success": self._success}
 
     def render(self) -> np.ndarray | None:
-        """Draw the present state, and the way to it.
+        """Draw the current state and the path of the episode.
 
         Returns:
             (render_size, render_size, 3) uint8 in mode ``"rgb_array"``, else None.
 
         Raises:
-            gymnasium.error.ResetNeeded: There is no state to draw yet.
+            gymnasium.error.ResetNeeded: `reset` was not called yet.
         """
-        pictures = self._pictures([self._elapsed], self.render_size)
+        pictures = self._draw_envs([self._elapsed], self.render_size)
         if self.render_mode == "rgb_array":
             return pictures[0]
         if self._painter is not None:
@@ -151,11 +152,11 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         return None
 
     def close(self) -> None:
-        """Close the window, if there is one."""
+        """Close the window, if it is open."""
         self._close_window()
 
-    def _follow(self, painter: Painter, state: State) -> None:
-        painter.follow(state)
+    def _append_state(self, painter: Painter, state: State) -> None:
+        painter.append(state)
         if self.render_mode == "human":
             self.render()
 

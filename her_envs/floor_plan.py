@@ -1,7 +1,7 @@
-"""FloorPlan: free cells and walls on a grid, and points that move among them without crossing a wall.
+"""FloorPlan: free cells and walls on a grid, and the motion of points that cannot cross a wall.
 
-Cells have side 1; the cell in column i and row j, counted from the bottom, is [i, i + 1) x [j, j + 1).
-Beyond the plan is wall.
+Cells have side 1. The cell in column i and row j, counted from the bottom, is [i, i + 1) x [j, j + 1). All
+cells outside the plan are walls.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class FloorPlan:
         layout: A name of `LAYOUTS`, or rows of ``#`` for walls and ``.`` for free cells, the top row first.
 
     Attributes:
-        free: (rows, columns) bool, the bottom row first.
-        longest_way: Upper bound of the steps along the grid from any free cell to any other.
+        free: (rows, columns) bool, whether each cell is free; the bottom row first.
+        max_grid_distance: Upper bound for the number of grid steps between any two free cells.
 
     Raises:
         TypeError: The layout is neither a name nor a list of strings.
-        ValueError: The layout is unknown, empty, ragged, has other letters or no free cell, or its free
-            cells do not hang together.
+        ValueError: The layout is unknown, empty, or has rows of different lengths, other letters, no free
+            cell, or free cells that are not connected.
     """
 
     def __init__(self, layout: LayoutName | Sequence[str]) -> None:
@@ -75,11 +75,11 @@ class FloorPlan:
         self.free = _parse(layout)
         self._cells = np.argwhere(self.free)[:, ::-1]  # (cells, 2) column and row
         self._padded = np.pad(self.free, 1)
-        # Every way may be had by way of one cell.
-        self.longest_way = 2 * _farthest(self.free)
+        # A path between two cells can pass through the first cell.
+        self.max_grid_distance = 2 * _max_grid_distance(self.free)
 
     def contains(self, points: np.ndarray) -> np.ndarray:
-        """Whether points (N, 2) lie in free cells: (N,) bool."""
+        """Return whether points (N, 2) are in free cells, (N,) bool."""
         rows, columns = self.free.shape
         x, y = points.T
         inside = (x >= 0) & (x < columns) & (y >= 0) & (y < rows)
@@ -88,24 +88,24 @@ class FloorPlan:
         return free
 
     def draw_points(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw points uniformly from the free cells: (count, 2) float32."""
+        """Sample points uniformly from the free cells, (count, 2) float32."""
         cells = self._cells[rng.integers(len(self._cells), size=count)]
-        return _hold(cells + rng.random((count, 2)), cells)
+        return _round_within_cells(cells + rng.random((count, 2)), cells)
 
     def move(self, points: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Move points along straight lines; at a wall they lose what goes into it and slide on along it.
+        """Move points along straight lines; a point that reaches a wall slides along it.
 
-        The points go from cell to free cell, one edge after another, so no length of a move lets them
-        through a wall or between two that touch at a corner.
+        Points move from cell to cell, one edge at a time. So a move of any length neither crosses a wall nor
+        passes between two walls that touch at a corner.
 
         Args:
-            points: (N, 2) where they are, in free cells.
-            moves: (N, 2) where they want to go from there.
+            points: (N, 2) positions in free cells.
+            moves: (N, 2) displacements.
 
         Returns:
-            (N, 2) float32 in free cells.
+            (N, 2) float32 positions in free cells.
         """
-        # Axes first: NumPy is far faster along many points than along two coordinates.
+        # Axes first: NumPy is much faster with N elements than with 2 in the last axis.
         place, rest = points.T.astype(np.float64), moves.T.astype(np.float64)
         cell, end = np.floor(place).astype(np.int64), place + rest
         leaving = (np.floor(end) != cell).any(axis=0)
@@ -113,24 +113,18 @@ class FloorPlan:
         moving = np.flatnonzero(leaving)
         while moving.size:
             moving = self._cross_edge(place, rest, cell, moving)
-        return np.ascontiguousarray(_hold(place, cell).T)
+        return np.ascontiguousarray(_round_within_cells(place, cell).T)
 
     def _cross_edge(
         self, place: np.ndarray, rest: np.ndarray, cell: np.ndarray, moving: np.ndarray
     ) -> np.ndarray:
-        """Take points to the next edge of their cells, and over it if it is free beyond; or to their ends.
+        """Move the points ``moving`` (M,) to the next edge of their cell, and across it if that is free.
 
-        Args:
-            place: (2, N) where the points are; changed.
-            rest: (2, N) what is left of their moves; changed.
-            cell: (2, N) their cells; changed.
-            moving: (M,) the points to take on.
-
-        Returns:
-            (K,) the points that did not end in their cells.
+        Changes ``place``, ``rest`` (the remaining moves) and ``cell``, all (2, N). Returns the points (K,)
+        whose moves did not end.
         """
         edge = cell[:, moving] + (rest[:, moving] > 0)
-        shares = _shares(edge - place[:, moving], rest[:, moving])
+        shares = _move_fractions(edge - place[:, moving], rest[:, moving])
         share = np.minimum(shares[0], shares[1])
         ending, crossing = moving[share >= 1], share < 1
         place[:, ending] += rest[:, ending]
@@ -151,27 +145,22 @@ class FloorPlan:
         return free
 
 
-def _shares(ways: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Return which share of a move makes the way, per axis; infinity where nothing moves."""
+def _move_fractions(ways: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Return ``ways / moves`` per axis; infinity where the move is 0."""
     shares = np.full_like(moves, np.inf)
     np.divide(ways, moves, out=shares, where=moves != 0)
     return shares
 
 
-def _hold(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Round points to float32 without letting them leave their cells."""
+def _round_within_cells(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Round points to float32, but not out of their cells."""
     last = np.nextafter(np.float32(cells + 1), np.float32(0))
     held: np.ndarray = np.clip(points.astype(np.float32), cells.astype(np.float32), last)
     return held
 
 
 def _parse(layout: Sequence[str]) -> np.ndarray:
-    """Return which cells are free, (rows, columns) bool, the bottom row first.
-
-    Raises:
-        TypeError: The layout is no list of strings.
-        ValueError: It is empty, ragged, or has other letters.
-    """
+    """Return whether each cell is free, (rows, columns) bool, the bottom row first."""
     if not isinstance(layout, list | tuple) or not all(isinstance(row, str) for row in layout):
         raise TypeError(f"layout must be a name or a list of strings, got {layout!r}")
     if not layout or not layout[0]:
@@ -179,7 +168,7 @@ def _parse(layout: Sequence[str]) -> np.ndarray:
     for number, row in enumerate(layout):
         if len(row) != len(layout[0]):
             raise ValueError(
-                f"layout rows must have one length, got {len(layout[0])} letters in row 0 "
+                f"layout rows must have the same length, got {len(layout[0])} letters in row 0 "
                 f"and {len(row)} in row {number}"
             )
         if unknown := set(row) - {"#", "."}:
@@ -190,14 +179,10 @@ def _parse(layout: Sequence[str]) -> np.ndarray:
     return np.array([[letter == "." for letter in row] for row in reversed(layout)])
 
 
-def _farthest(free: np.ndarray) -> int:
-    """Return how many steps along the grid the farthest free cell is from the first one.
-
-    Raises:
-        ValueError: There is no free cell, or some cannot be reached from the first.
-    """
+def _max_grid_distance(free: np.ndarray) -> int:
+    """Return the number of grid steps from the first free cell to the farthest one."""
     if not free.any():
-        raise ValueError("layout has no free cell; use '.' for free space")
+        raise ValueError("layout must have a free cell, got none; use '.' for free space")
     reached = np.zeros_like(free)
     reached[tuple(np.argwhere(free)[0])] = True
     steps = 0
@@ -214,7 +199,7 @@ def _farthest(free: np.ndarray) -> int:
     if (reached != free).any():
         row, column = np.argwhere(free & ~reached)[0]
         raise ValueError(
-            "layout must be one connected space, got a free cell without a way to the others "
+            "layout must have connected free cells, got one without a path to the others "
             f"in row {len(free) - 1 - row}, column {column}"
         )
     return steps

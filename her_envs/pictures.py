@@ -1,4 +1,4 @@
-"""Pictures of episodes: the present state with the trail behind it, and the window that shows them."""
+"""Pictures of episodes: the current state and its trail; and the window that shows them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from her_envs.canvas import AGENT, OBJECT, Canvas, Window, require_pygame
 from her_envs.task import GoalTask, State
 
 MAX_TRAIL = 500
-"""States that a trail goes back at most, so that an episode without end keeps a bounded memory."""
+"""Largest number of states in a trail, which bounds the memory of long episodes."""
 
 
 class Painter:
-    """Draws the environments of one task, and remembers where they came from.
+    """Draws the environments of one task, with the trails of their episodes.
 
     Args:
-        task: What to draw.
+        task: The task, whose `draw` is used.
 
     Raises:
-        gymnasium.error.DependencyNotInstalled: pygame is missing.
+        gymnasium.error.DependencyNotInstalled: pygame is not installed.
     """
 
     def __init__(self, task: GoalTask) -> None:
@@ -31,23 +31,26 @@ class Painter:
         self._states: deque[State] = deque(maxlen=MAX_TRAIL)
         self._window: Window | None = None
 
-    def follow(self, state: State) -> None:
-        """Take the next state of all environments."""
+    def append(self, state: State) -> None:
+        """Append the next state of all environments."""
         self._states.append(state)
 
-    def replace(self, state: State) -> None:
-        """Take ``state`` in the place of the last one: some environments were reset."""
+    def replace_last(self, state: State) -> None:
+        """Replace the last state, after a reset of some environments."""
         if self._states:
             self._states.pop()
         self._states.append(state)
 
-    def picture(self, index: int, steps: int, size: int) -> np.ndarray:
-        """Draw one environment, (size, size, 3) uint8.
+    def draw_picture(self, index: int, steps: int, size: int) -> np.ndarray:
+        """Draw one environment.
 
         Args:
-            index: Which environment of the states.
-            steps: How many steps it is into its episode.
+            index: Index of the environment.
+            steps: Elapsed steps of its episode.
             size: Side of the picture [pixels].
+
+        Returns:
+            (size, size, 3) uint8.
         """
         canvas = Canvas(size)
         episode = list(self._states)[-(steps + 1) :]
@@ -58,35 +61,35 @@ class Painter:
         return canvas.pixels()
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
-        """Show a picture in the window, which opens when it is first needed."""
+        """Show a picture in the window; the first call opens it."""
         if self._window is None:
             self._window = Window()
         self._window.show(picture, caption, fps)
 
     def close(self) -> None:
-        """Close the window, if there is one."""
+        """Close the window, if it is open."""
         if self._window is not None:
             self._window.close()
             self._window = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy opens a window of its own.
+        # A copy opens its own window.
         return self.__dict__ | {"_window": None}
 
 
 def mosaic_columns(count: int) -> int:
-    """Return how many pictures a `mosaic` of ``count`` has side by side."""
+    """Return the number of columns of a `mosaic` of ``count`` pictures."""
     return math.isqrt(count - 1) + 1
 
 
 def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
-    """Put square pictures of one size side by side, in a grid as square as possible.
+    """Arrange pictures of the same size in a grid, as square as possible.
 
     Args:
-        pictures: (size, size, 3) uint8 each, at least one.
+        pictures: At least one picture, (size, size, 3) uint8 each.
 
     Returns:
-        (H, W, 3) uint8, in reading order; what is left over is white.
+        (H, W, 3) uint8, in reading order; empty cells are white.
     """
     columns = mosaic_columns(len(pictures))
     rows = -(-len(pictures) // columns)

@@ -1,4 +1,4 @@
-"""PointGoalTask: what tasks share whose goals are places in the plane."""
+"""PointGoalTask: base class of tasks whose goals are points in the plane."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from her_envs.task import Array, GoalTask, require_length
 
 
 class PointGoalTask(GoalTask):
-    """A task whose goal is a place, reached within a radius.
+    """A task whose goal is a point, which is reached within a radius.
 
     Args:
-        success_radius: Distance within which the goal counts as reached.
-        largest_radius: What ``success_radius`` may be at most.
+        success_radius: Largest distance at which the goal counts as reached.
+        largest_radius: Upper bound of ``success_radius``.
 
     Raises:
         ValueError: ``success_radius`` is out of range.
@@ -24,24 +24,24 @@ class PointGoalTask(GoalTask):
         self._squared_radius = np.float32(success_radius) ** 2
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Whether the places are within ``success_radius`` of each other.
+        """Return whether the distance of the points is at most ``success_radius``.
 
-        Compares squares: a square root may round differently in NumPy and torch and move the threshold.
+        Squares are compared, since square roots of NumPy and torch may be rounded differently.
         """
         return _squared_distance(achieved_goal, desired_goal) <= self._squared_radius
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Euclidean distance."""
-        # The added axis makes one goal take the same code path as a batch, to the last bit.
+        """Return the Euclidean distance."""
+        # With the added axis, results for one goal equal those for a batch to the last bit.
         return (_squared_distance(achieved_goal, desired_goal)[None] ** np.float32(0.5))[0]
 
 
-def goal_spaces(observation: spaces.Box, goal: spaces.Box) -> spaces.Dict:
-    """Put the three spaces of a goal environment together."""
+def make_observation_space(observation: spaces.Box, goal: spaces.Box) -> spaces.Dict:
+    """Return the observation space with the given spaces of observations and goals."""
     return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal})
 
 
 def _squared_distance(achieved_goal: Array, desired_goal: Array) -> Array:
     difference = achieved_goal - desired_goal
-    # Column by column: a sum over an axis of two takes sixteen times as long.
+    # By column, since a sum over an axis of length 2 takes sixteen times as long.
     return difference[..., 0] ** 2 + difference[..., 1] ** 2

@@ -1,4 +1,4 @@
-"""PointMaze: move a point among walls to a goal point. The way there may first lead away from the goal."""
+"""PointMaze: move a point through a maze to a goal point; the path may first lead away from the goal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_envs.floor_plan import FloorPlan, LayoutName
-from her_envs.point_goal import PointGoalTask, goal_spaces
+from her_envs.point_goal import PointGoalTask, make_observation_space
 from her_envs.task import Array, State, require_length
 
 if TYPE_CHECKING:
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 class PointMaze(PointGoalTask):
-    """A point without velocity among walls, in cells of side 1.
+    """A point without velocity in a maze with cells of side 1.
 
     State: the position, float32 (2,): x from the left, y from the bottom [cells].
     Action: Box(-1, 1, (2,)); the point moves by ``step_size`` times the action, and slides along walls.
     Start and goal: independent and uniform over the free cells.
-    Success: the Euclidean distance, walls or not, is at most ``success_radius``.
-    Reward: sparse, or dense minus that distance, which is blind to walls and misleads.
-    Episode: ``(2 * farthest + 2) / step_size`` steps, where ``farthest`` is the grid distance of the farthest
-    cell from the first, so every goal can be reached in time; success does not end it.
-    Idea: PointMaze of Fu et al. 2020, D4RL (arXiv 2004.07219), without inertia.
+    Success: the Euclidean distance, which ignores walls, is at most ``success_radius``.
+    Reward: sparse, or minus the same distance (dense), which is misleading, since it ignores walls.
+    Episode: ``(2 * farthest + 2) / step_size`` steps, where ``farthest`` is the largest grid distance of a
+    cell from the first cell, so that every goal can be reached; success does not end an episode.
+    Source: PointMaze of Fu et al. 2020, D4RL (arXiv 2004.07219), without inertia.
 
     Args:
         layout: ``"open"``, ``"u"``, ``"four_rooms"``, ``"large"``, or rows of ``#`` (wall) and ``.`` (free),
             the top row first.
-        success_radius: Distance [cells] within which the goal counts as reached.
+        success_radius: Largest distance at which the goal counts as reached [cells].
         step_size: Largest move along each axis in one step [cells].
 
     Raises:
-        ValueError: The layout is no connected free space, or a number is out of range.
+        ValueError: The free cells of the layout are not connected, or a number is out of range.
     """
 
     terminate_on_success = False
@@ -48,24 +48,24 @@ class PointMaze(PointGoalTask):
         success_radius: float = 0.3,
         step_size: float = 0.25,
     ) -> None:
-        # A larger radius would reach through a wall, which is one cell thick, from half a cell away.
+        # With a larger radius, a goal could be reached through a wall, which is one cell thick.
         super().__init__(success_radius, largest_radius=0.5)
         self._step_size = require_length("step_size", step_size)
         self._plan = FloorPlan(layout)
-        self.max_steps = math.ceil((self._plan.longest_way + 2) / step_size)
+        self.max_steps = math.ceil((self._plan.max_grid_distance + 2) / step_size)
         rows, columns = self._plan.free.shape
         self._scale = 1 / max(rows, columns)
         place = spaces.Box(np.zeros(2, np.float32), np.array([columns, rows], np.float32))
-        self.observation_space = goal_spaces(place, goal=place)
+        self.observation_space = make_observation_space(place, goal=place)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Draw starts and goals uniformly from the free cells."""
+        """Sample starts and goals uniformly from the free cells."""
         position, goal = self._plan.draw_points(2 * num_envs, rng).reshape(2, num_envs, 2)
         return {"position": position, "goal": goal}
 
     def start_error(self, state: State) -> str | None:
-        """Say which option puts a point into a wall."""
+        """Return an error for an option with a point in a wall."""
         for name, option in (("goal", "goal"), ("position", "state")):
             outside = ~self._plan.contains(state[name])
             if outside.any():
@@ -73,12 +73,12 @@ class PointMaze(PointGoalTask):
         return None
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
-        """Move each point as far as the walls let it."""
+        """Move each point, and stop it at walls."""
         position = self._plan.move(state["position"], self._step_size * action.astype(np.float64))
         return {"position": position, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
-        """Show the position twice, as observation and as achieved goal."""
+        """Return the position, as observation and as achieved goal."""
         return {
             "observation": state["position"].copy(),
             "achieved_goal": state["position"].copy(),
@@ -86,7 +86,7 @@ class PointMaze(PointGoalTask):
         }
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the place of the point."""
+        """Return the position of the point."""
         return (self._scale * state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:

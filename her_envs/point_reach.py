@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.point_goal import PointGoalTask, goal_spaces
+from her_envs.point_goal import PointGoalTask, make_observation_space
 from her_envs.task import Array, State, require_length
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ class PointReach(PointGoalTask):
     Action: Box(-1, 1, (2,)); the point moves by ``step_size`` times the action and stops at the walls.
     Start and goal: independent and uniform over the square.
     Success: the Euclidean distance is at most ``success_radius``.
-    Episode: 50 steps; success does not end it.
-    Idea: the Reach task of Plappert et al. 2018 (arXiv 1802.09464) without the arm.
+    Episode: 50 steps; success does not end an episode.
+    Source: the Reach task of Plappert et al. 2018 (arXiv 1802.09464), without the arm.
 
     Args:
-        success_radius: Distance [side lengths of the square] within which the goal counts as reached.
+        success_radius: Largest distance at which the goal counts as reached [side lengths of the square].
         step_size: Largest move along each axis in one step [side lengths of the square].
 
     Raises:
@@ -36,27 +36,27 @@ class PointReach(PointGoalTask):
     terminate_on_success = False
 
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
-        # A larger radius would cover the whole square from its middle; a corner is 0.7 away.
+        # A larger radius around the middle would nearly cover the square; its corners are at 0.7.
         super().__init__(success_radius, largest_radius=0.5)
         self._step_size = np.float32(require_length("step_size", step_size, 1))
         square = spaces.Box(0.0, 1.0, (2,), np.float32)
-        self.observation_space = goal_spaces(square, goal=square)
+        self.observation_space = make_observation_space(square, goal=square)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Draw starts and goals uniformly from the square."""
+        """Sample starts and goals uniformly from the square."""
         return {
             "position": rng.random((num_envs, 2), dtype=np.float32),
             "goal": rng.random((num_envs, 2), dtype=np.float32),
         }
 
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
-        """Move each point; the walls hold it inside the square."""
+        """Move each point, and stop it at the sides of the square."""
         position = (state["position"] + self._step_size * action).clip(0, 1)
         return {"position": position, "goal": state["goal"]}
 
     def observe(self, state: State) -> dict[str, Array]:
-        """Show the position twice, as observation and as achieved goal."""
+        """Return the position, as observation and as achieved goal."""
         return {
             "observation": state["position"].copy(),
             "achieved_goal": state["position"].copy(),
@@ -64,7 +64,7 @@ class PointReach(PointGoalTask):
         }
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the place of the point."""
+        """Return the position of the point."""
         return (state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:

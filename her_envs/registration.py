@@ -1,8 +1,8 @@
-"""The ids of the bundled environments, and the functions that Gymnasium makes them with.
+"""Ids and entry points of the bundled environments.
 
-An entry point takes the options of the task and of its environment together, so that
-``gym.make("her_envs/BitFlipping-v0", n_bits=15, reward_type="dense")`` says all in one call, and
-``gym.make_vec`` likewise.
+An entry point takes the options of the task and those of the environment, for example
+``gym.make("her_envs/BitFlipping-v0", n_bits=15, reward_type="dense")``. The same options are used with
+``gym.make_vec``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ point_maze, point_maze_vector = _entry_points(PointMaze)
 point_push, point_push_vector = _entry_points(PointPush)
 point_reach, point_reach_vector = _entry_points(PointReach)
 
-# Entry points are strings and options plain data, so a spec can be written to JSON.
+# Entry points are strings and options are plain data, so that specs can be written to JSON.
 ENTRY_POINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "her_envs/BitFlipping-v0": ("bit_flipping", {}),
     "her_envs/BitFlippingContinuous-v0": ("bit_flipping", {"continuous": True}),

@@ -1,4 +1,4 @@
-"""Starts of episodes: drawn by the task, not solved yet, with the parts in place that reset options name."""
+"""Starts of episodes: unsolved samples of the task, with the values of the reset options."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from gymnasium.vector.utils import batch_space
 from her_envs.task import Array, GoalTask, State
 
 MAX_REDRAWS = 1000
-"""A start that already is the goal is drawn again this often before we say that there is no other."""
+"""Number of times that solved starts are sampled again before an error is raised."""
 
 
-def as_options(options: Any) -> dict[str, Any]:
-    """Return a copy of reset options, empty where none are given.
+def copy_options(options: Any) -> dict[str, Any]:
+    """Return a copy of reset options; an empty dict for None.
 
     Raises:
-        TypeError: They are no dict.
+        TypeError: ``options`` is neither a dict nor None.
     """
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"reset options must be a dict, got {options!r}")
     return dict(options or {})
 
 
-def draw_starts(
+def sample_starts(
     task: GoalTask,
     num_envs: int,
     rng: np.random.Generator,
     options: dict[str, Any],
     rows: np.ndarray | None = None,
 ) -> tuple[State, dict[str, Array]]:
-    """Draw starts that are not solved yet, with the parts asked for in place.
+    """Sample starts that are not solved, with the values of the reset options.
 
     Args:
-        task: The rules.
+        task: The task.
         num_envs: Number of environments, N.
-        rng: Source of all randomness.
-        options: ``"goal"`` and ``"state"``; values for one environment, which all get, or for all N.
-        rows: (n,) the environments that start; by default all N.
+        rng: Random generator.
+        options: ``"goal"`` and ``"state"``; values for one environment, used for all, or for all N.
+        rows: (n,) indices of the environments that start; by default all N.
 
     Returns:
-        A state of n rows in memory of its own, and what the task shows of it. A start that the options
-        name in full is given as it is, solved or not.
+        A new state of n rows, and its observations. A start that the options determine completely is used
+        unchanged, even if it is solved.
 
     Raises:
-        TypeError: A state of several parts is no dict.
-        ValueError: The options do not fit the task, or leave only solved starts.
+        TypeError: ``"state"`` is not a dict, and the state has several entries.
+        ValueError: The options do not fit the task, or all sampled starts are solved.
     """
     rows = np.arange(num_envs) if rows is None else rows
     state = task.reset(len(rows), rng)
-    given = _given_parts(state, options, num_envs, rows) if options else {}
+    given = _given_entries(state, options, num_envs, rows) if options else {}
     state = state | given
     if given:
-        _require_possible(task, state, options)
+        _validate_starts(task, state, options)
     for _ in range(MAX_REDRAWS):
         observation = task.observe(state)
         solved = task.success(observation["achieved_goal"], observation["desired_goal"])
@@ -63,13 +63,13 @@ def draw_starts(
         fresh = task.reset(len(again), rng) | {name: values[again] for name, values in given.items()}
         state = replace_rows(state, again, fresh)
     raise ValueError(
-        f"every one of {MAX_REDRAWS} starts drawn was solved already; "
-        f"give another goal or state than {options or 'the defaults'}"
+        f"reset needs a start that is not solved, got {MAX_REDRAWS} solved samples; "
+        f"pass another goal or state than {options or 'the defaults'}"
     )
 
 
 def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
-    """Return ``state`` with other ``rows``, in new arrays."""
+    """Return a copy of ``state`` with the ``rows`` of ``new``."""
     replaced = {}
     for name, values in state.items():
         replaced[name] = values.copy()
@@ -77,73 +77,55 @@ def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
     return replaced
 
 
-def _require_possible(task: GoalTask, state: State, options: dict[str, Any]) -> None:
-    """Refuse a start that the options make impossible.
-
-    Raises:
-        ValueError: It lies outside the observation space, or the task refuses it.
-    """
+def _validate_starts(task: GoalTask, state: State, options: dict[str, Any]) -> None:
+    """Raise ValueError if a start with the options is invalid."""
     error = task.start_error(state)
     if error is not None:
         raise ValueError(error)
     space = batch_space(task.observation_space, len(next(iter(state.values()))))
     if not space.contains(task.observe(state)):
-        raise ValueError(f"reset options lie outside the observation space: got {options}")
+        raise ValueError(f"reset options must give observations in the observation space, got {options}")
 
 
-def _given_parts(state: State, options: dict[str, Any], num_envs: int, rows: np.ndarray) -> State:
-    """Return the parts of the state that the reset options name, shaped and typed as in ``state``.
-
-    Raises:
-        TypeError: The state of several parts is no dict.
-        ValueError: There are no such parts, or the values do not fit.
-    """
+def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: np.ndarray) -> State:
+    """Return the entries of the state that the options give, with the shapes and dtypes of ``state``."""
     if unknown := options.keys() - {"goal", "state"}:
         raise ValueError(f"unknown reset option {min(map(repr, unknown))}; choose from 'goal', 'state'")
-    parts = {"goal": ("reset option 'goal'", options["goal"])} if "goal" in options else {}
+    entries = {"goal": ("reset option 'goal'", options["goal"])} if "goal" in options else {}
     if "state" in options:
-        parts |= _parts_of_state(options["state"], [name for name in state if name != "goal"])
+        entries |= _state_entries(options["state"], [name for name in state if name != "goal"])
     return {
-        name: _as_rows(place, value, state[name], num_envs, rows) for name, (place, value) in parts.items()
+        name: _as_rows(label, value, state[name], num_envs, rows) for name, (label, value) in entries.items()
     }
 
 
-def _parts_of_state(given: Any, names: list[str]) -> dict[str, tuple[str, Any]]:
-    """Return what the option ``state`` gives for parts of the state: where each stands, and its value.
-
-    Raises:
-        TypeError: There are several parts, and it is no dict.
-        ValueError: It names a part that there is not.
-    """
-    place = "reset option 'state'"
+def _state_entries(given: Any, names: list[str]) -> dict[str, tuple[str, Any]]:
+    """Return the label for messages and the value of each entry that the option ``state`` gives."""
+    label = "reset option 'state'"
     if not isinstance(given, dict):
         if len(names) > 1:
-            raise TypeError(f"{place} must be a dict of {names}, got {given!r}")
-        return {names[0]: (place, given)}
+            raise TypeError(f"{label} must be a dict of {names}, got {given!r}")
+        return {names[0]: (label, given)}
     if unknown := given.keys() - set(names):
-        raise ValueError(f"{place} has an unknown part {min(map(repr, unknown))}; it has {names}")
-    return {name: (f"part {name!r} of {place}", value) for name, value in given.items()}
+        raise ValueError(f"unknown entry {min(map(repr, unknown))} of {label}; choose from {names}")
+    return {name: (f"entry {name!r} of {label}", value) for name, value in given.items()}
 
 
-def _as_rows(place: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
-    """Return ``value``, which was given at ``place``, for each of ``rows``, with the dtype of ``like``.
-
-    Raises:
-        ValueError: The shape differs, or the dtype cannot hold the value.
-    """
+def _as_rows(label: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
+    """Return ``value`` for each of ``rows``, with the dtype of ``like``."""
     shape = like.shape[1:]
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{place} must be an array of shape {shape}: {error}") from error
+        raise ValueError(f"{label} must be an array of shape {shape}: {error}") from error
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{place} must hold numbers, got {value!r}")
+        raise ValueError(f"{label} must contain numbers, got {value!r}")
     if array.shape not in {shape, (num_envs, *shape)}:
         for_all = f" or {(num_envs, *shape)}" if num_envs > 1 else ""
-        raise ValueError(f"{place} must have shape {shape}{for_all}, got {array.shape}")
-    with np.errstate(invalid="ignore"):  # infinity as a whole number is refused below
+        raise ValueError(f"{label} must have shape {shape}{for_all}, got {array.shape}")
+    with np.errstate(invalid="ignore"):  # a cast of infinity to integers raises below
         cast: np.ndarray = array.astype(like.dtype)
     if like.dtype.kind in "iub" and not np.array_equal(cast, array):
-        raise ValueError(f"{place} must hold {like.dtype} numbers, got {value!r}")
+        raise ValueError(f"{label} must contain {like.dtype} numbers, got {value!r}")
     chosen: np.ndarray = np.broadcast_to(cast, (num_envs, *shape))[rows]
     return chosen

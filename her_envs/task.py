@@ -1,11 +1,12 @@
-"""GoalTask: the mathematics of one goal-conditioned task, over a batch, with no Gymnasium machinery in it.
+"""GoalTask: the functions of one goal-conditioned task, on batches, independent of Gymnasium's environments.
 
-To write a task, subclass `GoalTask` and answer six questions; `her_envs.TaskEnv` and `her_envs.TaskVectorEnv`
-turn the answers into environments with rewards, seeding, time limit, termination and pictures.
-`point_reach.py` is an example, and docs/write_a_task.md goes through another one.
+To write a task, subclass `GoalTask` and implement its six abstract methods. `her_envs.TaskEnv` and
+`her_envs.TaskVectorEnv` make environments from a task: with rewards, seeding, time limit, termination and
+rendering. `point_reach.py` is an example; docs/write_a_task.md explains another one.
 
-Rewards follow from `success` and `distance` alone, so they cannot disagree with them. Both must work on
-NumPy arrays and on torch tensors, for any number of leading axes: use operators, and methods that both have.
+Rewards are computed from `success` and `distance` only, so they are consistent with them. Both methods must
+support NumPy arrays and torch tensors with any number of leading axes: use operators, and methods that both
+types have.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ Array: TypeAlias = Any
 """A NumPy array or scalar, or a torch tensor."""
 
 State: TypeAlias = dict[str, np.ndarray]
-"""Named arrays with a leading axis N (environments); the entry `goal` is the desired goal."""
+"""Arrays by name, with a leading axis N (environments). The entry ``goal`` is the desired goal."""
 
 RewardType = Literal["sparse", "dense"]
 REWARD_TYPES: tuple[str, ...] = get_args(RewardType)
 
 ONE = np.float32(1)
-"""Multiplying by it turns booleans into float32, in NumPy and in torch alike."""
+"""Booleans times `ONE` are float32, in NumPy and in torch."""
 
 _ZERO = np.float32(0)
 _MINUS_ONE = np.float32(-1)
 
 
 class GoalTask(ABC):
-    """The rules of a task. All arrays have a leading axis N, one row an environment.
+    """Base class of tasks. All arrays have a leading axis N, with one row for each environment.
 
     Attributes:
-        observation_space: Dict of `observation`, `achieved_goal`, `desired_goal` of one environment.
-        action_space: Actions of one environment.
-        max_steps: Steps after which an episode is truncated, unless the environment is told otherwise.
-        terminate_on_success: Whether success ends an episode, unless the environment is told otherwise.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
+        action_space: Action space of one environment.
+        max_steps: Default number of steps after which an episode is truncated.
+        terminate_on_success: Default of the environment's option: whether success terminates an episode.
     """
 
     observation_space: spaces.Dict
@@ -54,73 +55,120 @@ class GoalTask(ABC):
 
     @abstractmethod
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Draw ``num_envs`` starts and goals; a start that already is the goal is redrawn by the caller."""
+        """Sample starts and goals; the environments sample solved starts again.
+
+        Args:
+            num_envs: Number of environments, N.
+            rng: Random generator.
+
+        Returns:
+            A new state of N rows.
+        """
 
     @abstractmethod
     def step(self, state: State, action: Array, rng: np.random.Generator) -> State:
         """Return the next state in new arrays.
 
         Args:
-            state: The present state; must not be changed.
-            action: (N, A) valid actions: clipped to a Box, in range for a Discrete.
-            rng: Source of all randomness.
+            state: The current state; must not be changed.
+            action: (N, A) valid actions: Box actions are clipped, Discrete actions are in range.
+            rng: Random generator.
         """
 
     @abstractmethod
     def observe(self, state: State) -> dict[str, Array]:
-        """Return what the agent sees, in arrays that share no memory with ``state`` or each other."""
+        """Return the observations as new arrays, which share no memory with ``state`` or each other.
+
+        Args:
+            state: A state of N rows.
+
+        Returns:
+            ``observation``, ``achieved_goal`` and ``desired_goal``, with a leading axis N.
+        """
 
     @abstractmethod
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Say which goals are reached: (..., G), (..., G) -> (...) bool. The only definition of success."""
+        """Return whether goals are reached; rewards and terminations are computed from the result.
+
+        Args:
+            achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
+            desired_goal: (..., G) desired goals, of the same type.
+
+        Returns:
+            (...) bool.
+        """
 
     @abstractmethod
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Measure how far the goals are apart: (..., G), (..., G) -> (...) float32, 0 only where equal."""
+        """Return the distance of goals, which is 0 only for equal goals.
+
+        Args:
+            achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
+            desired_goal: (..., G) desired goals, of the same type.
+
+        Returns:
+            (...) float32.
+        """
 
     @abstractmethod
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
-        """Draw environment ``index`` of ``state``."""
+        """Draw environment ``index`` of a state on a canvas."""
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Places in the unit square whose way through the episode is drawn, the agent's first; none here."""
+        """Return positions in the unit square whose trails are drawn, first the agent; by default none."""
         return ()
 
     def reached_goal(self, state: State) -> Array:
-        """Return the goals that states reach, in the form of their entry `goal`: put there, they are reached.
+        """Return the achieved goals of a state, in the form of its entry ``goal``.
 
-        This is what the agent sees as achieved; a task that shows goals in another form says it anew.
+        The default returns the achieved goals of the observations. A task whose observations encode goals
+        in another form must override it.
+
+        Args:
+            state: A state of N rows.
+
+        Returns:
+            Goals with a leading axis N: a state with them as its entry ``goal`` is solved.
         """
         return self.observe(state)["achieved_goal"]
 
     def start_error(self, state: State) -> str | None:
-        """Say why a start that reset options ask for cannot be, where the observation space does not tell.
+        """Return an error for an invalid start that is inside the observation space.
+
+        Args:
+            state: A state with values of the reset options.
 
         Returns:
-            One sentence that names the option, ``'goal'`` or ``'state'``, or None for a possible start.
+            An error message that names the reset option, ``'goal'`` or ``'state'``; None for a valid start.
         """
         return None
 
     def reward(self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType) -> Array:
-        """Reward of reaching ``achieved_goal`` when asked for ``desired_goal``.
+        """Return the reward of each pair of goals.
 
         Args:
-            achieved_goal: (..., G) goals reached.
-            desired_goal: (..., G) goals asked for.
+            achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
+            desired_goal: (..., G) desired goals, of the same type.
             reward_type: ``"sparse"``: 0 on success, else -1 (HER paper, section 3.1).
                 ``"dense"``: minus the distance.
 
         Returns:
-            (...) float32, the shape of a goal's leading axes; () for one goal.
+            (...) float32; the shape is () for one goal.
         """
         if reward_type == "sparse":
             return _sparse_reward(self.success(achieved_goal, desired_goal))
-        return -self.distance(achieved_goal, desired_goal) + _ZERO  # the sum turns -0.0 into 0.0
+        return -self.distance(achieved_goal, desired_goal) + _ZERO  # adding 0 changes -0.0 to 0.0
 
     def outcome(
         self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType
     ) -> tuple[Array, Array]:
-        """Return `success` and `reward` of a step, without working out success twice."""
+        """Return the results of `success` and `reward`; success is computed only once.
+
+        Args:
+            achieved_goal: (..., G) achieved goals.
+            desired_goal: (..., G) desired goals.
+            reward_type: ``"sparse"`` or ``"dense"``.
+        """
         success = self.success(achieved_goal, desired_goal)
         if reward_type == "sparse":
             return success, _sparse_reward(success)
@@ -132,7 +180,7 @@ def _sparse_reward(success: Array) -> Array:
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse an option that is none of its choices.
+    """Check the value of an option.
 
     Raises:
         ValueError: ``value`` is not one of ``choices``.
@@ -141,11 +189,11 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}")
 
 
-def require_flag(name: str, value: object) -> bool:
+def require_bool(name: str, value: object) -> bool:
     """Return ``value`` as a bool.
 
     Raises:
-        TypeError: ``value`` is neither True nor False.
+        TypeError: ``value`` is not a bool.
     """
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
@@ -167,7 +215,7 @@ def require_length(name: str, value: object, largest: float = math.inf) -> float
     """Return ``value`` as a float.
 
     Raises:
-        ValueError: ``value`` is no finite number above 0 and up to ``largest``.
+        ValueError: ``value`` is not a finite number in (0, ``largest``].
     """
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if is_number and 0 < value <= largest and value < math.inf:  # type: ignore[operator] # it is a number

@@ -1,4 +1,4 @@
-"""TaskVectorEnv: one GoalTask as many Gymnasium environments that step together."""
+"""TaskVectorEnv: a Gymnasium vector environment made from a `GoalTask`."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from gymnasium.vector.utils import batch_space
 
 from her_envs.base import TaskBase
 from her_envs.pictures import mosaic, mosaic_columns
-from her_envs.starts import as_options, draw_starts, replace_rows
+from her_envs.starts import copy_options, replace_rows, sample_starts
 from her_envs.task import Array, GoalTask, RewardType, State, require_choice, require_positive
 
-MAX_SHOWN = 16
-"""Environments that the window of ``human`` mode shows; the pictures of ``rgb_array`` are of all."""
+MAX_SHOWN_ENVS = 16
+"""Number of environments in the window of ``human`` mode; ``rgb_array`` draws all environments."""
 
 
 class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarray]):
-    """Many goal environments made of one task, stepped by one call of its functions.
+    """N goal environments made from one task, stepped together by vectorised functions.
 
-    Observations, rewards, flags and infos are those of `gymnasium.vector.SyncVectorEnv` with as many
-    `TaskEnv`, masks, ``final_obs`` and ``final_info`` included. Nothing returned shares memory with what
-    the environment keeps. One generator serves all environments.
+    Observations, rewards, flags and infos equal those of a `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`,
+    including masks, ``final_obs`` and ``final_info``. Returned arrays share no memory with the environment.
+    All environments use the same random generator.
 
-    ``reset(options=...)`` takes ``"goal"`` and ``"state"`` as `TaskEnv` does, for one environment, which all
-    get, or for all of them along a leading axis; and ``"reset_mask"``, (N,) bool, the environments to reset.
+    The options of `reset` are ``"goal"`` and ``"state"`` as in `TaskEnv`, for one environment (used for all)
+    or with a leading axis N; and ``"reset_mask"``, (N,) bool, the environments to reset.
 
     Args:
-        task: The rules.
+        task: The task.
         num_envs: Number of environments, N.
-        autoreset_mode: What happens after the end of an episode: ``"NextStep"``, ``"SameStep"`` or
-            ``"Disabled"``, or Gymnasium's `AutoresetMode`.
-        max_steps: Steps after which an episode is truncated; by default the task's.
+        autoreset_mode: Reset after the end of an episode: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``,
+            or Gymnasium's `AutoresetMode`.
+        max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
         max_episode_steps: Gymnasium's name for ``max_steps``.
-        terminate_on_success: Whether success ends an episode; by default the task's.
-        reward_type: ``"sparse"`` for -1 and 0, ``"dense"`` for minus the distance.
+        terminate_on_success: Whether success terminates an episode; by default
+            ``task.terminate_on_success``.
+        reward_type: ``"sparse"`` for rewards of -1 and 0, ``"dense"`` for minus the distance.
         render_mode: ``None``, ``"human"`` for a window with the first 16 environments, ``"rgb_array"`` for
             pictures without a display.
         render_size: Side of a picture, or of the window [pixels].
 
     Raises:
-        TypeError: ``task`` is no task, or ``terminate_on_success`` neither True nor False.
-        ValueError: An option has a value that it cannot have.
-        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is missing.
+        TypeError: ``task`` is not a `GoalTask`, or ``terminate_on_success`` is not a bool.
+        ValueError: The value of an option is not allowed.
+        gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
 
     Example:
         >>> import numpy as np
@@ -78,8 +79,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     ) -> None:
         if max_steps is not None and max_episode_steps is not None:
             raise ValueError(
-                "max_steps and max_episode_steps are two names of one limit, "
-                f"got {max_steps!r} and {max_episode_steps!r}; give one of them"
+                "expected max_steps or max_episode_steps, two names of the same limit, "
+                f"got both: {max_steps!r} and {max_episode_steps!r}; pass one"
             )
         super().__init__(
             task,
@@ -105,29 +106,30 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """Start new episodes.
 
         Args:
-            seed: Seeds the one generator; ``None`` goes on with the present one.
-            options: ``"goal"``, ``"state"`` and ``"reset_mask"``, see the class.
+            seed: Seed of the random generator; with ``None`` the current generator is used.
+            options: ``"goal"``, ``"state"`` and ``"reset_mask"``; see the class.
 
         Returns:
-            The observations of all environments, and ``is_success`` with its mask ``_is_success``: the
-            environments that were reset.
+            The observations of all environments, and infos: ``is_success`` with its mask ``_is_success``,
+            which is True for the environments that were reset.
 
         Raises:
-            TypeError: ``seed`` is a list, or ``options`` or a state of several parts is no dict.
-            ValueError: An option is unknown or does not fit the task.
+            TypeError: ``seed`` is a list, ``options`` is not a dict, or ``"state"`` is not a dict and the
+                state has several entries.
+            ValueError: An option is unknown, or its value does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):
             raise TypeError(
-                f"seed must be a whole number or None, got {seed!r}; one generator serves all environments"
+                f"seed must be a whole number or None, got {seed!r}; all environments use one generator"
             )
-        given = as_options(options)
+        given = copy_options(options)
         mask = self._as_mask(given.pop("reset_mask", None))
         super().reset(seed=seed)
-        state, _ = self._restart(np.flatnonzero(mask), given)
+        state, _ = self._start_episodes(np.flatnonzero(mask), given)
         observations = self.task.observe(state)
         success = self.task.success(observations["achieved_goal"], observations["desired_goal"])
         if self._painter is not None:
-            self._painter.replace(state)
+            self._painter.replace_last(state)
             self._show()
         return observations, {"is_success": success & mask, "_is_success": mask}
 
@@ -137,8 +139,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """Take one step in every environment.
 
         Args:
-            actions: (N, A); continuous ones are clipped to the action space. The row of an environment that
-                this step resets has no effect.
+            actions: (N, A). Box actions are clipped to the action space. Actions of environments that are
+                reset in this step are ignored.
 
         Returns:
             Observations, rewards (N,) float64, terminations and truncations (N,) bool, and infos:
@@ -146,16 +148,16 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             each with its mask.
 
         Raises:
-            gymnasium.error.ResetNeeded: No episode has begun, or one has ended in mode Disabled.
-            ValueError: The actions have a wrong shape or type, hold NaN, or are out of range.
+            gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
+            ValueError: The actions have a wrong shape or dtype, contain NaN, or are out of range.
         """
         state = self._require_steppable()
-        valid = self._check.batch(actions, self.num_envs)
+        valid = self._validator.validate_batch(actions, self.num_envs)
         self._state = self.task.step(state, valid, self.np_random)
         self._elapsed += 1
         restarted = np.flatnonzero(self._ended)
         if restarted.size:
-            self._restart(restarted)
+            self._start_episodes(restarted)
         observations = self.task.observe(self._state)
         success, rewards = self.task.outcome(
             observations["achieved_goal"], observations["desired_goal"], self.reward_type
@@ -167,42 +169,42 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         self._ended = terminations | truncations
         infos = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
-            infos = self._end_and_begin(observations, success)
+            infos = self._restart_ended(observations, success)
         if self._painter is not None:
-            self._painter.follow(self._state)
+            self._painter.append(self._state)
             self._show()
         infos |= {"is_success": success, "_is_success": np.ones(self.num_envs, bool)}
         return observations, rewards, terminations, truncations, infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Draw the present states, and the ways to them.
+        """Draw the current states and the paths of the episodes.
 
         Returns:
-            One picture (render_size, render_size, 3) uint8 an environment in mode ``"rgb_array"``, else None.
+            N pictures, (render_size, render_size, 3) uint8 each, in mode ``"rgb_array"``, else None.
 
         Raises:
-            gymnasium.error.ResetNeeded: There is no state to draw yet.
+            gymnasium.error.ResetNeeded: `reset` was not called yet.
         """
         if self.render_mode == "human":
             self._show()
             return None
-        return tuple(self._pictures(self._elapsed.tolist(), self.render_size)) or None
+        return tuple(self._draw_envs(self._elapsed.tolist(), self.render_size)) or None
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the window, if there is one."""
+        """Close the window, if it is open."""
         self._close_window()
 
-    def _restart(
+    def _start_episodes(
         self, rows: np.ndarray, options: dict[str, Any] | None = None
     ) -> tuple[State, dict[str, Array]]:
-        """Start new episodes in ``rows``; return the state of all, and what the task shows of the new."""
-        starts, observations = draw_starts(self.task, self.num_envs, self.np_random, options or {}, rows)
+        """Start new episodes in ``rows``; return the state of all environments, and the new observations."""
+        starts, observations = sample_starts(self.task, self.num_envs, self.np_random, options or {}, rows)
         self._state = starts if self._state is None else replace_rows(self._state, rows, starts)
         self._elapsed[rows], self._ended[rows] = 0, False
         return self._state, observations
 
-    def _end_and_begin(self, observations: dict[str, Array], success: np.ndarray) -> dict[str, Any]:
-        """Put first observations in the place of last ones, and return the last ones as infos."""
+    def _restart_ended(self, observations: dict[str, Array], success: np.ndarray) -> dict[str, Any]:
+        """Replace the last observations of ended episodes by first ones; return the last ones as infos."""
         ended = self._ended.copy()
         rows = np.flatnonzero(ended)
         last = {key: values[rows] for key, values in observations.items()}
@@ -210,7 +212,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         for i, row in enumerate(rows):
             final_obs[row] = {key: values[i] for key, values in last.items()}
         final_info = {"is_success": success & ended, "_is_success": ended.copy()}
-        _, first = self._restart(rows)
+        _, first = self._start_episodes(rows)
         for key, values in first.items():
             observations[key][rows] = values
         success[rows] = False
@@ -222,45 +224,38 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         }
 
     def _require_steppable(self) -> State:
-        """Return the present state.
-
-        Raises:
-            gymnasium.error.ResetNeeded: There is none, or an episode that ended was not reset.
-        """
+        """Return the current state, or raise ResetNeeded."""
         if self._state is None:
-            raise ResetNeeded("cannot step: no episode has begun; call reset() first")
+            raise ResetNeeded("step() was called before the first episode; call reset() first")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             ended = np.flatnonzero(self._ended).tolist()
             raise ResetNeeded(
-                f"cannot step: the episodes of environments {ended} have ended; "
+                f"step() was called after the end of the episodes of environments {ended}; "
                 'call reset(options={"reset_mask": terminations | truncations}) first'
             )
         return self._state
 
     def _as_mask(self, given: Any) -> np.ndarray:
-        """Return which environments to reset, in memory of its own; all of them by default.
-
-        Raises:
-            ValueError: The mask is not bool of shape (N,), names none, or leaves one without an episode.
-        """
+        """Return a copy of the option ``reset_mask``, (N,) bool; True for all environments by default."""
         if given is None:
             return np.ones(self.num_envs, bool)
         mask: np.ndarray = np.array(given)
         if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
             raise ValueError(
-                f"reset option 'reset_mask' must be bool of shape ({self.num_envs},) with a True in it, "
+                f"reset option 'reset_mask' must be bool of shape ({self.num_envs},) with at least one True, "
                 f"got {mask.dtype} of shape {mask.shape}: {mask}"
             )
         if self._state is None and not mask.all():
             raise ValueError(
-                "reset option 'reset_mask' leaves out environments that never began; reset all first"
+                "reset option 'reset_mask' must be True for all environments in the first reset, "
+                f"got {mask}; reset all environments first"
             )
         return mask
 
     def _show(self) -> None:
         if self.render_mode == "human" and self._painter is not None:
-            steps = self._elapsed[:MAX_SHOWN].tolist()
-            pictures = self._pictures(steps, self.render_size // mosaic_columns(len(steps)))
+            steps = self._elapsed[:MAX_SHOWN_ENVS].tolist()
+            pictures = self._draw_envs(steps, self.render_size // mosaic_columns(len(steps)))
             caption = f"{type(self.task).__name__} | {len(steps)} of {self.num_envs} environments"
             self._painter.show(mosaic(pictures), caption, self.metadata["render_fps"])
 

@@ -1,4 +1,4 @@
-"""The contenders of `benchmarks.replay`, one file a library; a library need not be there."""
+"""The replay buffers that `benchmarks.replay` compares, with one file for each library."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PEERS = {
     "tianshou": ("tianshou", "Tianshou"),
     "torchrl": ("torchrl", "TorchRL"),
 }
-"""From a peer's import name to the module and class that adapt it."""
+"""Module and class of the adapter, by the import name of the library."""
 
 
 def installed_peers() -> tuple[list[type[Contender]], list[str]]:
-    """Return the peers that are installed, and the names of those that are not."""
+    """Return the adapters of installed libraries, and the names of libraries that are not installed."""
     missing = [library for library in PEERS if find_spec(library) is None]
     found = [
         getattr(import_module(f"{__name__}.{module}"), adapter)

@@ -1,4 +1,4 @@
-"""Contender: a replay buffer as `benchmarks.replay` sees it."""
+"""Contender: the interface of replay buffers in `benchmarks.replay`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SAMPLED_GOALS = 4
 RELABELED_SHARE = SAMPLED_GOALS / (SAMPLED_GOALS + 1)
 
 
-class Rows(NamedTuple):
-    """What a batch says of its transitions, for the check that it is right.
+class BatchColumns(NamedTuple):
+    """The columns of a batch that `check_relabeling` needs.
 
     Attributes:
-        achieved: (B, G) goals that the steps achieved.
-        desired: (B, G) goals that were asked for.
-        rewards: (B,) what the steps earned.
+        achieved: (B, G) next achieved goals.
+        desired: (B, G) desired goals.
+        rewards: (B,) rewards.
     """
 
     achieved: Floats
@@ -31,65 +31,65 @@ class Rows(NamedTuple):
 
 
 class Contender(ABC):
-    """A buffer that relabels four transitions for every original one, by the strategy ``future``.
+    """A buffer that relabels four transitions for every original one, with the strategy ``future``.
 
     Attributes:
-        name: Of the library.
-        setting: How it is configured, where that is not obvious.
-        rows_a_transition: Rows that it stores for each transition.
+        name: Name in the tables.
+        setting: Configuration, for the page.
+        rows_per_transition: Stored rows for each transition.
 
     Args:
-        capacity: Rows that it stores.
+        capacity: Capacity in rows.
     """
 
     name: str
     setting: str = ""
-    rows_a_transition = 1
+    rows_per_transition = 1
 
     @abstractmethod
     def __init__(self, capacity: int) -> None: ...
 
     @abstractmethod
-    def steps(self, episode: Episode) -> list[Any]:
-        """Return an episode's steps in the form in which `add_step` takes them."""
+    def step_arguments(self, episode: Episode) -> list[Any]:
+        """Return the arguments of `add_step` for each step of an episode."""
 
     @abstractmethod
     def add_step(self, step: Any) -> None:
-        """Add one step; the last one ends its episode."""
+        """Add one step; the last step ends the episode."""
 
-    def whole(self, episode: Episode) -> Any:
-        """Return an episode in the form in which `add_whole` takes it."""
-        return self.steps(episode)
+    def episode_argument(self, episode: Episode) -> Any:
+        """Return the argument of `add_episode` for an episode."""
+        return self.step_arguments(episode)
 
-    def add_whole(self, whole: Any) -> None:
-        """Add a complete episode in the quickest way that the library documents."""
-        for step in whole:
+    def add_episode(self, argument: Any) -> None:
+        """Add a complete episode by the fastest method that the library documents."""
+        for step in argument:
             self.add_step(step)
 
     @abstractmethod
     def sample(self, batch_size: int) -> Any:
-        """Draw a batch."""
+        """Sample a batch."""
 
     @abstractmethod
-    def rows(self, batch: Any) -> Rows:
-        """Return what a batch says of its transitions."""
+    def columns(self, batch: Any) -> BatchColumns:
+        """Return the columns of a batch."""
 
     def fill(self, stored: int, episodes: list[Episode]) -> None:
-        """Add the episodes in turn until there are ``stored`` rows."""
-        wholes = [self.whole(episode) for episode in episodes]
-        for i in range(stored // (HORIZON * self.rows_a_transition)):
-            self.add_whole(wholes[i % len(wholes)])
+        """Add the episodes repeatedly until the buffer has ``stored`` rows."""
+        arguments = [self.episode_argument(episode) for episode in episodes]
+        for i in range(stored // (HORIZON * self.rows_per_transition)):
+            self.add_episode(arguments[i % len(arguments)])
 
 
 def check_relabeling(contender: Contender, batch_size: int = 256, batches: int = 40) -> float:
-    """Return the relabeled share of some batches.
+    """Return the relabeled share of sampled batches.
 
     Raises:
-        RuntimeError: It is not four fifths, a new goal was not achieved later in the episode, or a reward is
-            not that of the goals; then it makes no sense to compare the time.
+        RuntimeError: The share is not four fifths, a relabeled goal was achieved before the step, or a reward
+            does not match its goals. Then times cannot be compared.
     """
-    samples = [contender.rows(contender.sample(batch_size)) for _ in range(batches)]
-    achieved, desired, rewards = (np.concatenate(parts) for parts in zip(*samples, strict=True))
+    samples = [contender.columns(contender.sample(batch_size)) for _ in range(batches)]
+    achieved, desired, rewards = (np.concatenate(columns) for columns in zip(*samples, strict=True))
     relabeled = desired[:, 0] < UNREACHED
     share = float(relabeled.mean())
     findings = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpprb import HindsightReplayBuffer
 
-from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, BatchColumns, Contender
 from benchmarks.replay_task import ACTION, GOAL, HORIZON, OBSERVATION, Floats, compute_reward
 
 if TYPE_CHECKING:
@@ -22,20 +22,20 @@ def goal_of(state: Floats) -> Floats:
 
 
 def reward_of(next_state: Floats, action: Floats, goal: Floats) -> Floats:
-    """Return the reward in the form that cpprb asks for."""
+    """Return the reward, with the arguments of cpprb's ``reward_func``."""
     return compute_reward(goal_of(next_state), goal)
 
 
 class Cpprb(Contender):
-    """Relabels when an episode ends, and stores every transition with k + 1 goals."""
+    """Relabels when an episode ends: stores every transition with k + 1 goals."""
 
     name = "cpprb"
     setting = (
-        "`HindsightReplayBuffer`, `prioritized=False`; the achieved goal is no column but taken from the "
-        "observation by `goal_func`, and flags of the end are not stored, as in its example. It stores every "
-        "transition five times, relabeled once and for all: of its rows one fifth are distinct transitions"
+        "`HindsightReplayBuffer`, `prioritized=False`; the achieved goal is computed from the observation by "
+        "`goal_func`, and terminations are not stored, as in its example. It relabels when an episode is "
+        "stored, and stores every transition five times: one fifth of its rows are distinct transitions"
     )
-    rows_a_transition = SAMPLED_GOALS + 1
+    rows_per_transition = SAMPLED_GOALS + 1
     prioritized = False
 
     def __init__(self, capacity: int) -> None:
@@ -51,35 +51,35 @@ class Cpprb(Contender):
             prioritized=self.prioritized,
         )
 
-    def steps(self, episode: Episode) -> list[tuple[Any, ...]]:
-        """Return the arguments of `add`, and the goal with the last of them."""
-        columns, goal = self.whole(episode)
+    def step_arguments(self, episode: Episode) -> list[tuple[Any, ...]]:
+        """Return the arguments of `add`, and with the last step the goal."""
+        columns, goal = self.episode_argument(episode)
         return [
             ({key: column[t] for key, column in columns.items()}, goal if t + 1 == len(episode) else None)
             for t in range(len(episode))
         ]
 
     def add_step(self, step: tuple[Any, ...]) -> None:
-        """Add one transition, and relabel the episode if it was the last."""
+        """Add one transition; after the last one, relabel the episode."""
         columns, goal = step
         self.buffer.add(**columns)
         if goal is not None:
             self.buffer.on_episode_end(goal)
 
-    def whole(self, episode: Episode) -> tuple[Any, ...]:
+    def episode_argument(self, episode: Episode) -> tuple[Any, ...]:
         """Return an episode's columns and its goal."""
         states = episode.observations["observation"]
         columns = {"obs": states[:-1], "act": episode.actions, "next_obs": states[1:]}
         return columns, episode.observations["desired_goal"][0]
 
-    def add_whole(self, whole: tuple[Any, ...]) -> None:
-        """Add all transitions by one call, and relabel the episode."""
-        self.add_step(whole)
+    def add_episode(self, argument: tuple[Any, ...]) -> None:
+        """Add all transitions in one call, and relabel the episode."""
+        self.add_step(argument)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Draw a batch of arrays."""
+        """Sample a batch of arrays."""
         return self.buffer.sample(batch_size)
 
-    def rows(self, batch: dict[str, Any]) -> Rows:
-        """Return what a batch says."""
-        return Rows(goal_of(batch["next_obs"]), batch["goal"], batch["rew"][:, 0])
+    def columns(self, batch: dict[str, Any]) -> BatchColumns:
+        """Return the columns of a batch."""
+        return BatchColumns(goal_of(batch["next_obs"]), batch["goal"], batch["rew"][:, 0])

@@ -1,4 +1,4 @@
-"""The floor: what the machine takes to copy a batch's rows out of memory, and nothing else."""
+"""Floor: a lower bound of the time of a batch, which only copies the rows from memory."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ STEP = np.dtype(
     ],
     align=True,
 )
-"""All that is known of a step."""
+"""All data of a step."""
 
 RELABELED_GOAL = np.dtype([("goal", np.float32, GOAL)])
 
 
 class Floor:
-    """Two gathers of records, of steps and of those behind them, and one of goals for the relabeled share.
+    """Gathers the records of steps, those of the next steps, and the goals of the relabeled share.
 
-    Its indices are fresh for every batch, as a buffer's are, and drawn where no time is taken.
+    Every batch has other random indices, as in a buffer; they are sampled before the measurement.
 
     Attributes:
-        name: Of the row in the tables.
+        name: Name in the tables.
 
     Args:
-        stored: Steps.
+        stored: Number of stored steps.
     """
 
     name = "floor"
 
     def __init__(self, stored: int) -> None:
-        # Zeros would all be one page of memory, which no buffer's rows are.
+        # Not zeros, for which the system would map all pages to one page of memory.
         self._steps = np.full(stored + 1, np.ones((), STEP))
         self._goals = np.full(stored + 1, np.ones((), RELABELED_GOAL))
         self._rng = np.random.default_rng(0)
-        self._draws: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._indices: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def draw(self, batch_size: int, calls: int) -> None:
-        """Draw the indices of so many batches."""
-        self._draws = []
+        """Sample the indices of ``calls`` batches."""
+        self._indices = []
         for _ in range(calls):
             rows = self._rng.integers(len(self._steps) - 1, size=batch_size)
             goals = self._rng.integers(len(self._goals), size=round(RELABELED_SHARE * batch_size))
-            self._draws.append((rows, rows + 1, goals))
+            self._indices.append((rows, rows + 1, goals))
 
     def gather(self) -> None:
-        """Copy the batches that were drawn."""
+        """Copy the rows of all batches."""
         steps, goals = self._steps, self._goals
-        for rows, following, sources in self._draws:
+        for rows, following, sources in self._indices:
             steps.take(rows)
             steps.take(following)
             goals.take(sources)

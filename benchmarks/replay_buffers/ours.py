@@ -1,10 +1,10 @@
-"""Our buffer, and the same one with its batches turned into tensors."""
+"""Our buffer, with batches as arrays and as tensors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, BatchColumns, Contender
 from benchmarks.replay_task import ACTION_SPACE, OBSERVATION_SPACE, compute_reward
 from her_wrappers import HindsightReplayBuffer, Priority
 
@@ -30,7 +30,7 @@ class Ours(Contender):
             seed=0,
         )
 
-    def steps(self, episode: Episode) -> list[tuple[Any, ...]]:
+    def step_arguments(self, episode: Episode) -> list[tuple[Any, ...]]:
         """Return the arguments of `add`."""
         states = [
             {key: states[t] for key, states in episode.observations.items()} for t in range(len(episode) + 1)
@@ -51,36 +51,36 @@ class Ours(Contender):
         """Add one transition."""
         self.buffer.add(*step)
 
-    def whole(self, episode: Episode) -> Episode:
-        """Return the episode itself, as a recorder makes it."""
+    def episode_argument(self, episode: Episode) -> Episode:
+        """Return the episode."""
         return episode
 
-    def add_whole(self, whole: Episode) -> None:
-        """Add it."""
-        self.buffer.add_episode(whole)
+    def add_episode(self, argument: Episode) -> None:
+        """Add an episode."""
+        self.buffer.add_episode(argument)
 
     def sample(self, batch_size: int) -> Batch:
-        """Draw a batch of arrays."""
+        """Sample a batch of arrays."""
         return self.buffer.sample(batch_size)
 
-    def rows(self, batch: Batch) -> Rows:
-        """Return what a batch says."""
-        return Rows(
+    def columns(self, batch: Batch) -> BatchColumns:
+        """Return the columns of a batch."""
+        return BatchColumns(
             batch.next_observations["achieved_goal"], batch.observations["desired_goal"], batch.rewards
         )
 
 
 class OursAsTensors(Ours):
-    """The same with ``to_torch()``, for those who compare with libraries that hand out tensors."""
+    """Our buffer with ``to_torch()``, for comparison with libraries that return tensors."""
 
     name = "her-toolkit, to_torch()"
     setting = "`sample(n).to_torch()`"
 
     def sample(self, batch_size: int) -> Batch:
-        """Draw a batch of tensors."""
+        """Sample a batch of tensors."""
         return self.buffer.sample(batch_size).to_torch()
 
-    def rows(self, batch: Batch) -> Rows:
-        """Return what a batch says."""
-        tensors: tuple[Any, ...] = super().rows(batch)
-        return Rows(*(tensor.numpy() for tensor in tensors))
+    def columns(self, batch: Batch) -> BatchColumns:
+        """Return the columns of a batch."""
+        tensors: tuple[Any, ...] = super().columns(batch)
+        return BatchColumns(*(tensor.numpy() for tensor in tensors))

@@ -1,4 +1,4 @@
-"""Contenders that draw transitions by their priorities."""
+"""Buffers that sample transitions by priority."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Prioritized(Contender):
 
     @abstractmethod
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:
-        """Return the numbers of a batch's rows; those of a buffer that was filled once begin with 0."""
+        """Return the indices of the rows of a batch; in a buffer that was filled once they start at 0."""
 
     @abstractmethod
     def update(self, index: NDArray[np.integer[Any]], priorities: Priorities) -> None:
-        """Give rows new priorities."""
+        """Set the priorities of rows."""
 
 
 class OursPrioritized(Ours, Prioritized):
@@ -36,28 +36,32 @@ class OursPrioritized(Ours, Prioritized):
     prioritized = Priority(alpha=ALPHA, beta=BETA, eps=EPS)
 
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:
-        """Return the numbers of transitions."""
+        """Return the serial numbers of the transitions."""
         index: NDArray[np.integer[Any]] = batch.index
         return index
 
     def update(self, index: NDArray[np.integer[Any]], priorities: Priorities) -> None:
-        """Give transitions new priorities."""
+        """Set the priorities of transitions."""
         self.buffer.update_priorities(index, priorities)
 
 
 def check_priorities(contender: Prioritized, priorities: Priorities, batches: int = 40) -> float:
-    """Give all rows priorities; return the share of the likeliest tenth in what is drawn then.
+    """Set the priorities of all rows, and return the sampled share of the tenth with the highest ones.
 
     Raises:
-        RuntimeError: It is not what priorities to the power of alpha make it; then it makes no sense to
-            compare the time.
+        RuntimeError: The share differs from the expected one, for probabilities proportional to priorities to
+            the power of alpha. Then times cannot be compared.
     """
     contender.update(np.arange(len(priorities)), priorities)
-    odds = (priorities + EPS) ** ALPHA
-    likeliest = odds >= np.quantile(odds, 0.9)
-    # Copies: the next sample of cpprb overwrites the index of the last.
+    probabilities = (priorities + EPS) ** ALPHA
+    is_likely = probabilities >= np.quantile(probabilities, 0.9)
+    # Copies, since the next call of cpprb's sample overwrites the index.
     found = np.concatenate([contender.index(contender.sample(256)).copy() for _ in range(batches)])
-    share, expected = float(likeliest[found].mean()), float(odds[likeliest].sum() / odds.sum())
+    share = float(is_likely[found].mean())
+    expected = float(probabilities[is_likely].sum() / probabilities.sum())
     if abs(share - expected) > 0.02:
-        raise RuntimeError(f"{contender.name} draws the likeliest tenth in {share:.3f}, not {expected:.3f}")
+        raise RuntimeError(
+            f"{contender.name} must sample the tenth with the highest priorities with a share of "
+            f"{expected:.3f}, got {share:.3f}"
+        )
     return share

@@ -12,7 +12,7 @@ import numpy as np
 from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, BatchColumns, Contender
 from benchmarks.replay_task import ACTION_SPACE, OBSERVATION_SPACE, compute_reward
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RewardOnly(gym.Env[Any, Any]):
-    """What the buffer needs of its environment: spaces and rewards."""
+    """An environment with only spaces and rewards, which the buffer needs."""
 
     def __init__(self, observation_space: gym.spaces.Dict) -> None:
         self.observation_space, self.action_space = observation_space, ACTION_SPACE
@@ -31,16 +31,16 @@ class RewardOnly(gym.Env[Any, Any]):
 
 
 class StableBaselines3(Contender):
-    """One environment, on the CPU."""
+    """`HerReplayBuffer` with one environment, on the CPU."""
 
     name = "Stable-Baselines3"
-    setting = "`HerReplayBuffer`, one DummyVecEnv, device cpu; its batches are tensors, made inside `sample`"
+    setting = "`HerReplayBuffer`, one DummyVecEnv, device cpu; `sample` returns tensors"
 
     def __init__(self, capacity: int) -> None:
         self.buffer = make_buffer(capacity, OBSERVATION_SPACE)
 
-    def steps(self, episode: Episode) -> list[tuple[Any, ...]]:
-        """Return the arguments of `add`: arrays with an axis for the environments."""
+    def step_arguments(self, episode: Episode) -> list[tuple[Any, ...]]:
+        """Return the arguments of `add`: arrays with a leading axis for the environments."""
         states = [
             {key: states[t : t + 1] for key, states in episode.observations.items()}
             for t in range(len(episode) + 1)
@@ -62,21 +62,21 @@ class StableBaselines3(Contender):
         self.buffer.add(*step)
 
     def sample(self, batch_size: int) -> Any:
-        """Draw a batch of tensors."""
+        """Sample a batch of tensors."""
         return self.buffer.sample(batch_size)
 
-    def rows(self, batch: Any) -> Rows:
-        """Return what a batch says."""
-        parts = (
+    def columns(self, batch: Any) -> BatchColumns:
+        """Return the columns of a batch."""
+        columns = (
             batch.next_observations["achieved_goal"],
             batch.observations["desired_goal"],
             batch.rewards[:, 0],
         )
-        return Rows(*(part.numpy() for part in parts))
+        return BatchColumns(*(column.numpy() for column in columns))
 
 
 def make_buffer(capacity: int, observation_space: gym.spaces.Dict) -> HerReplayBuffer:
-    """Make the buffer as its documentation does."""
+    """Return a buffer, made as in its documentation."""
     return HerReplayBuffer(
         capacity,
         observation_space,

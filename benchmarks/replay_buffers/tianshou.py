@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tianshou.data import Batch, HERReplayBuffer
 
-from benchmarks.replay_buffers.contender import SAMPLED_GOALS, Contender, Rows
+from benchmarks.replay_buffers.contender import SAMPLED_GOALS, BatchColumns, Contender
 from benchmarks.replay_task import HORIZON, compute_reward
 
 if TYPE_CHECKING:
@@ -17,19 +17,17 @@ if TYPE_CHECKING:
 
 
 class Tianshou(Contender):
-    """Rewrites whole episodes inside its storage while sampling, and undoes it before the next call."""
+    """Overwrites the goals of stored episodes while sampling, and restores them before the next call."""
 
     name = "Tianshou"
-    setting = (
-        "`HERReplayBuffer`, `future_k=5`, since its share is 1 - 1/k, of the episodes that a batch is from"
-    )
+    setting = "`HERReplayBuffer`, `future_k=5`, since it relabels 1 - 1/k of the episodes in a batch"
 
     def __init__(self, capacity: int) -> None:
         self.buffer = HERReplayBuffer(
             capacity, compute_reward_fn=compute_reward, horizon=HORIZON, future_k=SAMPLED_GOALS + 1
         )
 
-    def steps(self, episode: Episode) -> list[Batch]:
+    def step_arguments(self, episode: Episode) -> list[Batch]:
         """Return the argument of `add`."""
         states = [
             Batch({key: states[t] for key, states in episode.observations.items()})
@@ -53,9 +51,9 @@ class Tianshou(Contender):
         self.buffer.add(step)
 
     def sample(self, batch_size: int) -> Any:
-        """Draw a batch of arrays."""
+        """Sample a batch of arrays."""
         return self.buffer.sample(batch_size)[0]
 
-    def rows(self, batch: Any) -> Rows:
-        """Return what a batch says."""
-        return Rows(batch.obs_next.achieved_goal, batch.obs_next.desired_goal, batch.rew)
+    def columns(self, batch: Any) -> BatchColumns:
+        """Return the columns of a batch."""
+        return BatchColumns(batch.obs_next.achieved_goal, batch.obs_next.desired_goal, batch.rew)

@@ -12,51 +12,51 @@ from tensordict import TensorDict
 from torchrl import logger
 from torchrl.data import HERReplayBuffer, LazyTensorStorage
 
-from benchmarks.replay_buffers.contender import RELABELED_SHARE, Contender, Rows
+from benchmarks.replay_buffers.contender import RELABELED_SHARE, BatchColumns, Contender
 from benchmarks.replay_task import TOLERANCE
 
 if TYPE_CHECKING:
     from her_wrappers import Episode
 
-ROOM = 250_000
-"""Rows that stay free: once the storage is full, extending it and sampling raises RuntimeError."""
+FREE_ROWS = 250_000
+"""Rows that are never used: with a full storage, `extend` and `sample` raise RuntimeError."""
 
 
 def reward_of(transitions: TensorDict) -> torch.Tensor:
-    """Return the reward in the form that TorchRL asks for."""
+    """Return the reward, with the arguments of TorchRL's reward function."""
     offset = transitions["next", "achieved_goal"] - transitions["desired_goal"]
     return -(offset.norm(dim=-1, keepdim=True) > TOLERANCE).float()
 
 
 class TorchRL(Contender):
-    """Tensors in memory."""
+    """`HERReplayBuffer` with a `LazyTensorStorage`."""
 
     name = "TorchRL"
     setting = (
-        "`HERReplayBuffer`, `LazyTensorStorage` with room to spare, since it fails when full; "
-        '`achieved_goal_key=("next", "achieved_goal")`, without which it takes goals from before the step; '
-        "its batches are tensors"
+        "`HERReplayBuffer`, `LazyTensorStorage` that is never full, since a full one raises errors; "
+        '`achieved_goal_key=("next", "achieved_goal")`, since the default uses goals from before the step; '
+        "`sample` returns tensors"
     )
 
     def __init__(self, capacity: int) -> None:
         logger.setLevel("WARNING")
         self.buffer = HERReplayBuffer(
             reward_of,
-            storage=LazyTensorStorage(capacity + ROOM),
+            storage=LazyTensorStorage(capacity + FREE_ROWS),
             her_ratio=RELABELED_SHARE,
             strategy="future",
             achieved_goal_key=("next", "achieved_goal"),
         )
 
-    def steps(self, episode: Episode) -> list[TensorDict]:
+    def step_arguments(self, episode: Episode) -> list[TensorDict]:
         """Return the argument of `add`."""
-        return list(self.whole(episode).unbind(0))
+        return list(self.episode_argument(episode).unbind(0))
 
     def add_step(self, step: TensorDict) -> None:
         """Add one transition."""
         self.buffer.add(step)
 
-    def whole(self, episode: Episode) -> TensorDict:
+    def episode_argument(self, episode: Episode) -> TensorDict:
         """Return the argument of `extend`."""
         done = torch.zeros(len(episode), 1, dtype=torch.bool)
         terminated = done.clone()
@@ -77,15 +77,15 @@ class TorchRL(Contender):
             batch_size=[len(episode)],
         )
 
-    def add_whole(self, whole: TensorDict) -> None:
-        """Add all transitions by one call."""
-        self.buffer.extend(whole)
+    def add_episode(self, argument: TensorDict) -> None:
+        """Add all transitions in one call."""
+        self.buffer.extend(argument)
 
     def sample(self, batch_size: int) -> TensorDict:
-        """Draw a batch of tensors."""
+        """Sample a batch of tensors."""
         return self.buffer.sample(batch_size)
 
-    def rows(self, batch: Any) -> Rows:
-        """Return what a batch says."""
-        parts = batch["next", "achieved_goal"], batch["desired_goal"], batch["next", "reward"][:, 0]
-        return Rows(*(part.numpy() for part in parts))
+    def columns(self, batch: Any) -> BatchColumns:
+        """Return the columns of a batch."""
+        columns = batch["next", "achieved_goal"], batch["desired_goal"], batch["next", "reward"][:, 0]
+        return BatchColumns(*(column.numpy() for column in columns))

@@ -1,4 +1,4 @@
-"""Figure 1 of the HER paper: which numbers of bits DQN learns to flip, with and without HER."""
+"""Figure 1 of the HER paper: success of DQN against the number of bits, with and without HER."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from her_agents.studies.plots import (
     make_figure,
     show_rates,
 )
-from her_agents.studies.result_page import Claim, Grid, at_least, at_most, spread
+from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
 from her_agents.studies.results_file import RunResults
 from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
 from her_agents.studies.study import Study
@@ -47,12 +47,12 @@ STYLES = {
     WITHOUT_HER: LineStyle("DQN without HER", VERMILLION, "--", "s"),
 }
 
-ABOUT = """The goal is a random row of n bits, a step flips one of them, and every step costs 1 until the
-goal is there: after figure 1 of Andrychowicz et al. 2017
-([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). Plain DQN depends on meeting the goal by chance, one
-in 2^n; every relabeled episode has met its goal. Both have 100 n^2 steps at most, 100,000 if that is less:
-far fewer than the 160,000 episodes in the paper, with which plain DQN came as far as 13 bits. Settings are
-those that were found with HER; both arms have them."""
+ABOUT = """The goal is a random sequence of n bits, an action flips one bit, and the reward is -1 in every
+step before the goal is reached, as in figure 1 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). DQN without HER must reach the goal by chance, with
+probability 2^-n per state; with HER, every episode contains a reached goal. Both arms have at most 100 n^2
+steps, but at least 100,000. This is far less than the 160,000 episodes in the paper, where DQN without HER
+solved up to 13 bits. The settings were chosen with HER, and are equal in both arms."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
@@ -60,19 +60,16 @@ def make_study(seeds: int, *, quick: bool) -> Study:
 
     Args:
         seeds: Number of seeds of each arm.
-        quick: Whether to take only a few small numbers of bits.
+        quick: Whether to use only a few small numbers of bits.
     """
     numbers = QUICK if quick else NUMBERS
     runs = [_run(n, goals, seed) for n in numbers for goals in STYLES for seed in range(seeds)]
-    title = "Flipping bits: success against their number"
+    title = "BitFlipping: success against the number of bits"
     return Study("bitflip", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
 
 
 def settings(n: int) -> dict[str, Any]:
-    """Return the options for a number of bits.
-
-    The steps suffice for all that can be learned: without HER, up to 10 bits are solved by chance.
-    """
+    """Return the options for a number of bits; without HER, the steps suffice for up to 10 bits."""
     steps = {"steps": max(100_000, 100 * n**2), "steps_per_epoch": max(2_000, 8 * n**2)}
     return {**SETTINGS, **steps, "env_kwargs": {"n_bits": n}}
 
@@ -83,7 +80,7 @@ def _run(n: int, goals: str, seed: int) -> Run:
 
 
 def _draw(results: RunResults) -> Figure:
-    figure, ((axes,),) = make_figure("Which numbers of bits DQN learns to flip")
+    figure, ((axes,),) = make_figure("Success of DQN against the number of bits")
     for goals, arm in results.by("goals").items():
         by_n = arm.by("n")
         draw_spread(axes, list(by_n), [each.success for each in by_n.values()], STYLES[goals])
@@ -109,17 +106,17 @@ def _cells(arm: RunResults) -> list[str]:
     return [spread(arm.success), spread(arm.env_steps, ",.0f"), spread(arm.processor_seconds, ".0f")]
 
 
-def _judge(results: RunResults) -> list[Claim]:
+def _judge(results: RunResults) -> list[Requirement]:
     with_her, without = (_medians(results.of(goals=goals)) for goals in (WITH_HER, WITHOUT_HER))
     small = [rate for n, rate in with_her.items() if n <= 30]
-    hopeless = [rate for n, rate in without.items() if n >= 15]
+    unsolved = [rate for n, rate in without.items() if n >= 15]
     minutes = results.processor_seconds.sum() / 60
     return [
         at_least("with HER: lowest median success up to n = 30", 0.98, min(small, default=None)),
         at_least("with HER: lowest median success of all n", 0.95, min(with_her.values(), default=None)),
-        at_most("without HER: highest median success from n = 15 on", 0.05, max(hopeless, default=None)),
+        at_most("without HER: highest median success from n = 15 on", 0.05, max(unsolved, default=None)),
         at_least("without HER: median success of n = 5", 0.95, without.get(5)),
-        at_most("processor minutes in all; half an hour of two cores is 60", 60, minutes),
+        at_most("processor minutes in total; half an hour of two cores is 60", 60, minutes),
     ]
 
 

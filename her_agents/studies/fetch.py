@@ -1,4 +1,4 @@
-"""FetchReach, and overnight FetchPush, of Gymnasium-Robotics: a simulated arm and sparse rewards."""
+"""FetchReach and FetchPush of Gymnasium-Robotics: a simulated arm with sparse rewards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from her_agents.studies.plots import (
     show_rates,
     show_steps,
 )
-from her_agents.studies.result_page import Claim, Grid, at_least, spread
+from her_agents.studies.result_page import Grid, Requirement, at_least, spread
 from her_agents.studies.results_file import RunResults, median
 from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
 from her_agents.studies.study import Study
@@ -41,7 +41,7 @@ TASKS: dict[str, dict[str, Any]] = {
 """Environments, and the options for them."""
 
 SETTINGS: dict[str, Any] = {"algo": "sac", "evaluation_episodes": 25, "termination": "never"}
-"""Options for all runs. Episodes never terminate; a call of ``compute_terminated`` would only take time."""
+"""Options for all runs. Episodes never terminate, so ``compute_terminated`` is not called."""
 
 QUICK: dict[str, Any] = {"steps": 6_400}
 """Options with ``--quick``."""
@@ -51,9 +51,10 @@ STYLES = {
     WITHOUT_HER: LineStyle(WITHOUT_HER, VERMILLION, "--"),
 }
 
-ABOUT = """A simulated arm moves its gripper to a place (FetchReach), or a box to a place on a table
-(FetchPush): tasks of Plappert et al. 2018 ([arXiv 1802.09464](https://arxiv.org/abs/1802.09464)), as
-Gymnasium-Robotics has them, with rewards of 0 at the goal and -1 elsewhere."""
+ABOUT = """A simulated arm moves its gripper to a goal position (FetchReach), or pushes a box to a goal
+position on a table (FetchPush). These are tasks of Plappert et al. 2018
+([arXiv 1802.09464](https://arxiv.org/abs/1802.09464)) in Gymnasium-Robotics, with rewards of 0 at the goal
+and -1 elsewhere."""
 
 
 def make_study(seeds: int, *, quick: bool, push: bool) -> Study:
@@ -61,11 +62,11 @@ def make_study(seeds: int, *, quick: bool, push: bool) -> Study:
 
     Args:
         seeds: Number of seeds of each arm.
-        quick: Whether to take fewer steps.
-        push: Whether the task is FetchPush, not FetchReach.
+        quick: Whether to use fewer steps.
+        push: Whether the task is FetchPush instead of FetchReach.
 
     Raises:
-        ValueError: A package is not installed, or mujoco is too new.
+        ValueError: A package is not installed, or the version of mujoco is not supported.
     """
     require_packages()
     task = PUSH if push else REACH
@@ -76,19 +77,19 @@ def make_study(seeds: int, *, quick: bool, push: bool) -> Study:
 
 
 def require_packages() -> None:
-    """Check that the simulator is installed, in a supported version.
+    """Check that a supported version of the simulator is installed.
 
     Raises:
-        ValueError: A package is not installed, or mujoco is too new.
+        ValueError: A package is not installed, or the version of mujoco is not supported.
     """
-    wanted = "Fetch needs gymnasium-robotics and mujoco below 3.12"
+    needed = "Fetch needs gymnasium-robotics and mujoco below 3.12"
     advice = 'run: pip install "her-toolkit[fetch]"'
     for name in ("gymnasium_robotics", "mujoco"):
         if find_spec(name) is None:
-            raise ValueError(f"{wanted}, and {name} is not installed; {advice}")
+            raise ValueError(f"{needed}, but {name} is not installed; {advice}")
     found = version("mujoco")
     if tuple(int(part) for part in found.split(".")[:2]) >= (3, 12):
-        raise ValueError(f"{wanted}, got mujoco {found}; {advice}")
+        raise ValueError(f"{needed}, got mujoco {found}; {advice}")
 
 
 def _run(task: str, goals: str, chosen: dict[str, Any]) -> Run:
@@ -121,7 +122,7 @@ def _tabulate(results: RunResults) -> Grid:
     return Grid("Results", ["goals", "success", "env steps", "processor seconds"], rows)
 
 
-def _judge(results: RunResults) -> list[Claim]:
+def _judge(results: RunResults) -> list[Requirement]:
     with_her = results.of(task=REACH, goals=WITH_HER)
     what = f"with HER: median success within {TASKS[REACH]['steps']:,} steps"
     return [at_least(what, 0.98, median(with_her.success))] if with_her else []

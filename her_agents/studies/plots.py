@@ -1,7 +1,7 @@
-"""The style of all figures: medians over seeds as lines, ranges shaded, the legend outside of the data.
+"""Figures of the studies: lines are medians over seeds, shaded areas are ranges.
 
-Colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart; lines differ
-in style or marker as well. Text is large enough for a page that shows a figure 700 pixels wide.
+The colours are those of Okabe and Ito, which colour-blind people can distinguish; lines also differ in style
+or marker. The text is readable if a figure is shown with a width of 700 pixels.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class LineStyle:
-    """The line of an arm.
+    """Style of the line of an arm.
 
     Attributes:
         label: Text in the legend.
-        colour: Colour of line and shade.
-        line: Matplotlib's name of the line style.
-        marker: Matplotlib's name of the marker; empty for lines with many points.
+        colour: Colour of the line and of the shaded range.
+        line: Line style of Matplotlib.
+        marker: Marker of Matplotlib; "" for lines with many points.
     """
 
     label: str
@@ -64,13 +64,13 @@ class LineStyle:
 def make_figure(
     title: str, rows: int = 1, columns: int = 1, *, height: float = 4.2, **options: Any
 ) -> tuple[Figure, Any]:
-    """Return an empty figure, and its axes (rows, columns).
+    """Return an empty figure, and its axes, (rows, columns).
 
     Args:
         title: Title of the figure.
         rows: Rows of panels.
         columns: Columns of panels.
-        height: Height in inches.
+        height: Height [inches].
         **options: Arguments of `Figure.subplots`.
     """
     with mpl.rc_context(STYLE):
@@ -80,7 +80,7 @@ def make_figure(
 
 
 def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], style: LineStyle) -> None:
-    """Draw the median over the seeds at each x, and shade the range."""
+    """Draw the median over the seeds at each x, and shade the range of the seeds."""
     low, middle, high = np.transpose([(each.min(), np.median(each), each.max()) for each in values])
     axes.fill_between(x, low, high, color=style.colour, alpha=0.15, linewidth=0)
     axes.plot(
@@ -96,13 +96,13 @@ def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], style:
 
 
 def draw_level(axes: Axes, values: Floats, style: LineStyle) -> None:
-    """Draw the median of values as a horizontal line, and shade the range."""
+    """Draw the median of the values as a horizontal line, and shade their range."""
     axes.axhspan(values.min(), values.max(), color=style.colour, alpha=0.15, linewidth=0)
     axes.axhline(float(np.median(values)), linestyle=style.line, color=style.colour, label=style.label)
 
 
 def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
-    """Draw success against thousands of environment steps, up to a dot where the last seed ended."""
+    """Draw success against thousands of environment steps, with a dot at the end of the last seed."""
     steps, success = results.curve()
     thousands = [step / 1000 for step in steps]
     draw_spread(axes, thousands, success, style)
@@ -110,19 +110,19 @@ def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
 
 
 def show_rates(axes: Axes) -> None:
-    """Make the vertical axis one of success rates."""
+    """Set limits and ticks of the vertical axis for success rates."""
     axes.set_ylim(-0.03, 1.03)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
 def show_steps(axes: Axes) -> None:
-    """Make the horizontal axis one of thousands of steps."""
+    """Set limits and ticks of the horizontal axis for thousands of steps."""
     axes.set_xlim(0, None)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def add_legend(figure: Figure, all_axes: Iterable[Axes], results: RunResults) -> None:
-    """Add one legend for all panels, with an entry for the shaded range, below them."""
+    """Add one legend below all panels, with an entry for the shaded range."""
     named: dict[str, Any] = {}
     for axes in all_axes:
         handles, labels = axes.get_legend_handles_labels()
@@ -141,6 +141,6 @@ def add_legend(figure: Figure, all_axes: Iterable[Axes], results: RunResults) ->
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the picture."""
+    """Write a figure to a file."""
     with mpl.rc_context(STYLE):
         figure.savefig(path, dpi=150)

@@ -1,4 +1,4 @@
-"""DDPG, TD3 and SAC on three tasks of a point, with and without HER, with sparse and with dense rewards."""
+"""DDPG, TD3 and SAC on the three point tasks, with and without HER, with sparse and dense rewards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from her_agents.studies.plots import (
     show_rates,
     show_steps,
 )
-from her_agents.studies.result_page import Claim, Grid, at_least, at_most, spread
+from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
 from her_agents.studies.results_file import RunResults, median
 from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
 from her_agents.studies.study import Study
@@ -46,7 +46,7 @@ TASKS: dict[str, dict[str, Any]] = {
 """Environments, and the options for them."""
 
 PUSHING = {"action_l2": 0.1, "epsilon": 0, "noise": 1.0}
-"""Exploration that moves the puck more than twice as often as the default does."""
+"""Exploration that moves the puck more than twice as often as the default exploration."""
 
 AGENTS: dict[str, dict[str, dict[str, Any]]] = {
     "ddpg": {"PointPush": PUSHING},
@@ -71,12 +71,12 @@ STYLES = {
     ("dense", WITHOUT_HER): LineStyle("dense, without HER", ORANGE, "--"),
 }
 
-ABOUT = """A point goes to a place in a square (PointReach), through a maze in the form of a U (PointMaze),
-or pushes a puck to a place (PointPush). Sparse rewards are 0 at the goal and -1 elsewhere, dense ones minus
-the distance to it, which in the maze is blind to walls. Section 4.4 of Andrychowicz et al. 2017
-([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)) compares the two on an arm, where dense rewards taught
-nothing. Settings are those that were found for sparse rewards with HER; all arms have them. Trainings
-are short: given more steps, the maze is learned from sparse rewards without HER as well."""
+ABOUT = """A point moves to a goal in a square (PointReach) or in a U-shaped maze (PointMaze), or pushes a
+puck to a goal (PointPush). Sparse rewards are 0 at the goal and -1 elsewhere. Dense rewards are minus the
+distance to the goal, which ignores the walls of the maze. Section 4.4 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)) compares both rewards on a robot arm, where training
+with dense rewards failed. The settings were chosen for sparse rewards with HER, and are equal in all arms.
+The trainings are short: with more steps, PointMaze is also solved with sparse rewards and without HER."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
@@ -84,7 +84,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
 
     Args:
         seeds: Number of seeds of each arm.
-        quick: Whether to take only two tasks and one agent.
+        quick: Whether to use only two tasks and one agent.
     """
     runs = [
         _run(task, algo, reward, goals, seed)
@@ -93,7 +93,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
         for reward, goals in STYLES
         for seed in range(seeds)
     ]
-    title = "Three tasks of a point: agents, rewards, and HER"
+    title = "Three point tasks: agents, rewards, and HER"
     return Study("reach", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
 
 
@@ -112,7 +112,7 @@ def _run(task: str, algo: str, reward: str, goals: str, seed: int) -> Run:
 def _draw(results: RunResults) -> Figure:
     tasks, agents = results.by("task"), results.by("agent")
     figure, panels = make_figure(
-        "Learning to reach, to find the way, to push",
+        "PointReach, PointMaze and PointPush",
         len(tasks),
         len(agents),
         height=1.4 + 2.2 * len(tasks),
@@ -141,31 +141,31 @@ def _tabulate(results: RunResults) -> Grid:
     for task, on_task in results.by("task").items():
         for agent, both in on_task.by("agent").items():
             arms = [both.of(reward=reward, goals=goals) for reward, goals in STYLES]
-            ours = arms[0]
-            cost = [spread(ours.env_steps, ",.0f"), spread(ours.processor_seconds, ".0f")]
+            first = arms[0]
+            cost = [spread(first.env_steps, ",.0f"), spread(first.processor_seconds, ".0f")]
             rows.append([task, agent, *(spread(arm.success) for arm in arms), *cost])
-    return Grid("Success of the trained policies; steps and seconds of the first of them", header, rows)
+    return Grid("Success of the trained policies; steps and seconds of the first arm", header, rows)
 
 
-def _judge(results: RunResults) -> list[Claim]:
+def _judge(results: RunResults) -> list[Requirement]:
     sparse = results.of(reward="sparse", goals=WITH_HER)
-    claims = []
+    found = []
     for agent, arm in sparse.of(task="PointReach").by("agent").items():
         seconds = float(arm.processor_seconds.max())
-        claims.append(at_least(f"PointReach, {agent}: median success", 0.98, median(arm.success)))
-        claims.append(at_most(f"PointReach, {agent}: processor seconds of the slowest seed", 60, seconds))
+        found.append(at_least(f"PointReach, {agent}: median success", 0.98, median(arm.success)))
+        found.append(at_most(f"PointReach, {agent}: processor seconds of the slowest seed", 60, seconds))
     for task in ("PointMaze", "PointPush"):
         plain = results.of(task=task, reward="sparse", goals=WITHOUT_HER)
-        claims += _judge_harder(task, sparse.of(task=task), plain)
-    return claims
+        found += _judge_harder(task, sparse.of(task=task), plain)
+    return found
 
 
-def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[Claim]:
-    """Compare with the promises for a task: one agent learns it, better in each seed than without HER."""
+def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[Requirement]:
+    """Return the requirements for a task: one agent solves it, with every seed better than without HER."""
     pairs = [(arm.success, without.of(agent=name).success) for name, arm in with_her.by("agent").items()]
     best, plain = max(pairs, key=lambda pair: median(pair[0]) or 0.0, default=(np.zeros(0), np.zeros(0)))
     lead = float(best.min() - plain.max()) if len(best) and len(plain) else None
     return [
         at_least(f"{task}: median success of the best agent", 0.9, median(best)),
-        at_least(f"{task}: lead of its worst seed over its best without HER", 0.1, lead),
+        at_least(f"{task}: worst seed of the best agent minus its best seed without HER", 0.1, lead),
     ]

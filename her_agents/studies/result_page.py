@@ -1,4 +1,4 @@
-"""The pages of results of studies and benchmarks: promises with measurements, tables, and the method."""
+"""Pages of results of studies and benchmarks: requirements, tables, and the method."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
-"""Packages whose versions are on every page."""
+"""Packages whose versions every page shows."""
 
 
 def command_line(module: str, arguments: Iterable[str]) -> str:
@@ -31,12 +31,12 @@ def command_line(module: str, arguments: Iterable[str]) -> str:
 
 
 def provenance(command: str, when: datetime, packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return the first facts of a page: command, date, machine, versions.
+    """Return facts for a page: command, date, machine and versions.
 
     Args:
         command: The command line.
         when: Time of the measurement.
-        packages: Packages whose versions are on the page after those of `PACKAGES`, if they are installed.
+        packages: More packages whose versions are shown if they are installed.
     """
     return {
         "command": f"`{command}`",
@@ -64,7 +64,7 @@ def _processor() -> str:
 
 
 def spread(values: npt.ArrayLike, form: str = ".2f") -> str:
-    """Return median and range as a cell of a table; empty without values."""
+    """Return the median and the range as a cell of a table; "" without values."""
     numbers = np.asarray(values, float)
     if not numbers.size:
         return ""
@@ -106,15 +106,15 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A promise and its measurement.
+class Requirement:
+    """A required bound and its measurement.
 
     Attributes:
-        what: The measured number, in words.
-        promised: The bound that must hold, or None without a promise.
-        hoped: The bound that is a goal, or None.
-        measured: The measurement, or None if a peer is not installed.
-        more_is_better: Whether ``promised`` and ``hoped`` are lower bounds, not upper ones.
+        what: Description of the measured quantity.
+        promised: The required bound, or None.
+        hoped: A better bound that is not required, or None.
+        measured: The measurement, or None if it is missing.
+        more_is_better: Whether ``promised`` and ``hoped`` are lower bounds; otherwise upper bounds.
     """
 
     what: str
@@ -125,7 +125,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """Whether the promised and the hoped bound hold, in words."""
+        """Text that says whether the promised and the hoped-for bound hold."""
         if self.measured is None:
             return "not measured"
         if self.promised is None:
@@ -133,10 +133,10 @@ class Claim:
         if not self._reaches(self.measured, self.promised):
             return "MISSED"
         beyond = self.hoped is not None and self._reaches(self.measured, self.hoped)
-        return "met, and the hope" if beyond else "met"
+        return "hoped bound met" if beyond else "met"
 
     def bound(self, value: float | None) -> str:
-        """Return ``promised`` or ``hoped`` as a cell."""
+        """Return ``promised`` or ``hoped`` as a cell of a table."""
         if value is None:
             return ""
         return f"{'≥' if self.more_is_better else '≤'} {value:g}"
@@ -147,48 +147,49 @@ class Claim:
 
 def at_least(
     what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
-) -> Claim:
-    """Return the claim that a measurement has a lower bound."""
-    return Claim(what, promised, hoped, measured, more_is_better=True)
+) -> Requirement:
+    """Return a requirement with a lower bound."""
+    return Requirement(what, promised, hoped, measured, more_is_better=True)
 
 
 def at_most(
     what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
-) -> Claim:
-    """Return the claim that a measurement has an upper bound."""
-    return Claim(what, promised, hoped, measured, more_is_better=False)
+) -> Requirement:
+    """Return a requirement with an upper bound."""
+    return Requirement(what, promised, hoped, measured, more_is_better=False)
 
 
-def claim_grid(claims: Iterable[Claim], *, quick: bool = False) -> Grid:
-    """Return the table of promises and measurements, with a column of hopes if there are any.
+def requirement_grid(requirements: Iterable[Requirement], *, quick: bool = False) -> Grid:
+    """Return the table of requirements, with a column of hoped-for bounds if there are any.
 
     Args:
-        claims: The claims, one for each row.
-        quick: Whether this is a short measurement, for which nothing is promised.
+        requirements: The requirements, one for each row.
+        quick: Whether this is a short measurement, which is not judged.
     """
-    header = ["what", "measured", "promised", "hoped", ""]
-    rows = [_claim_row(claim, quick) for claim in claims]
+    header = ["quantity", "measured", "promised", "hoped", ""]
+    rows = [_requirement_row(requirement, quick) for requirement in requirements]
     if not any(row[3] for row in rows):
         header, *rows = ([*row[:3], row[4]] for row in [header, *rows])
     return Grid("Promised and measured", header, rows)
 
 
-def _claim_row(claim: Claim, quick: bool) -> list[str]:
-    measured = "" if claim.measured is None else f"{claim.measured:.3g}"
-    verdict = "no promise at this size" if quick else claim.verdict
-    return [claim.what, measured, claim.bound(claim.promised), claim.bound(claim.hoped), verdict]
+def _requirement_row(requirement: Requirement, quick: bool) -> list[str]:
+    measured = "" if requirement.measured is None else f"{requirement.measured:.3g}"
+    verdict = "no promise at this size" if quick else requirement.verdict
+    bounds = [requirement.bound(each) for each in (requirement.promised, requirement.hoped)]
+    return [requirement.what, measured, *bounds, verdict]
 
 
 @dataclass(frozen=True)
 class Page:
-    """Results, for the terminal and for a file.
+    """A page of results, for the terminal and for a file.
 
     Attributes:
         title: Title of the page.
         about: Description of the measurement, as Markdown.
-        grids: Tables, first the one of the promises.
+        grids: Tables, first that of the requirements.
         facts: Facts about the measurement, by name, first those of `provenance`.
-        method: Description of the method, as Markdown; may have sections of its own.
+        method: Description of the method, as Markdown; can contain sections.
         picture: Name of a picture in the same folder, or "".
     """
 
@@ -200,7 +201,7 @@ class Page:
     picture: str = ""
 
     def publish(self, path: Path, console: Console) -> None:
-        """Show facts and tables, and write the page to a file; its folder is created."""
+        """Print facts and tables, and write the page to a file; create its folder."""
         for name, fact in self.facts.items():
             console.print(f"{name}: {fact}", soft_wrap=True, highlight=False, markup=False)
         console.print(*(grid.rich() for grid in self.grids), sep="\n")
@@ -209,7 +210,7 @@ class Page:
         console.print(f"written to {path}", soft_wrap=True)
 
     def markdown(self) -> str:
-        """Return the text of the file."""
+        """Return the page as Markdown."""
         picture = f"![{self.title}]({self.picture})\n\n" if self.picture else ""
         tables = "\n".join(grid.markdown() for grid in self.grids)
         facts = "".join(f"- {name}: {fact}\n" for name, fact in self.facts.items())

@@ -1,4 +1,4 @@
-"""The results of a study: statistics of its arms, and the CSV file from which a study continues."""
+"""The results of a study: statistics of its arms, and the CSV file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNTS = ("episodes", "env_steps", "updates")
 
 @dataclass(frozen=True)
 class RunResults:
-    """The results of some runs; S is their number.
+    """The results of S runs.
 
     Attributes:
         all: The results, in the order of the study's runs.
@@ -35,7 +35,7 @@ class RunResults:
     all: Sequence[RunResult]
 
     def of(self, **labels: str | int) -> RunResults:
-        """Return the results with these labels."""
+        """Return the results of the runs with these labels."""
         return RunResults([each for each in self.all if labels.items() <= each.run.labels.items()])
 
     def by(self, label: str) -> dict[Any, RunResults]:
@@ -53,7 +53,7 @@ class RunResults:
 
     @property
     def env_steps(self) -> Floats:
-        """Environment steps until the end, (S,)."""
+        """Environment steps of each run, (S,)."""
         return np.array([each.final.env_steps for each in self.all], float)
 
     @property
@@ -62,12 +62,12 @@ class RunResults:
         return np.array([each.final.processor_seconds for each in self.all])
 
     def curve(self, points: int = 0) -> tuple[Floats, Floats]:
-        """Return environment steps (P,), and the success rates there, (P, S).
+        """Return environment steps (P,), and the success rates at these steps (P, S).
 
-        A training that ended before others continues with its last success rate.
+        The last success rate of a run is repeated if other runs are longer.
 
         Args:
-            points: P, if larger than the number of evaluations of the longest training.
+            points: Lower bound of P; P is at least the number of evaluations of the longest run.
         """
         count = max(points, *(len(each.curve) for each in self.all))
         longest = max((each.curve for each in self.all), key=len)
@@ -76,7 +76,7 @@ class RunResults:
         return np.array(steps, float), np.stack([_success(each, count) for each in self.all], axis=1)
 
     def mean_over_training(self) -> Floats:
-        """Return the mean of all evaluations within the budget of steps, (S,)."""
+        """Return the mean success rate of all evaluations up to the largest number of steps, (S,)."""
         budget = max(-(-each.run.config.steps // each.run.config.steps_per_epoch) for each in self.all)
         means: Floats = self.curve(budget)[1].mean(axis=0)
         return means
@@ -93,18 +93,18 @@ def median(values: Floats) -> float | None:
 
 
 class ResultsFile:
-    """The results of a study in a CSV file: a row for each evaluation, the final one last.
+    """The results of a study in a CSV file: for each run a row for each evaluation, then the final one.
 
-    Rows of other runs or of other settings, and rows of an incomplete run, are removed; ``<name>.csv.old`` is
-    a copy of the file with them.
+    Rows of other runs or settings, and rows of incomplete runs, are removed from the file; a copy of the file
+    before is ``<name>.csv.old``.
 
     Args:
         path: The file; it is created if it does not exist.
         runs: All runs of the study.
 
     Attributes:
-        results: The results in the file, in the order of their completion.
-        removed_rows: Number of rows that were removed.
+        results: The results in the file, in order of completion.
+        removed_rows: Number of removed rows.
     """
 
     def __init__(self, path: Path, runs: Sequence[Run]) -> None:
@@ -118,7 +118,7 @@ class ResultsFile:
             self._rewrite()
 
     def append(self, result: RunResult) -> None:
-        """Append a result; it is on disk when this returns."""
+        """Append a result, and wait until it is on disk."""
         with self._path.open("a") as file:
             file.write(self._text([result]))
             file.flush()

@@ -1,4 +1,4 @@
-"""Run all trainings of a study in parallel processes with one torch thread each, and show the progress."""
+"""Run all trainings of a study in parallel processes, and show the progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Failure:
 
     Attributes:
         run: The run.
-        reason: The error.
+        reason: Type and message of the error.
     """
 
     run: Run
@@ -55,7 +55,7 @@ def expected_cost(run: Run) -> float:
 
 
 def attempt(run: Run) -> RunResult | Failure:
-    """Execute a run; an error becomes a `Failure`, so that the other runs continue."""
+    """Execute a run; return a `Failure` if it raises an error, so that other runs continue."""
     try:
         return execute(run)
     except Exception as error:
@@ -63,16 +63,16 @@ def attempt(run: Run) -> RunResult | Failure:
 
 
 def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[RunResult | Failure], None]) -> None:
-    """Execute runs, the longest first, so that all processes end at about the same time.
+    """Execute runs in parallel processes, with the longest runs first.
 
     Args:
         runs: The runs.
-        jobs: Number of processes. With one job or one run, everything happens in this process, for debuggers.
+        jobs: Number of processes. With one job or one run, no other process is used.
         on_result: Called with each result.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; unfinished runs are lost.
-        ChildProcessError: A process was killed; the others are terminated then.
+        ChildProcessError: A process was killed; the others are terminated.
     """
     ordered = sorted(runs, key=expected_cost, reverse=True)
     if min(jobs, len(runs)) <= 1:
@@ -80,7 +80,7 @@ def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[RunResult | Fai
             on_result(attempt(run))
         return
     with interrupt_flag() as interrupted, _processes(min(jobs, len(runs))) as processes:
-        with _ignored_interrupts():  # the processes inherit this: only this process reacts to Ctrl-C
+        with _ignored_interrupts():  # inherited by the processes, so that only this process reacts to Ctrl-C
             waiting: set[Future[RunResult | Failure]] = {processes.submit(attempt, run) for run in ordered}
         while waiting:
             done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -92,11 +92,7 @@ def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[RunResult | Fai
 
 @contextmanager
 def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Start processes; if the block ends with an error, terminate them.
-
-    Raises:
-        ChildProcessError: A process was killed.
-    """
+    """Yield an executor; terminate its processes if the block ends with an error."""
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
@@ -108,8 +104,8 @@ def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
             process.terminate()
         if isinstance(error, BrokenProcessPool):
             raise ChildProcessError(
-                "a process of the study was killed, perhaps for lack of memory; the same command continues "
-                "the study, and fewer --jobs need less memory"
+                "a process of the study was killed, possibly due to insufficient memory; run the command "
+                "again to continue, with fewer --jobs to use less memory"
             ) from error
         raise
     finally:
@@ -122,7 +118,7 @@ def _begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended."""
+    """End this process when its parent ends."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -139,12 +135,12 @@ def _ignored_interrupts() -> Iterator[None]:
 
 
 class StudyProgress:
-    """Shows a line for each completed run, and a bar for all. A context manager.
+    """Context manager that prints a line for each completed run, and shows a progress bar.
 
     Args:
         name: Name of the study.
         missing: Runs to execute.
-        count: Number of runs of the study; the other results exist already.
+        count: Number of all runs of the study.
         console: Output.
     """
 
@@ -176,7 +172,7 @@ class StudyProgress:
         self._bar.stop()
 
     def on_result(self, result: RunResult | Failure) -> None:
-        """Show a result."""
+        """Print a result, and update the progress bar."""
         self._ended += 1
         self._bar.console.print(_line(result), soft_wrap=True, highlight=False)
         self._bar.update(
@@ -190,7 +186,7 @@ class StudyProgress:
         return f"{self._ended} of {self._count} runs"
 
     def _time_left(self, run: Run) -> str:
-        """Extrapolate the speed so far."""
+        """Return the remaining time, extrapolated from the speed so far."""
         task = self._bar.tasks[0]
         done = task.completed + expected_cost(run)
         left = (time.monotonic() - self._started) * ((task.total or 0) - done) / done

@@ -1,7 +1,7 @@
-"""Run: one training of a study, and its measurements, the same in every arm.
+"""Run: one training of a study, measured in the same way in every arm.
 
-A training ends when all episodes of two evaluations in a row were successes, else after its last step. The
-reported success rate is that of the greedy policy at the end, in separate episodes, not the best evaluation.
+A training ends when all episodes of two consecutive evaluations were successes, or after its last step. The
+reported success rate is that of the final greedy policy in separate episodes, not of the best evaluation.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Run:
     """One training of a study.
 
     Attributes:
-        labels: The arm of the study; runs of one arm differ in their seeds.
-        config: All options of the training.
+        labels: Labels of the arm; runs of one arm differ only in their seeds.
+        config: The options of the training.
     """
 
     labels: Mapping[str, str | int]
@@ -44,7 +44,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """A digest of labels, options and measurements: equal keys mean equal results."""
+        """Digest of labels, options and measurements; runs with equal keys have equal results."""
         measured = {"episodes": FINAL_EPISODES, "seed": FINAL_SEED, "solved": SOLVED_IN_A_ROW}
         text = json.dumps([dict(self.labels), self.config.as_dict(), measured], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -58,7 +58,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Point:
-    """An evaluation, and the cost of the training until its end.
+    """An evaluation, and the cost of the training so far.
 
     Attributes:
         episodes: Number of evaluated episodes.
@@ -67,8 +67,8 @@ class Point:
         success_rate: Success rate of the greedy policy.
         mean_return: Mean return of the episodes.
         mean_length: Mean length of the episodes.
-        processor_seconds: Processor time of learning and evaluating.
-        seconds: Wall-clock time.
+        processor_seconds: Processor time of training and evaluations [s].
+        seconds: Wall-clock time [s].
     """
 
     episodes: int
@@ -89,7 +89,7 @@ class RunResult:
         run: The run.
         curve: The evaluations during the training.
         final: The evaluation of the final policy, in `FINAL_EPISODES` episodes.
-        ended: Time at the end.
+        ended: Time at which the run ended.
     """
 
     run: Run
@@ -99,13 +99,16 @@ class RunResult:
 
 
 def execute(run: Run) -> RunResult:
-    """Train and evaluate.
+    """Train, and evaluate the final policy.
 
     Args:
         run: The run.
 
+    Returns:
+        The result of the run.
+
     Raises:
-        KeyboardInterrupt: Ctrl-C ended the training, without a result.
+        KeyboardInterrupt: The training was ended by Ctrl-C.
         TypeError: As `train`.
         ValueError: As `train`.
     """

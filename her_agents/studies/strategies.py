@@ -1,4 +1,4 @@
-"""Figure 6 of the HER paper: which goals to relabel with, and how many, on a task where a puck is pushed."""
+"""Figure 6 of the HER paper: goal selection strategies and numbers of relabeled goals, on PointPush."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from her_agents.studies.plots import (
     show_rates,
 )
 from her_agents.studies.reach import settings
-from her_agents.studies.result_page import Claim, Grid, at_least, at_most, spread
+from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
 from her_agents.studies.results_file import RunResults, median
 from her_agents.studies.runs import WITHOUT_HER, Run
 from her_agents.studies.study import Study
@@ -37,7 +37,7 @@ KS = (1, 2, 4, 8)
 """Numbers of relabeled transitions for each original one."""
 
 SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
-"""Options for all runs. After these steps the best arms are nearly solved, so that the arms differ most."""
+"""Options for all runs. After these steps the best arms are nearly solved, and arms differ most."""
 
 QUICK = ("future", "random"), (1, 4)
 """Strategies and k with ``--quick``."""
@@ -56,13 +56,13 @@ MEASURED: dict[str, Callable[[RunResults], Floats]] = {
     "trained policy": lambda results: results.success,
     "mean over the training": RunResults.mean_over_training,
 }
-"""The measurements of the two panels, by their titles."""
+"""Measurements of the two panels, by title."""
 
-ABOUT = """DDPG pushes a puck to random goals, with relabeled goals chosen in five ways, k for every original
-one: after figure 6 of Andrychowicz et al. 2017 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)), which
-has no `geometric`. On the left is what the trained policies do; on the right the mean of all evaluations
-while they learned, which is higher the sooner one learns. Settings are those that were found for `future`
-with k = 4; all arms have them."""
+ABOUT = """DDPG is trained to push a puck to random goals, with five goal selection strategies and k relabeled
+transitions for every original one, as in figure 6 of Andrychowicz et al. 2017
+([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)); `geometric` is not in the paper. The left panel shows
+the success of the trained policies. The right panel shows the mean of all evaluations during training, which
+is higher for faster learning. The settings were chosen for `future` with k = 4, and are equal in all arms."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
@@ -70,12 +70,12 @@ def make_study(seeds: int, *, quick: bool) -> Study:
 
     Args:
         seeds: Number of seeds of each arm.
-        quick: Whether to take only two strategies and two values of k.
+        quick: Whether to use only two strategies and two values of k.
     """
     strategies, ks = QUICK if quick else ([name for name in STYLES if name != WITHOUT_HER], KS)
     arms = [*product(strategies, ks), (WITHOUT_HER, 0)]
     runs = [_run(strategy, k, seed) for strategy, k in arms for seed in range(seeds)]
-    title = "Pushing a puck: which goals to relabel with"
+    title = "PointPush: goal selection strategies"
     return Study("strategies", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
 
 
@@ -85,7 +85,7 @@ def _run(strategy: str, k: int, seed: int) -> Run:
 
 
 def _draw(results: RunResults) -> Figure:
-    figure, (panels,) = make_figure("Which goals to relabel with: DDPG on PointPush", 1, 2, sharey=True)
+    figure, (panels,) = make_figure("Goal selection strategies: DDPG on PointPush", 1, 2, sharey=True)
     for axes, (title, measured) in zip(panels, MEASURED.items(), strict=True):
         axes.set_xscale("log", base=2)
         axes.set(title=title, xlabel="relabeled per original transition, k")
@@ -113,7 +113,7 @@ def _tabulate(results: RunResults) -> Grid:
     return Grid("Success of the trained policies", ["strategy", *(f"k = {k}" for k in ks)], rows)
 
 
-def _judge(results: RunResults) -> list[Claim]:
+def _judge(results: RunResults) -> list[Requirement]:
     future = results.of(strategy="future", k=4)
     return [
         at_least("future, k = 4: median success", 0.9, median(future.success)),

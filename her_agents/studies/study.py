@@ -1,4 +1,4 @@
-"""Study: trainings to compare, run and presented as a figure and a page."""
+"""Study: trainings to compare, with a figure and a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from her_agents.config import Config
 from her_agents.studies.plots import save
-from her_agents.studies.result_page import Claim, Grid, Page, claim_grid, provenance
+from her_agents.studies.result_page import Grid, Page, Requirement, provenance, requirement_grid
 from her_agents.studies.results_file import ResultsFile, RunResults
 from her_agents.studies.run_all import Failure, StudyProgress, run_all
 from her_agents.studies.runs import FINAL_EPISODES
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 SIMULATORS = ("gymnasium-robotics", "mujoco")
 
-RULES = f"""All arms are trained and measured by the same rules. A training ends when all episodes of two
-evaluations in a row were successes, else after its last step. Success rates are those of the greedy policy
-at the end, not of its best evaluation, in {FINAL_EPISODES} separate episodes. Numbers are medians over the
-seeds, with the lowest and the highest in brackets; figures shade that range. Where a seed ends before others
-its curve continues with its last value."""
+RULES = f"""All arms are trained and measured in the same way. A training ends when all episodes of two
+consecutive evaluations were successes, or after its last step. Success rates are those of the final greedy
+policy in {FINAL_EPISODES} separate episodes, not those of the best evaluation. Numbers are medians over the
+seeds, with the lowest and the highest value in brackets; figures show this range as a shaded area. The curve
+of a training that ended before others continues with its last value."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Study:
     """Trainings to compare.
 
     Attributes:
-        name: Stem of its files.
-        title: Title of its page.
-        about: Description for the page, with the paper.
+        name: Name of the files, without suffix.
+        title: Title of the page.
+        about: Description for the page, with the source.
         runs: All trainings.
-        draw: Makes the figure.
-        tabulate: Makes the table.
-        judge: Compares promises with measurements.
-        quick: Whether this is a short version, for which nothing is promised.
+        draw: Function of the results; returns the figure.
+        tabulate: Function of the results; returns the table.
+        judge: Function of the results; returns the requirements with measurements.
+        quick: Whether this is a short version, which is not judged.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Study:
     runs: list[Run]
     draw: Callable[[RunResults], Figure]
     tabulate: Callable[[RunResults], Grid]
-    judge: Callable[[RunResults], list[Claim]]
+    judge: Callable[[RunResults], list[Requirement]]
     quick: bool
 
 
 def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Console) -> list[Failure]:
-    """Train all runs that are missing in the CSV file; then write the figure and the page.
+    """Execute all runs that are missing in the CSV file; then write the figure and the page.
 
     Args:
         study: The study.
@@ -69,11 +69,11 @@ def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Cons
         console: Output for the progress.
 
     Returns:
-        The runs that failed; figure and page lack them.
+        The failed runs, which figure and page do not contain.
 
     Raises:
         ChildProcessError: A process was killed.
-        InUseError: Another process runs the same study in the same folder.
+        InUseError: Another process executes the same study in the same folder.
         KeyboardInterrupt: Ctrl-C was pressed.
         OSError: A file cannot be written.
     """
@@ -96,8 +96,8 @@ def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Cons
 def _train(study: Study, file: ResultsFile, jobs: int, console: Console) -> list[Failure]:
     if file.removed_rows:
         console.print(
-            f"{file.removed_rows} rows of other settings, or of incomplete trainings, are no longer in "
-            f"{study.name}.csv; {study.name}.csv.old has them.",
+            f"{file.removed_rows} rows of other settings or of incomplete trainings were removed from "
+            f"{study.name}.csv; {study.name}.csv.old contains them.",
             soft_wrap=True,
         )
     existing = {result.run.key for result in file.results}
@@ -117,9 +117,9 @@ def _train(study: Study, file: ResultsFile, jobs: int, console: Console) -> list
 
 
 def make_page(study: Study, results: RunResults, facts: Mapping[str, str]) -> Page:
-    """Return the page of a study: promises, table, figure, facts, and settings."""
-    claims = study.judge(results)
-    grids = [claim_grid(claims, quick=study.quick)] if claims else []
+    """Return the page of a study: requirements, table, figure, facts, and settings."""
+    requirements = study.judge(results)
+    grids = [requirement_grid(requirements, quick=study.quick)] if requirements else []
     return Page(
         study.title,
         study.about,
@@ -140,13 +140,13 @@ def _facts(
         **provenance(command, max(each.ended for each in results.all), SIMULATORS),
         "runs": f"{len(results.all)} of {len(study.runs)}, seeds {', '.join(map(str, seeds))}; "
         f"each evaluation is a row of [{study.name}.csv]({study.name}.csv)",
-        "time": f"{wall} by the clock, with --jobs {jobs}; {processor} of the processor (h:mm:ss)",
+        "time": f"{wall} of wall-clock time with --jobs {jobs}; {processor} of processor time (h:mm:ss)",
         **{f"**failed**: {failure.run}": failure.reason for failure in failures},
     }
 
 
 def wall_clock_seconds(results: RunResults) -> float:
-    """Return the time during which at least one run was executed; pauses of the study do not count."""
+    """Return the time during which at least one run was executed, without pauses of the study."""
     spans = sorted((each.ended - timedelta(seconds=each.final.seconds), each.ended) for each in results.all)
     total, until = timedelta(), datetime.min.replace(tzinfo=spans[0][0].tzinfo)
     for start, end in spans:
@@ -156,7 +156,7 @@ def wall_clock_seconds(results: RunResults) -> float:
 
 
 def settings_of(runs: Sequence[Run]) -> str:
-    """Return all options that differ from the defaults of `Config`, first those that all runs share."""
+    """Return a section with all options that differ from the defaults of `Config`."""
     options = [_options(run.config) for run in runs]
     names = list(dict.fromkeys(chain.from_iterable(options)))
     values = {name: [each.get(name) for each in options] for name in names}
@@ -183,7 +183,7 @@ def _cell(options: Mapping[str, Any], name: str) -> str:
 
 
 def _options(config: Config) -> dict[str, Any]:
-    """Return options by name, nested ones by ``table.name``, without the seed."""
+    """Return the options without the seed; names of nested options are ``table.name``."""
     return {name: value for name, value in _flat(config.as_dict()) if name != "seed"}
 
 

@@ -93,8 +93,8 @@ class TaskPanels:
     def _draw(self, t: int, goal: Any) -> np.ndarray:
         painter = Painter(self._task)
         for state in self._states[: t + 1]:
-            painter.follow(state | {"goal": goal})
-        return painter.picture(0, t, self._size)
+            painter.append(state | {"goal": goal})
+        return painter.draw_picture(0, t, self._size)
 
 
 class ChartPanels:

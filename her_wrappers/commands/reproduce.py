@@ -1,4 +1,4 @@
-"""``her reproduce``: figures of papers on HER, trained and drawn again."""
+"""``her reproduce``: reproduce figures of papers on HER."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ Seeds = Annotated[
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Parallel processes. [default: one for each core]", metavar="N")
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="A minute or two: fewer arms, one seed.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A short version, about two minutes: fewer arms, one seed.")
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -63,7 +65,7 @@ def reproduce_bitflip(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = No
 def reproduce_strategies(
     quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None
 ) -> None:
-    """Which goals to relabel with, and how many, on PointPush: figure 6 of the HER paper.
+    """Goal selection strategies and numbers of relabeled goals, on PointPush: figure 6 of the HER paper.
 
     For example:
 
@@ -77,7 +79,7 @@ def reproduce_strategies(
 
 @reproduce.command("reach")
 def reproduce_reach(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None) -> None:
-    """DDPG, TD3 and SAC on three tasks of a point, with and without HER, sparse and dense rewards.
+    """DDPG, TD3 and SAC on three point tasks, with and without HER, with sparse and dense rewards.
 
     For example:
 
@@ -91,7 +93,7 @@ def reproduce_reach(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None
 
 @reproduce.command("fetch")
 def reproduce_fetch(
-    push: Annotated[bool, typer.Option("--push", help="FetchPush-v4 instead, which takes a night.")] = False,
+    push: Annotated[bool, typer.Option("--push", help="Use FetchPush-v4, which takes a night.")] = False,
     quick: Quick = False,
     seeds: Seeds = None,
     jobs: Jobs = None,
@@ -112,11 +114,7 @@ def reproduce_fetch(
 def _run(
     make_study: Callable[..., Study], quick: bool, seeds: int | None, jobs: int | None, out: Path | None
 ) -> None:
-    """Run a study.
-
-    Raises:
-        typer.Exit: Ctrl-C ended the study, or a run failed.
-    """
+    """Run a study; exit with code 130 after Ctrl-C, and with code 1 if a run failed."""
     from her_agents.studies import study
     from her_agents.studies.run_all import usable_cores
 
@@ -132,7 +130,7 @@ def _run(
         )
         raise typer.Exit(130) from None
     if failures:
-        console.print("[bold red]error:[/] these runs failed; the same command tries them again:")
+        console.print("[bold red]error:[/] these runs failed; run the same command to try them again:")
         for failure in failures:
             console.print(f"{failure.run}: {failure.reason}", soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(1)

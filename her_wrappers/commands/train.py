@@ -1,8 +1,10 @@
-"""``her train``: train an agent on any goal environment."""
+"""``her train``: train an agent on a goal environment."""
 
 # Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,10 +17,13 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.display import print_report
 from her_wrappers.commands.make import OPTIONS_HELP, parse_options, usage_errors
-from her_wrappers.environments import FORMS, make_env
+from her_wrappers.commands.terminal import fail
+from her_wrappers.environments import FORMS, BrokenModuleError, make_env
 from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
+    import gymnasium as gym
+
     from her_agents.config import Config
     from her_agents.loop import Result
     from her_agents.training import Training
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 console = Console()
 
 ENV, GOALS, LEARN, FILES = "Environment", "Relabeling", "Learning", "Files and output"
-"""Panels of ``--help``. A panel sets its own column widths, so that long names fit 80 columns."""
+"""Panels of ``--help``. Each panel has its own column widths, so that long names fit in 80 columns."""
 
 
 def option(panel: str, text: str, *names: str, **options: Any) -> Any:
@@ -46,7 +51,7 @@ def train(
         list[str] | None, option(ENV, OPTIONS_HELP, "--option", "-o", "--env-kwargs", metavar="NAME=VALUE")
     ] = None,
     num_envs: Annotated[
-        int | None, number(ENV, "Environments that are stepped together. [default: 16]")
+        int | None, number(ENV, "Number of environments, stepped together. [default: 16]")
     ] = None,
     force: Annotated[
         bool, option(ENV, "Train even if the check finds errors.", "--force", metavar="")
@@ -55,7 +60,8 @@ def train(
         bool | None, option(GOALS, "Whether to relabel goals. [default: her]", "--her/--no-her")
     ] = None,
     strategy: Annotated[
-        str | None, option(GOALS, "Which goals, such as future or final. [default: future]", metavar="NAME")
+        str | None,
+        option(GOALS, "Goal selection strategy, such as final. [default: future]", metavar="NAME"),
     ] = None,
     k: Annotated[
         int | None, number(GOALS, "Relabeled transitions for each original one. [default: 4]")
@@ -64,7 +70,8 @@ def train(
         str | None,
         option(
             GOALS,
-            "Where relabeled episodes end without a compute_terminated: success, keep or never.",
+            "Terminations of relabeled steps: recompute, success, keep, never or module:function. "
+            "By default recompute if the environment has compute_terminated, else keep.",
             metavar="NAME",
         ),
     ] = None,
@@ -72,7 +79,7 @@ def train(
         bool | None,
         option(
             GOALS,
-            "Whether larger errors are sampled more often. [default: no-prioritized]",
+            "Whether to sample transitions by their TD errors. [default: no-prioritized]",
             "--prioritized/--no-prioritized",
         ),
     ] = None,
@@ -87,7 +94,12 @@ def train(
         number(LEARN, "Steps of all environments together. By default 4,000 times the episode length."),
     ] = None,
     stop: Annotated[
-        bool, option(LEARN, "Whether to stop after two evaluations without a failure.", "--stop/--no-stop")
+        bool,
+        option(
+            LEARN,
+            "Whether to stop after two evaluations in which all episodes are successes.",
+            "--stop/--no-stop",
+        ),
     ] = True,
     seed: Annotated[int | None, number(LEARN, "Seed of everything random. [default: 0]")] = None,
     gamma: Annotated[float | None, number(LEARN, "Discount per step. [default: 0.98]")] = None,
@@ -98,11 +110,12 @@ def train(
         bool | None,
         option(
             LEARN,
-            "Whether rewards lie in [-1, 0], and targets are clipped accordingly. [default: clip-targets]",
+            "Whether to clip targets to the returns of rewards in [-1, 0]. By default only if all rewards "
+            "of a random episode are -1 or 0.",
             "--clip-targets/--no-clip-targets",
         ),
     ] = None,
-    batch_size: Annotated[int | None, number(LEARN, "Transitions of an update. [default: 128]")] = None,
+    batch_size: Annotated[int | None, number(LEARN, "Transitions in an update. [default: 128]")] = None,
     updates_per_step: Annotated[
         float | None, number(LEARN, "Updates for each step of an environment. [default: 0.25]")
     ] = None,
@@ -115,33 +128,35 @@ def train(
             LEARN, "Arguments of the agent, such as hidden=[256,256], or a JSON object.", metavar="NAME=VALUE"
         ),
     ] = None,
-    threads: Annotated[int, number(LEARN, "Threads of torch.", min=1)] = 1,
+    threads: Annotated[int, number(LEARN, "Number of torch threads.", min=1)] = 1,
     config: Annotated[
         Path | None,
         option(
-            FILES, "TOML or JSON file with options by name; the command line overrides it.", metavar="FILE"
+            FILES,
+            "TOML or JSON file with options by name; the command line has precedence.",
+            metavar="FILE",
         ),
     ] = None,
     resume: Annotated[
         Path | None,
-        option(FILES, "Folder of a training to continue; only --steps may change.", metavar="FOLDER"),
+        option(FILES, "Folder of a training to continue; only --steps may differ.", metavar="FOLDER"),
     ] = None,
     out: Annotated[
         Path | None,
         option(
             FILES,
-            "Folder for logs and checkpoints. [default: runs/NAME-ALGO-SEED]",
+            "Folder of logs and checkpoints. [default: runs/NAME-ALGO-SEED]",
             file_okay=False,
             metavar="FOLDER",
         ),
     ] = None,
     tensorboard: Annotated[
-        bool, option(FILES, "Whether to log for TensorBoard.", "--tensorboard/--no-tensorboard")
+        bool, option(FILES, "Whether to write logs for TensorBoard.", "--tensorboard/--no-tensorboard")
     ] = True,
 ) -> None:
     """Train an agent on a goal environment, with relabeled goals.
 
-    Logs, checkpoints and the config are written to a folder. Ctrl-C saves and stops.
+    Writes logs, checkpoints and the config to a folder. Ctrl-C saves and stops the training.
 
     For example:
 
@@ -151,43 +166,73 @@ def train(
     - `her train --resume runs/PointReach-v0-sac-0 --no-stop`
     """
     given = {name: value for name, value in locals().items() if value is not None}
-    with usage_errors():
+    with usage_errors(), unusable(BrokenModuleError, OSError):
         for name in ("env_kwargs", "agent"):
             if name in given:
                 given[name] = parse_options(given[name])
-        chosen, folder = _choose(given, config, resume, out)
         if resume is None:
-            _require_sound(chosen, folder, force=force)
+            chosen, folder = _new_training(given, config, out, force=force)
+        else:
+            chosen, folder = _resumed_training(given, config, resume, out)
         result = _train(
             chosen, folder, resume=resume is not None, tensorboard=tensorboard, threads=threads, stop=stop
         )
     _print_result(result, folder)
 
 
-def _choose(
-    given: Mapping[str, Any], file: Path | None, resume: Path | None, out: Path | None
+def _new_training(
+    given: Mapping[str, Any], file: Path | None, out: Path | None, *, force: bool
 ) -> "tuple[Config, Path]":
-    """Return the config and the folder of the command line.
+    """Return the config and the folder of a new training, after a check of the environment.
 
     Raises:
+        typer.Exit: The environment cannot be used.
+        ValueError: An option is wrong, or the folder already holds a training.
+    """
+    from her_agents.config import make_config, read_options
+    from her_agents.run_folder import RunFolder
+
+    options = {**({} if file is None else read_options(file)), **_config_options(given)}
+    config = make_config(_defaults_for(options), options)
+    name = config.env.rpartition("/")[2].replace(":", "-")
+    suffix = "" if config.her else "-no-her"
+    folder = out or Path("runs") / f"{name}-{config.algo}{suffix}-{config.seed}"
+    RunFolder(folder).require_new()
+    factory = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
+    with closing(factory()) as env:
+        _require_supported(config, env)
+        _check(config.env, factory, force=force)
+        config = _clip_if_possible(config, env, is_given="clip_targets" in options)
+    return config, folder
+
+
+def _resumed_training(
+    given: Mapping[str, Any], file: Path | None, resume: Path, out: Path | None
+) -> "tuple[Config, Path]":
+    """Return the config and the folder of a training to continue.
+
+    Raises:
+        typer.Exit: The checkpoint cannot be read.
         ValueError: Options contradict each other, or one is wrong.
     """
     from her_agents.checkpoints import load_checkpoint
-    from her_agents.config import Config, make_config, read_options
+    from her_agents.config import make_config
 
-    given = {name: value for name, value in given.items() if name in Config.__dataclass_fields__}
-    if resume is not None:
-        if out is not None or file is not None:
-            raise ValueError("--resume uses its own folder and its own config; leave out --out and --config")
-        if resume.suffix == ".pt" and resume.name != "latest.pt":
-            raise ValueError(f"--resume takes the folder of a training, or its latest.pt, got {resume}")
-        folder = resume.parent if resume.suffix == ".pt" else resume
-        return make_config(load_checkpoint(folder / "latest.pt")["config"], given), folder
-    options = {**({} if file is None else read_options(file)), **given}
-    chosen = make_config(_defaults_for(options), options)
-    name = chosen.env.rpartition("/")[2].replace(":", "-")
-    suffix = "" if chosen.her else "-no-her"
-    return chosen, out or Path("runs") / f"{name}-{chosen.algo}{suffix}-{chosen.seed}"
+    if out is not None or file is not None:
+        raise ValueError("--resume uses the folder and the config of its training; remove --out and --config")
+    if resume.suffix == ".pt" and resume.name != "latest.pt":
+        raise ValueError(f"--resume must be the folder of a training, or its latest.pt, got {resume}")
+    folder = resume.parent if resume.suffix == ".pt" else resume
+    with unusable(ValueError):
+        saved = load_checkpoint(folder / "latest.pt")["config"]
+    return make_config(saved, _config_options(given)), folder
+
+
+def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the command line that belong to the config."""
+    from her_agents.config import Config
+
+    return {name: value for name, value in given.items() if name in Config.__dataclass_fields__}
 
 
 def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,38 +242,69 @@ def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
     if "env" not in options or {"algo", "steps"} <= options.keys():
         return {}
     env = make_env(options["env"], disable_env_checker=True, **options.get("env_kwargs", {}))
-    defaults = default_options(env)
-    env.close()
-    return defaults
+    with closing(env):
+        return default_options(env)
 
 
-def _require_sound(config: "Config", folder: Path, *, force: bool) -> None:
-    """Check the options, the folder and the environment; print the findings.
-
-    Raises:
-        ValueError: The environment has errors and ``force`` is False, or the folder holds a training.
-    """
+def _require_supported(config: "Config", env: "gym.Env[Any, Any]") -> None:
+    """Check that the environment has goals, and that the algorithm and the options fit it."""
     from her_agents.algorithms import make_agent
-    from her_agents.run_folder import RunFolder
+    from her_agents.training import find_termination
 
-    RunFolder(folder).require_new()
-    factory = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
-    env = factory()
-    make_agent(config, *goal_spaces(env))
-    env.close()
+    with unusable(TypeError, ValueError):
+        observation_space, action_space = goal_spaces(env)
+    make_agent(config, observation_space, action_space)
+    find_termination(config.termination)
+
+
+def _check(name: str, factory: "Callable[[], gym.Env[Any, Any]]", *, force: bool) -> None:
+    """Check the environment, and print the findings; end the command after an error, unless ``force``."""
     report = check_goal_env(factory)
     if report.findings:
         print_report(report, console)
     else:
         console.print(f"Goal interface of {report.summary()}", highlight=False, soft_wrap=True)
     if report.of_severity("error") and not force:
-        raise ValueError(f"{config.env} would break relabeling: fix the errors above, or pass --force")
+        fail(f"{name} does not support relabeling; fix the errors above, or pass --force")
+
+
+def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: bool) -> "Config":
+    """Check the success flag and the rewards; do not clip targets if rewards are dense, unless told to.
+
+    Raises:
+        ValueError: ``--clip-targets`` is given, and a reward is outside [-1, 0].
+    """
+    from her_agents.algorithms import has_sparse_rewards
+    from her_agents.training import require_clippable, take_random_step
+
+    with unusable(ValueError):
+        reward, _ = take_random_step(env)
+    if is_given or has_sparse_rewards(env):
+        if config.clip_targets:
+            require_clippable(reward)
+        return config
+    console.print(
+        "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all rewards "
+        "lie in [-1, 0].",
+        soft_wrap=True,
+        highlight=False,
+    )
+    return replace(config, clip_targets=False)
+
+
+@contextmanager
+def unusable(*errors: type[Exception]) -> Iterator[None]:
+    """Print such an error as one sentence, and exit with code 3: environment or data cannot be used."""
+    try:
+        yield
+    except errors as error:
+        fail(str(error))
 
 
 def _train(
     config: "Config", folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
 ) -> "Result":
-    """Train, with a progress bar and a line for each epoch."""
+    """Train; show a progress bar and a line for each epoch."""
     from her_agents.loop import epoch_line, is_solved, train
 
     console.print(
@@ -260,7 +336,7 @@ def _train(
 
 
 def progress_display(output: Console) -> Progress:
-    """Return a progress bar with the success rate, and the speeds of environments and learning.
+    """Return a progress bar with the success rate, steps per second and updates per second.
 
     Its tasks have the fields ``success``, ``steps_per_s`` and ``updates_per_s``.
     """
@@ -277,11 +353,7 @@ def progress_display(output: Console) -> Progress:
 
 
 def _print_result(result: "Result", folder: Path) -> None:
-    """Print the result, and the command that continues.
-
-    Raises:
-        typer.Exit: Ctrl-C ended the training.
-    """
+    """Print the result and the next command; exit with code 130 if Ctrl-C ended the training."""
     from her_agents.loop import is_solved
 
     state = "Interrupted; saved." if result.interrupted else "Done."

@@ -1,4 +1,4 @@
-"""``her watch``: watch a trained agent, in a window or as a GIF."""
+"""``her watch``: show a trained agent in a window or as a GIF."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rich.table import Table
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.commands.make import usage_errors
 from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
-from her_wrappers.environments import FORMS, make_env
+from her_wrappers.commands.train import unusable
+from her_wrappers.environments import FORMS, BrokenModuleError, make_env
 from her_wrappers.goal_interface import goal_spaces
 
 if TYPE_CHECKING:
@@ -25,23 +26,23 @@ console = Console()
 
 def watch(
     checkpoint: Annotated[
-        Path, typer.Argument(help="A checkpoint, or the folder of a training for its best.")
+        Path, typer.Argument(help="A checkpoint, or the folder of a training with best.pt.")
     ],
     *,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.", metavar="N")] = 10,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.", metavar="N")] = 10,
     record: Annotated[
         Path | None,
         typer.Option(help="Write a GIF instead of opening a window; needs no display.", metavar="FILE"),
     ] = None,
     show: Annotated[
         bool,
-        typer.Option("--show/--no-show", help="Whether to draw anything; the numbers are printed anyway."),
+        typer.Option("--show/--no-show", help="Whether to show pictures; results are always printed."),
     ] = True,
     env: Annotated[
-        str | None, typer.Option(help=f"Another environment with the same spaces: {FORMS}.", metavar="ENV")
+        str | None, typer.Option(help=f"Another environment with equal spaces: {FORMS}.", metavar="ENV")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of starts and goals.", metavar="N")] = 0,
-    fps: Annotated[int, typer.Option(min=1, help="Steps shown per second.", metavar="N")] = 10,
+    fps: Annotated[int, typer.Option(min=1, help="Steps per second.", metavar="N")] = 10,
 ) -> None:
     """Watch a trained agent, and measure its success rate. Escape stops.
 
@@ -51,11 +52,12 @@ def watch(
     - `her watch runs/PointReach-v0-sac-0 --record reach.gif --episodes 3`
     - `her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000`
     """
-    with usage_errors():
+    with usage_errors(), unusable(BrokenModuleError):
         shown = show or record is not None
-        world, policy = _load(checkpoint, env, {"render_mode": "rgb_array"} if shown else {})
+        made, policy = _load(checkpoint, env, {"render_mode": "rgb_array"} if shown else {})
         screen = Film(record, fps) if record else Screen(fps) if shown else None
-        results = _play(world, policy, screen, episodes, seed)
+        with unusable(ValueError):
+            results = _play(made, policy, screen, episodes, seed)
     if results:
         console.print(_table(results))
 
@@ -64,32 +66,32 @@ def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gy
     """Return the environment of a checkpoint and its agent's policy.
 
     Raises:
-        ValueError: The file is not a checkpoint, or does not fit the environment.
+        typer.Exit: The checkpoint or the environment cannot be used.
+        ValueError: The environment cannot be made, or has other spaces.
     """
     import torch
 
     from her_agents.checkpoints import agent_of, best_checkpoint, config_of, load_checkpoint, require_spaces
 
-    torch.set_num_threads(1)  # one is faster with networks as small as these
+    torch.set_num_threads(1)  # faster than several threads, since the networks are small
     file = best_checkpoint(path)
-    content = load_checkpoint(file)
+    with unusable(ValueError):
+        content = load_checkpoint(file)
+        agent = agent_of(content, file)
     config = config_of(content)
     if env_name is None:
         env_name, options = config.env, {**config.env_kwargs, **options}
     env = make_env(env_name, disable_env_checker=True, **options)
-    require_spaces(file, content, *goal_spaces(env))
-    return env, agent_of(content, file).act
+    with unusable(TypeError, ValueError):
+        found = goal_spaces(env)
+    require_spaces(file, content, *found)
+    return env, agent.act
 
 
 def _play(
     env: gym.Env[Any, Any], policy: Policy, screen: Screen | Film | None, episodes: int, seed: int
 ) -> list[EpisodeResult]:
-    """Play, and show it on the screen if there is one, until the last episode or until the user stops.
-
-    Raises:
-        ValueError: The environment has no success flag.
-        typer.BadParameter: There is a screen, and the environment returns no pictures.
-    """
+    """Play until the last episode or until the user stops; show the pictures if there is a screen."""
     from her_agents.evaluation import play_episode
 
     results: list[EpisodeResult] = []
@@ -105,7 +107,7 @@ def _play(
             results.append(play_episode(env, policy, seed if number == 0 else None, show))
             console.print(f"episode {number + 1}: {_describe(results[-1])}", highlight=False)
     except Quit:
-        console.print("bye")
+        console.print("stopped")
     finally:
         if screen is not None:
             screen.close()
@@ -119,10 +121,10 @@ def _describe(result: EpisodeResult) -> str:
 
 
 def _table(results: list[EpisodeResult]) -> Table:
-    """Return the statistics as a table."""
+    """Return a table of statistics of returns and lengths."""
     rate = np.mean([result.success for result in results])
     table = Table(title=f"{len(results)} episodes, success rate {rate:.2f}")
-    for column in ("", "mean", "deviation", "least", "median", "largest"):
+    for column in ("", "mean", "deviation", "lowest", "median", "highest"):
         table.add_column(column, justify="right" if column else "left")
     for name, values in (
         ("return", [result.total for result in results]),

@@ -1,4 +1,4 @@
-"""Benchmarks want NumPy 2; `benchmarks/requirements-replay.txt` has what they are measured with."""
+"""Skip the tests of benchmarks without NumPy 2, which `benchmarks/requirements-replay.txt` installs."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The benchmark of agents runs, and compares every agent with its bare steps."""
+"""The benchmark of agents: it compares every agent with its bare steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from benchmarks import agents
 from her_agents.algorithms import ALGORITHMS
 
 
-def test_every_agent_is_measured_and_has_its_promise(tmp_path):
+def test_measures_every_agent_and_states_its_requirement(tmp_path):
     page = tmp_path / "agents.md"
     agents.main(["--quick", "--out", str(page)])
     written = page.read_text(encoding="utf-8")
     for algo in ALGORITHMS:
         assert re.search(rf"^\| {algo} \| \d+ \| \d+ \| \d+\.\d\d \|$", written, re.MULTILINE)
-        assert f"| {algo}: an update over the bare steps |" in written
+        assert f"| {algo}: time of an update / time of the bare steps |" in written

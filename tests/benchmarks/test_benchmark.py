@@ -1,4 +1,4 @@
-"""What all benchmarks have in common: their options, and what their pages say."""
+"""Options and pages of all benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: t
 
 FOLDER = Path(timing.__file__).parent
 COMMANDS = sorted(path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
-assert len(COMMANDS) == 11  # else what holds for all of them would hold for none
+assert len(COMMANDS) == 11  # an empty list would pass all tests
 
 DOC = """What is measured.
 
@@ -31,7 +31,7 @@ MINE = Benchmark("mine", "Mine", DOC, ("rich",))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_shows_an_example_and_where_the_page_goes(name, capsys):
+def test_help_shows_an_example_and_the_path_of_the_page(name, capsys):
     module = importlib.import_module(f"benchmarks.{name}")
     with pytest.raises(SystemExit, match=r"^0$"):
         module.main(["--help"])
@@ -41,7 +41,7 @@ def test_help_shows_an_example_and_where_the_page_goes(name, capsys):
     assert f"docs/results/{name}.md, or runs/benchmarks/{name}.md with --quick" in " ".join(shown.split())
 
 
-def test_a_quick_look_goes_elsewhere_and_the_file_can_be_chosen():
+def test_a_quick_run_writes_to_another_folder_and_out_sets_the_file():
     outs = [MINE.parse(arguments, "q").out for arguments in ([], ["--quick"], ["--quick", "--out", "a"])]
     assert list(map(str, outs)) == ["docs/results/mine.md", "runs/benchmarks/mine.md", "a"]
 
@@ -54,13 +54,13 @@ def test_a_quick_look_goes_elsewhere_and_the_file_can_be_chosen():
         (["--bits", "many"], "argument --bits: must be a whole number >= 1, got many"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_measured(arguments, message, capsys):
+def test_bad_options_are_usage_errors(arguments, message, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         MINE.parse(arguments, "q", bits={"type": count})
     assert capsys.readouterr().err.endswith(f"error: {message}\n")
 
 
-def test_the_page_says_what_was_measured_by_which_command_and_how(tmp_path):
+def test_page_has_description_results_command_and_method(tmp_path):
     path = tmp_path / "runs" / "mine.md"
     arguments = ["--out", str(path), "--bits", "3"]
     options = MINE.parse(arguments, "q", bits={"type": count})

@@ -19,8 +19,8 @@ def branch():
     return leaf() + leaf() + sum(number for number in [1])
 
 
-def test_calls_of_python_functions_in_the_package_are_counted(monkeypatch):
-    """The generator inside `sum` is entered twice: for its only number, and to find its end."""
+def test_counts_calls_of_python_functions_in_the_package(monkeypatch):
+    """The generator in `sum` is entered twice: for its only number, and for its end."""
     monkeypatch.setattr(call_path, "PACKAGE", __file__)
     names = [name for _, name in call_path.call_path(branch).calls]
     assert names == ["branch", "leaf", "leaf", "branch.<locals>.<genexpr>", "branch.<locals>.<genexpr>"]
@@ -28,20 +28,20 @@ def test_calls_of_python_functions_in_the_package_are_counted(monkeypatch):
     assert call_path.call_path(branch).calls == ()
 
 
-def test_files_functions_and_switches_are_told_apart():
+def test_counts_files_functions_and_switches():
     path = CallPath((("a", "f"), ("a", "g"), ("b", "f"), ("a", "f"), ("a", "f")))
     assert (len(path.calls), path.functions, path.files, path.switches) == (5, 3, 2, 2)
     assert CallPath(()).switches == 0
 
 
-def test_an_error_ends_the_counting(monkeypatch):
+def test_an_error_restores_the_profiler(monkeypatch):
     before = sys.getprofile()
     with pytest.raises(ZeroDivisionError):
         call_path.call_path(lambda: 1 // 0)
     assert sys.getprofile() is before
 
 
-def test_every_run_counts_the_same_and_writes_a_page(tmp_path):
+def test_two_runs_give_the_same_counts(tmp_path):
     pages = []
     for name in ("one.md", "two.md"):
         call_path.main(["--out", str(tmp_path / name)])
@@ -53,8 +53,8 @@ def test_every_run_counts_the_same_and_writes_a_page(tmp_path):
 
 
 @pytest.mark.parametrize(("length", "verdict"), [(45, "met"), (46, "MISSED")])
-def test_a_promise_is_met_up_to_its_limit(length, verdict):
+def test_requirement_includes_its_limit(length, verdict):
     path = CallPath((("a", "f"),) * length)
-    claim, *_ = call_path.claims(dict.fromkeys("abcd", path))
-    assert claim == at_most("calls in `sample(64)`", 45, length)
-    assert claim.verdict == verdict
+    requirement, *_ = call_path.requirements(dict.fromkeys("abcd", path))
+    assert requirement == at_most("calls in `sample(64)`", 45, length)
+    assert requirement.verdict == verdict

@@ -1,4 +1,4 @@
-"""The benchmark of training runs, and its claims are about what it measures."""
+"""The benchmark of training with Stable-Baselines3: it measures both buffers, and judges its requirements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
-from benchmarks.sb3_training import OURS, SB3, Result, claims, measure, time_grid
+from benchmarks.sb3_training import OURS, SB3, Result, measure, requirements, time_grid
 
 
-def test_both_are_measured_with_full_buffers_and_shown():
+def test_measures_both_buffers():
     result = measure(100, turns=2, steps=3)
     for name in (OURS, SB3):
         assert result.steps[name].shape == (2,)
@@ -19,8 +19,8 @@ def test_both_are_measured_with_full_buffers_and_shown():
 
 
 @pytest.mark.parametrize(("factor", "verdicts"), [(1, ["MISSED"] * 2), (20, ["met"] * 2)])
-def test_a_claim_is_kept_where_ours_is_so_much_faster(factor, verdicts):
+def test_requirements_are_judged_by_the_measured_times(factor, verdicts):
     steps = {OURS: np.array([99.0]), SB3: np.array([98.0 * factor])}
     replays = {OURS: np.array([1.0]), SB3: np.array([5.0 * factor**2])}
     result = Result(1, steps, replays)
-    assert [claim.verdict for claim in claims(result, result)] == verdicts
+    assert [requirement.verdict for requirement in requirements(result, result)] == verdicts

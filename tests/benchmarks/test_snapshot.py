@@ -1,4 +1,4 @@
-"""The benchmark of saved buffers runs, on as many transitions as it is told."""
+"""The benchmark of saving and loading buffers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from benchmarks import snapshot
 
 
-def test_everything_is_measured_and_written(tmp_path, monkeypatch):
+def test_page_shows_times_memory_and_file_size(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "TURNS", 1)
     page = tmp_path / "snapshot.md"
     snapshot.main(["--transitions", "2500", "--out", str(page)])

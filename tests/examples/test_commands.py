@@ -1,4 +1,4 @@
-"""What the examples that are commands have in common: help with examples, and options that are checked."""
+"""All example commands: help with examples, and validated options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goals from recorded play: the settings are what they are said to be, and the example runs."""
+"""The example of offline learning: its goals, and a short run."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import pytest
 from scipy.stats import chisquare
 from typer.testing import CliRunner
 
-from examples.offline_goals import ENV_ID, GAMMA, VALUE_GOALS, app, fill, gym, record_play, train
+from examples.offline_goals import ENV_ID, GAMMA, VALUE_GOALS, app, fill, gym, record_episodes, train
 from her_agents.evaluation import evaluate
 
 
 @pytest.fixture(name="play", scope="module")
 def record_some_play(tmp_path_factory):
-    return record_play(tmp_path_factory.mktemp("archives") / "play", 30, seed=0)
+    return record_episodes(tmp_path_factory.mktemp("archives") / "play", 30, seed=0)
 
 
-def test_value_goals_are_of_their_shares_and_what_is_reached_at_once_is_paid_and_ends(play):
+def test_value_goals_have_their_shares_and_next_states_are_successes(play):
     batch = fill(play, 0, her_ratio=1.0, goal_selection_strategy=VALUE_GOALS).sample(20_000)
     names, counts = np.unique(batch.strategy, return_counts=True)
     shares = dict(zip(names.tolist(), counts / 20_000, strict=True))
     assert shares == pytest.approx(
-        {"reached_at_once": 0.2, f"Geometric(gamma={GAMMA})": 0.5, "random": 0.3}, abs=1e-3
+        {"next_state": 0.2, f"Geometric(gamma={GAMMA})": 0.5, "random": 0.3}, abs=1e-3
     )
-    at_once = batch.strategy == "reached_at_once"
+    at_once = batch.strategy == "next_state"
     assert (batch.rewards[at_once] == 0).all()
     assert batch.terminations[at_once].all()
     np.testing.assert_array_equal(batch.terminations, batch.rewards == 0)
     assert (batch.goal_index >= batch.index)[batch.strategy != "random"].all()
 
 
-def test_policy_goals_are_uniform_over_what_is_left(play):
+def test_policy_goals_are_uniform_over_the_rest_of_the_episode(play):
     batch = fill(play, 0, her_ratio=1.0, goal_selection_strategy="future").sample(50_000)
     length = len(next(iter(play)))
     early = batch.index % length == length - 5
@@ -38,33 +38,33 @@ def test_policy_goals_are_uniform_over_what_is_left(play):
     assert chisquare(np.bincount(ahead, minlength=5)).pvalue > 1e-4
 
 
-def test_without_relabeling_all_is_as_recorded(play):
+def test_without_relabeling_batches_are_as_recorded(play):
     batch = fill(play, 0, her_ratio=0.0, goal_selection_strategy=VALUE_GOALS).sample(500)
     assert not batch.relabeled.any()
     assert not batch.terminations.any()
 
 
-def test_play_is_recorded_alike_with_equal_seeds_and_wanders_far(tmp_path, play):
-    again = record_play(tmp_path / "again", 30, seed=0)
-    other = record_play(tmp_path / "other", 30, seed=1)
+def test_equal_seeds_record_equal_episodes_that_explore_the_maze(tmp_path, play):
+    again = record_episodes(tmp_path / "again", 30, seed=0)
+    other = record_episodes(tmp_path / "other", 30, seed=1)
     actions = [np.concatenate([episode.actions for episode in each]) for each in (play, again, other)]
     np.testing.assert_array_equal(actions[0], actions[1])
     assert (actions[0] != actions[2]).any()
-    ways = [np.ptp(episode.observations["observation"], axis=0).max() for episode in play]
-    assert np.mean(ways) > 1.5
+    distances = [np.ptp(episode.observations["observation"], axis=0).max() for episode in play]
+    assert np.mean(distances) > 1.5
 
 
-def test_it_runs_and_ends_with_a_table(tmp_path):
+def test_prints_a_table_of_success_rates(tmp_path):
     result = CliRunner().invoke(app, ["--quick", "--archive", str(tmp_path / "play")])
     assert result.exit_code == 0, result.output
-    for text in ("relabeled goals", "goals as they are", "random actions", "280 recorded steps"):
+    for text in ("relabeled goals", "recorded goals", "random actions", "280 recorded steps"):
         assert text in result.output
     assert (tmp_path / "play").is_dir()
 
 
 @pytest.mark.slow
-def test_it_learns_from_play_with_relabeled_goals_and_not_without(tmp_path):
-    play = record_play(tmp_path / "play", 200, seed=0)
+def test_learns_with_relabeled_goals_and_not_without(tmp_path):
+    play = record_episodes(tmp_path / "play", 200, seed=0)
     rates = {
         relabel: evaluate(gym.make(ENV_ID), train(play, 1000, 0, relabel=relabel).act, 100, 7).success_rate
         for relabel in (True, False)

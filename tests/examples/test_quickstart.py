@@ -1,4 +1,4 @@
-"""The quickstart in small: it runs as a user runs it, and leaves what it says."""
+"""The quickstart: a short run as a user starts it, with its table and pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_quickstart(tmp_path_factory):
     return CliRunner().invoke(app, arguments), out
 
 
-def test_it_ends_with_a_table_and_says_where_the_pictures_are(finished):
+def test_prints_a_table_and_the_paths_of_the_pictures(finished):
     result, out = finished
     assert result.exit_code == 0, result.output
     assert "Goal interface of her_envs/BitFlipping-v0: 0 errors, 0 warnings" in result.output
@@ -27,12 +27,12 @@ def test_it_ends_with_a_table_and_says_where_the_pictures_are(finished):
         assert text in result.output
 
 
-def test_the_pictures_are_there_and_show_something(finished):
+def test_pictures_are_written_and_not_empty(finished):
     _, out = finished
     with Image.open(out / "learning_curve.png") as picture:
         curve = np.asarray(picture.convert("RGB"))
     for colour in ((0, 114, 178), (213, 94, 0)):
-        assert (curve == colour).all(axis=-1).sum() > 100, "each run has its line"
+        assert (curve == colour).all(axis=-1).sum() > 100, "each run has a line"
     with Image.open(out / "rollout.gif") as rollout:
         assert rollout.size == (360, 360)
         assert rollout.n_frames > 3
@@ -65,7 +65,7 @@ def test_dqn_solves_15_bits_with_her_and_not_without(seed):
         pytest.param(10, 50_000, 0.9, marks=pytest.mark.campaign),
     ],
 )
-def test_the_baseline_without_her_is_an_honest_one(bits, steps, least):
+def test_the_arm_without_her_differs_only_in_relabeling(bits, steps, least):
     run = train(bits, steps, 0, her=False, show=lambda run: None)
     env = gym.make("her_envs/BitFlipping-v0", n_bits=bits)
     assert evaluate(env, run.agent.act, 100, 7).success_rate >= least

@@ -1,4 +1,4 @@
-"""The example that feeds another library's buffer: with it it learns, without it it says what to do."""
+"""The example with cpprb: it learns with cpprb, and names the missing package without it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from her_wrappers import EpisodeRecorder, GoalInterface
 needs_cpprb = pytest.mark.skipif(find_spec("cpprb") is None, reason="cpprb is not installed")
 
 
-def test_without_cpprb_it_says_how_to_install_it(monkeypatch):
+def test_without_cpprb_the_error_names_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cpprb", None)
     result = CliRunner().invoke(app, [])
     assert result.exit_code == 1
     assert "examples.relabel_for_cpprb needs cpprb; run: pip install cpprb" in result.output
 
 
-def test_features_tell_how_many_bits_differ():
-    """The sum of all products of a bit with the same bit of the goal: those alike less those that differ."""
+def test_features_contain_the_number_of_equal_bits():
+    """The diagonal sum of products is the number of equal bits minus the number of different bits."""
     states, goals = np.random.default_rng(0).integers(0, 2, (2, 20, 6), dtype=np.int8)
     products = features(states, goals).reshape(20, 7, 7)[:, 1:, 1:]
     alike = np.trace(products, axis1=1, axis2=2)
     assert (alike == 6 - 2 * (states != goals).sum(axis=1)).all()
 
 
-def test_an_update_moves_values_to_their_targets():
+def test_updates_move_values_to_their_targets():
     rows = {
         "obs": np.int8([[1, 0]]),
         "goal": np.int8([[1, 1]]),
@@ -50,7 +50,7 @@ def test_an_update_moves_values_to_their_targets():
 
 @needs_cpprb
 @pytest.mark.filterwarnings("ignore")
-def test_the_buffer_holds_the_episode_and_its_copies():
+def test_buffer_contains_the_episode_and_its_copies():
     env = gym.make(ENV_ID, n_bits=4)
     episodes = []
     recorder = EpisodeRecorder(env, episodes.append)
@@ -70,7 +70,7 @@ def test_the_buffer_holds_the_episode_and_its_copies():
 
 @needs_cpprb
 @pytest.mark.filterwarnings("ignore")
-def test_it_learns_with_the_copies_and_not_without():
+def test_learns_with_the_copies_and_not_without():
     env = gym.make(ENV_ID, n_bits=8)
     rates = {her: evaluate(env, train(8, 500, 0, her=her).act, 100, 7).success_rate for her in (True, False)}
     assert rates[True] > 0.8
@@ -79,7 +79,7 @@ def test_it_learns_with_the_copies_and_not_without():
 
 @needs_cpprb
 @pytest.mark.filterwarnings("ignore")
-def test_it_says_how_well_it_went():
+def test_prints_success_rates():
     result = CliRunner().invoke(app, ["--bits", "3", "--episodes", "5"])
     assert result.exit_code == 0, result.output
     for text in ("with HER", "without HER"):

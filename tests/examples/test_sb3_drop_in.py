@@ -1,4 +1,4 @@
-"""The example with Stable-Baselines3 in small, and that its two lines are all that is different."""
+"""The example with Stable-Baselines3: a short run, and the two lines that differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is miss
 from examples import sb3_drop_in  # noqa: E402 - after the check that it is there
 
 
-def test_it_trains_both_and_says_how_well():
+def test_trains_both_and_prints_success_rates():
     result = CliRunner().invoke(
         sb3_drop_in.app, ["--reach-steps", "60", "--flip-steps", "600", "--bits", "3"]
     )
@@ -21,7 +21,7 @@ def test_it_trains_both_and_says_how_well():
     assert "DQN on BitFlipping: success rate 1.00 after 600 steps" in result.output
 
 
-def test_without_its_two_lines_it_is_a_program_of_sb3_alone(monkeypatch):
+def test_without_its_two_lines_the_program_uses_only_sb3(monkeypatch):
     text = Path(sb3_drop_in.__file__).read_text()
     ours = [line for line in text.splitlines() if "was: " in line or "# new" in line]
     assert len(ours) == 2

@@ -1,4 +1,4 @@
-"""The short examples: each runs as it is pasted, in a tiny setting, and shows what it says it shows."""
+"""The short examples: each runs in a small setting, and behaves as its text says."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from her_wrappers import check_goal_env
 from her_wrappers.adapters import CopyObservation
 
 
-def test_the_environment_to_check_has_the_one_fault_that_it_names():
+def test_environment_to_check_has_exactly_the_fault_of_its_comment():
     report = check_goal_env(Buttons, max_steps=300)
     assert [finding.code for finding in report.of_severity("error")] == ["GE301"]
     mended = check_goal_env(lambda: CopyObservation(Buttons()), max_steps=300)
     assert not mended.of_severity("error")
 
 
-def test_a_loop_of_ones_own_learns():
+def test_own_loop_learns():
     assert own_loop.train(30) < 0.5
     assert own_loop.train(500) > 0.6
 
 
-def test_the_task_is_a_sound_environment():
+def test_task_passes_the_check():
     assert check_goal_env(gym.make("King-v0"), max_steps=500).findings == ()
     env = gym.make("King-v0", render_mode="rgb_array", render_size=64)
     env.reset(seed=0, options={"state": {"king": [0, 0]}, "goal": [1, 0]})
@@ -37,18 +37,18 @@ def test_the_task_is_a_sound_environment():
     assert (observation["achieved_goal"].tolist(), reward, terminated) == ([1, 0], 0, True)
 
 
-def test_the_task_is_trained_on_by_the_name_of_its_module():
+def test_her_train_accepts_the_file_of_the_task():
     config = {"env": "examples.write_a_task:King-v0", "algo": "dqn", "steps": 200, "steps_per_epoch": 200}
     row = train(make_config(config, {"learning_starts": 50, "evaluation_episodes": 2})).history[-1]
     assert row["relabeled_success"] > 0
 
 
-MODULES = {"check_your_env": "GE301", "own_loop": "success rate", "write_a_task": "1000 kings made a move"}
+MODULES = {"check_your_env": "GE301", "own_loop": "success rate", "write_a_task": "1000 kings moved"}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_each_runs_as_a_program(module, capsys, monkeypatch):
-    """Under the name and in the state that ``python -m`` gives it."""
+def test_examples_run_as_programs(module, capsys, monkeypatch):
+    """Each is executed with ``__name__ == "__main__"``, as by ``python -m``."""
     monkeypatch.delitem(sys.modules, f"examples.{module}")
     monkeypatch.delitem(gym.registry, "King-v0")
     runpy.run_module(f"examples.{module}", run_name="__main__")

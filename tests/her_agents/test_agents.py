@@ -1,4 +1,4 @@
-"""The agents: their targets by hand, their parts one by one, and what a saved one keeps."""
+"""The agents: targets computed by hand, losses, exploration, saving and loading."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def batch_for(algorithm, **options):
 
 
 @torch.no_grad()
-def always(network, *values):
-    """Let a network answer the same whatever it sees."""
+def set_output(network, *values):
+    """Make a network return the same output for every input."""
     network.layers[-1].weight.zero_()
     network.layers[-1].bias.copy_(torch.tensor(values))
 
@@ -45,7 +45,7 @@ def always(network, *values):
 def set_target_values(agent, *values):
     critics = agent._targets if isinstance(agent, SAC) else agent._targets["critics"]
     for critic, value in zip((critics.first, critics.second), values, strict=True):
-        always(critic, value)
+        set_output(critic, value)
 
 
 def targets(agent, batch, *arguments):
@@ -54,16 +54,16 @@ def targets(agent, batch, *arguments):
 
 def target(agent, batch):
     values = targets(agent, batch)
-    assert (values == values[0]).all(), "all rows are alike"
+    assert (values == values[0]).all(), "all rows are equal"
     return values[0].item()
 
 
 @pytest.mark.parametrize(("clip_targets", "expected"), [(True, -2.0), (False, -1 + 0.5 * -7)])
-def test_double_dqn_values_the_action_that_the_online_network_prefers(clip_targets, expected):
-    """The target network would prefer the other action, at -3."""
+def test_double_dqn_evaluates_the_action_of_the_online_network(clip_targets, expected):
+    """The target network prefers the other action, with value -3."""
     agent = make(DQN, gamma=0.5, clip_targets=clip_targets)
-    always(agent._network, 4.0, 5.0)
-    always(agent._target, -3.0, -7.0)
+    set_output(agent._network, 4.0, 5.0)
+    set_output(agent._target, -3.0, -7.0)
     assert target(agent, bit_transition(terminated=False)) == pytest.approx(expected)
     assert target(agent, bit_transition(terminated=True)) == 0
 
@@ -74,39 +74,39 @@ def test_double_dqn_values_the_action_that_the_online_network_prefers(clip_targe
         (0.9, -3.0, True, -1 + 0.9 * -3),
         (0.5, -9.0, True, -2.0),  # clipped to -1 / (1 - gamma)
         (0.5, -9.0, False, -1 + 0.5 * -9),
-        (0.9, 8.0, True, 0.0),  # clipped to what a reached goal is worth
+        (0.9, 8.0, True, 0.0),  # clipped to 0, the value of a reached goal
         (0.9, 8.0, False, -1 + 0.9 * 8),
     ],
 )
-def test_ddpg_targets_are_those_of_the_bellman_equation(gamma, value, clip_targets, expected):
+def test_ddpg_targets_follow_the_bellman_equation(gamma, value, clip_targets, expected):
     agent = make(DDPG, gamma=gamma, clip_targets=clip_targets)
-    always(agent._targets["critic"], value)
+    set_output(agent._targets["critic"], value)
     assert target(agent, point_transition(gamma=gamma)) == pytest.approx(expected)
     assert target(agent, point_transition(terminated=True)) == -1
 
 
-def test_td3_trusts_the_lower_critic():
+def test_td3_targets_use_the_lower_critic():
     agent = make(TD3, gamma=0.9)
     set_target_values(agent, -3.0, -4.0)
     assert target(agent, point_transition(gamma=0.9)) == pytest.approx(-1 + 0.9 * -4)
 
 
-def test_sac_adds_the_next_entropy_to_the_lower_value():
+def test_sac_targets_use_the_lower_critic_plus_the_next_entropy():
     agent = make(SAC, gamma=0.9)
     set_target_values(agent, -4.0, -3.0)
-    always(agent._actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh hardly bends it
+    set_output(agent._actor, 0.0, 0.0, -3.0, -3.0)  # so narrow that the tanh is nearly linear
     batch, temperature = point_transition(gamma=0.9), torch.tensor(0.5)
     entropy = 2 * (-3 + 0.5 * math.log(2 * math.pi * math.e))
     values = torch.cat([targets(agent, batch, temperature) for _ in range(50)])
     assert values.mean().item() == pytest.approx(-1 + 0.9 * (-4 + 0.5 * entropy), abs=0.03)
 
 
-def test_td3_smooths_the_targets_actions_within_bounds():
-    """A critic that is its first action shows the noise."""
+def test_td3_adds_bounded_noise_to_the_target_actions():
+    """The critic returns the first action component, which shows the noise."""
     agent = make(TD3, gamma=0.9, hidden=(), target_noise=0.3, target_noise_clip=0.5, clip_targets=False)
-    always(agent._targets["actor"][0], 0.2, 0.0)
+    set_output(agent._targets["actor"][0], 0.2, 0.0)
     for critic in (agent._targets["critics"].first, agent._targets["critics"].second):
-        always(critic, 0.0)
+        set_output(critic, 0.0)
         with torch.no_grad():
             critic.layers[-1].weight[0, -2] = 1.0
     batch = point_transition(gamma=0.9)
@@ -116,11 +116,13 @@ def test_td3_smooths_the_targets_actions_within_bounds():
     assert noise.mean().item() == pytest.approx(0, abs=0.03)
     inside = noise[noise.abs() < 0.49]
     assert len(inside) / len(noise) == pytest.approx(math.erf(0.49 / 0.3 / math.sqrt(2)), abs=0.02)
-    always(agent._targets["actor"][0], 9.0, 0.0)
-    assert ((targets(agent, batch) + 1) / 0.9).max().item() == pytest.approx(1), "no action is beyond"
+    set_output(agent._targets["actor"][0], 9.0, 0.0)
+    assert ((targets(agent, batch) + 1) / 0.9).max().item() == pytest.approx(1), (
+        "all actions are within the bounds"
+    )
 
 
-def test_td3_moves_its_actor_and_its_targets_at_every_second_update_only():
+def test_td3_updates_actor_and_target_networks_in_every_second_update():
     agent = make(TD3)
     moved = []
     for _ in range(4):
@@ -142,8 +144,8 @@ def slow_and_fast(agent):
 
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
-def test_targets_know_the_slow_networks_alone(algorithm):
-    """Else what is learned chases itself; of SAC the actor is the fast one."""
+def test_targets_depend_only_on_the_target_networks(algorithm):
+    """An exception is the actor of SAC, which is the online network."""
     agent = make(algorithm, gamma=0.5, clip_targets=False)
     given = [torch.tensor(0.1)] if algorithm is SAC else []
 
@@ -162,7 +164,7 @@ def test_targets_know_the_slow_networks_alone(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
-def test_an_update_moves_the_slow_networks_and_the_normaliser(algorithm):
+def test_updates_change_target_networks_and_input_statistics(algorithm):
     agent = make(algorithm, tau=0.25, **({"policy_delay": 1} if algorithm is TD3 else {}))
     slow, fast = slow_and_fast(agent)
     before = [parameter.clone() for parameter in slow.parameters()]
@@ -175,18 +177,18 @@ def test_an_update_moves_the_slow_networks_and_the_normaliser(algorithm):
 
 @pytest.mark.parametrize("first", [-3.0, -4.0])
 @pytest.mark.parametrize("algorithm", [TD3, SAC])
-def test_actors_climb_what_their_papers_say(algorithm, first):
-    """TD3's the first critic; SAC's the lower one, and its own entropy."""
+def test_actor_losses_are_those_of_the_papers(algorithm, first):
+    """TD3 maximises the first critic; SAC the lower critic plus the entropy."""
     options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
     agent = make(algorithm, learning_rate=0.0, **options)
-    always(agent._critics.first, first)
-    always(agent._critics.second, -7.0 - first)
+    set_output(agent._critics.first, first)
+    set_output(agent._critics.second, -7.0 - first)
     outcome = agent.update(point_transition())
     expected = 4 - 0.1 * outcome["entropy"] if algorithm is SAC else -first
     assert outcome["actor_loss"] == pytest.approx(expected)
 
 
-def test_sac_clips_targets_from_below_alone():
+def test_sac_clips_targets_from_below_only():
     agent = make(SAC, gamma=0.5)
     for value, expected in ((-90.0, -2.0), (40.0, -1 + 0.5 * 40)):
         set_target_values(agent, value, value)
@@ -194,34 +196,34 @@ def test_sac_clips_targets_from_below_alone():
         assert values.unique().tolist() == [pytest.approx(expected)]
 
 
-def test_the_greedy_action_of_sac_is_its_squashed_mean():
+def test_greedy_action_of_sac_is_the_squashed_mean():
     agent = make(SAC)
-    always(agent._actor, 0.5, -1.5, 0.0, 0.0)
+    set_output(agent._actor, 0.5, -1.5, 0.0, 0.0)
     actions = agent.act(point_transition().observations)
     np.testing.assert_allclose(actions, np.tile(np.tanh([0.5, -1.5]), (64, 1)), rtol=1e-5)
 
 
-def test_the_deviations_of_sac_are_bounded():
+def test_standard_deviations_of_sac_are_bounded():
     agent = make(SAC)
     seen = agent._inputs(agent._inputs.as_batch(point_transition().observations)[0])
     entropies = []
     for bounds in ((2.0, -5.0), (60.0, -60.0)):
-        always(agent._actor, 0.0, 0.0, *bounds)
+        set_output(agent._actor, 0.0, 0.0, *bounds)
         agent._generator.manual_seed(0)
         entropies.append(agent._sample(seen)[1])
     assert torch.equal(*entropies)
 
 
 @pytest.mark.parametrize(("target_entropy", "falls"), [(-50.0, True), (50.0, False)])
-def test_sac_lowers_the_temperature_where_there_is_too_much_entropy(target_entropy, falls):
+def test_sac_lowers_the_temperature_if_the_entropy_is_above_its_target(target_entropy, falls):
     agent = make(SAC, target_entropy=target_entropy)
     first, *_, last = (agent.update(point_transition())["temperature"] for _ in range(5))
     assert (last < first) == falls
 
 
-def test_sac_knows_the_density_of_its_actions():
+def test_sac_computes_the_density_of_its_actions():
     agent = make(SAC)
-    always(agent._actor, 0.3, -2.0, -0.5, 0.5)
+    set_output(agent._actor, 0.3, -2.0, -0.5, 0.5)
     tensors, _ = agent._inputs.as_batch(point_transition().observations)
     actions, entropy = agent._sample(agent._inputs(tensors))
     normal = torch.distributions.Normal(torch.tensor([0.3, -2.0]), torch.tensor([-0.5, 0.5]).exp())
@@ -232,12 +234,12 @@ def test_sac_knows_the_density_of_its_actions():
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
-def test_the_penalty_pulls_actions_towards_the_middle(algorithm):
-    """Where the critic knows nothing, only the penalty is left."""
+def test_penalty_moves_actions_towards_zero(algorithm):
+    """With a constant critic, the actor's loss is only the penalty."""
     sizes = []
     for weight in (0.0, 10.0):
         agent = make(algorithm, action_l2=weight, learning_rate=0.01)
-        always(agent._actor[0], 2.0, -2.0)
+        set_output(agent._actor[0], 2.0, -2.0)
         for _ in range(60):
             agent.update(point_transition(terminated=True))
         action = agent.act({key: rows[0] for key, rows in point_transition().observations.items()})
@@ -246,8 +248,8 @@ def test_the_penalty_pulls_actions_towards_the_middle(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
-def test_a_saved_agent_goes_on_as_if_it_had_never_been_away(algorithm):
-    """Through a file that holds nothing but data; after an odd number of updates, as TD3 counts them."""
+def test_loaded_agent_continues_identically(algorithm):
+    """The state is saved to a file; the number of updates is odd, since TD3 counts them."""
     agents = [make(algorithm, seed=seed) for seed in (0, 1)]
     for _ in range(3):
         agents[0].update(batch_for(algorithm))
@@ -263,7 +265,7 @@ def test_a_saved_agent_goes_on_as_if_it_had_never_been_away(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
-def test_weights_count_in_the_loss_and_errors_are_told(algorithm):
+def test_loss_uses_weights_and_td_errors_are_returned(algorithm):
     name = "loss" if algorithm is DQN else "critic_loss"
     batch = batch_for(algorithm)
     agents = [make(algorithm) for _ in range(2)]
@@ -277,7 +279,7 @@ def test_weights_count_in_the_loss_and_errors_are_told(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
-def test_a_prioritized_buffer_learns_of_the_errors(algorithm):
+def test_td_errors_update_priorities(algorithm):
     env = TaskEnv(BITS if algorithm is DQN else POINT)
     buffer = HindsightReplayBuffer.for_env(env, prioritized=Priority(), seed=0)
     recorder = EpisodeRecorder(env, buffer.add_episode)
@@ -292,7 +294,7 @@ def test_a_prioritized_buffer_learns_of_the_errors(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
-def test_one_observation_gets_one_action_and_many_get_many(algorithm):
+def test_acts_on_single_observations_and_on_batches(algorithm):
     agent = make(algorithm)
     observations = batch_for(algorithm).observations
     many = agent.act(observations)
@@ -304,10 +306,10 @@ def test_one_observation_gets_one_action_and_many_get_many(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
-def test_actions_fill_the_space_of_the_environment(algorithm):
+def test_actions_cover_the_action_space(algorithm):
     space = spaces.Box(np.float32([-3, 10]), np.float32([1, 12]))
     agent = algorithm(POINT.observation_space, space)
-    always(agent._actor if algorithm is SAC else agent._actor[0], *[9.0, -9.0] * (1 + (algorithm is SAC)))
+    set_output(agent._actor if algorithm is SAC else agent._actor[0], *[9.0, -9.0] * (1 + (algorithm is SAC)))
     observation = {key: rows[0] for key, rows in point_transition().observations.items()}
     np.testing.assert_allclose(agent.act(observation), [1, 10], atol=1e-5)
     taken = torch.tensor([[-3.0, 12.0], [-1.0, 11.0]])
@@ -321,8 +323,8 @@ def test_actions_fill_the_space_of_the_environment(algorithm):
     dtype=st.sampled_from([np.float32, np.float64]),
     action=st.sampled_from([-1.0, 0.3, 1.0]),
 )
-def test_no_action_is_rounded_out_of_the_space(low, width, dtype, action):
-    """Bounds need not be numbers of float32, nor their sums and differences."""
+def test_rounding_keeps_actions_in_the_action_space(low, width, dtype, action):
+    """Bounds, their sums and their differences may not be representable in float32."""
     space = spaces.Box(low, low + width, (2,), dtype)
     taken = BoxActions(space, "sac").to_env(torch.full((1, 2), action))[0]
     assert space.contains(taken)
@@ -331,15 +333,15 @@ def test_no_action_is_rounded_out_of_the_space(low, width, dtype, action):
     )
 
 
-def test_a_number_of_an_action_may_be_fixed():
+def test_action_components_can_be_constant():
     actions = BoxActions(spaces.Box(np.float32([0, 1]), np.float32([1, 1])), "sac")
     assert actions.to_env(torch.tensor([[0.0, 0.7]])).tolist() == [[0.5, 1]]
     assert actions.from_env(torch.tensor([[0.5, 1.0]])).tolist() == [[0, -1]]
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
-def test_images_are_seen(algorithm):
-    """The value of what is learned about one image is not that of another."""
+def test_images_change_the_values(algorithm):
+    """After training on one image, its value differs from that of another image."""
     task = BitFlipping(n_bits=4, observation="image", continuous=algorithm is not DQN)
     agent = algorithm(task.observation_space, task.action_space)
     rng = np.random.default_rng(0)
@@ -353,14 +355,14 @@ def test_images_are_seen(algorithm):
 
 
 MISFITS = [
-    (DQN, POINT.action_space, "dqn needs Discrete actions, got Box"),
-    (DDPG, BITS.action_space, "ddpg needs actions in a Box, got Discrete"),
-    (TD3, BITS.action_space, "td3 needs actions in a Box, got Discrete"),
-    (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs actions with bounds, got Box"),
+    (DQN, POINT.action_space, "dqn needs a Discrete action space, got Box"),
+    (DDPG, BITS.action_space, "ddpg needs a Box action space, got Discrete"),
+    (TD3, BITS.action_space, "td3 needs a Box action space, got Discrete"),
+    (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs a bounded action space, got Box"),
 ]
 
 
 @pytest.mark.parametrize(("algorithm", "space", "message"), MISFITS)
-def test_an_algorithm_says_which_actions_it_is_for(algorithm, space, message):
+def test_unsupported_action_space_raises_an_error(algorithm, space, message):
     with pytest.raises(TypeError, match=message):
         algorithm(POINT.observation_space, space)

@@ -1,4 +1,4 @@
-"""Checkpoints: an agent is loaded without its environment, and other files are rejected."""
+"""Checkpoints: agents are loaded without an environment, and other files raise an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OLD = Path(__file__).parents[1] / "data" / "v0.1" / "best.pt.gz"
 
 
 @pytest.mark.parametrize("algo", TASKS)
-def test_a_loaded_agent_acts_like_the_saved_one_and_needs_no_environment(algo, tmp_path, monkeypatch):
+def test_loaded_agent_acts_like_the_saved_one(algo, tmp_path, monkeypatch):
     result = train(tiny(algo, steps=200), folder=tmp_path, on_epoch=None)
     monkeypatch.setattr("gymnasium.make", None)
     agent = load_agent(tmp_path / "latest.pt")
@@ -30,13 +30,13 @@ def test_a_loaded_agent_acts_like_the_saved_one_and_needs_no_environment(algo, t
     np.testing.assert_array_equal(agent.act(observation), result.agent.act(observation))
 
 
-def test_a_folder_stands_for_its_best_checkpoint(tmp_path):
+def test_folder_loads_its_best_checkpoint(tmp_path):
     train(tiny(steps=200), folder=tmp_path, on_epoch=None)
     states = [load_agent(path).state_dict()["network"] for path in (tmp_path, tmp_path / "best.pt")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def test_a_checkpoint_of_version_0_1_is_rejected_by_one_sentence(tmp_path):
+def test_checkpoint_of_version_0_1_raises_an_error(tmp_path):
     path = tmp_path / "best.pt"
     path.write_bytes(gzip.decompress(OLD.read_bytes()))
     with pytest.raises(
@@ -46,7 +46,7 @@ def test_a_checkpoint_of_version_0_1_is_rejected_by_one_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["config", "spaces", "agent"])
-def test_a_checkpoint_with_a_missing_or_wrong_part_is_rejected(key, tmp_path):
+def test_checkpoint_with_a_missing_or_wrong_entry_raises_an_error(key, tmp_path):
     train(tiny(steps=200), folder=tmp_path, on_epoch=None)
     content = load_checkpoint(tmp_path / "best.pt")
     for wrong in ({}, {key: {"a": 1}}):

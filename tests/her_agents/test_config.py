@@ -1,4 +1,4 @@
-"""Configs: which options there are, what they may be, and the files that hold them."""
+"""Configs: options, their ranges, and their files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from her_agents.config import RULES, make_config, read_options
 from tests.support.trainings import tiny
 
 
-def test_every_number_that_an_agent_takes_has_a_rule():
-    """Else a mistake in it shows as a traceback in the middle of a training."""
+def test_every_numeric_argument_of_an_agent_has_a_range():
+    """Otherwise a wrong value raises an error in the middle of a training."""
     taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
     assert taken == {*RULES, "hidden", "policy_delay", "seed", "clip_targets"} - {"updates_per_step"}
 
@@ -22,12 +22,16 @@ BAD_OPTIONS = [
     ({"gamma": 1.0}, ValueError, r"gamma must lie in \(0, 1\), got 1.0"),
     ({"gamma": 0}, ValueError, r"gamma must lie in \(0, 1\), got 0"),
     ({"gamma": True}, ValueError, r"gamma must lie in \(0, 1\), got True"),
-    ({"learning_starts": 600}, ValueError, "learning_starts must be below steps, got 600 and 600: nothing"),
+    (
+        {"learning_starts": 600},
+        ValueError,
+        "learning_starts must be below steps=600, got 600: the agent would",
+    ),
     ({"seed": 2**63}, ValueError, r"seed must be below 2\*\*63, got 9223"),
     ({"updates_per_step": float("inf")}, ValueError, r"updates_per_step must lie in \(0, inf\), got inf"),
     ({"updates_per_step": float("nan")}, ValueError, r"updates_per_step must lie in \(0, inf\), got nan"),
     ({"agent": {"hidden": 3}}, ValueError, "hidden must be a list of whole numbers, got 3"),
-    ({"agent": {"hidden": [8, -3]}}, ValueError, "each of hidden must be a whole number >= 1, got -3"),
+    ({"agent": {"hidden": [8, -3]}}, ValueError, "each entry of hidden must be a whole number >= 1, got -3"),
     ({"agent": {"policy_delay": 0}}, ValueError, "policy_delay must be a whole number >= 1, got 0"),
     ({"agent": {"epsilon": "a"}}, ValueError, r"epsilon must lie in \[0, 1\], got 'a'"),
     ({"agent": {"tau": 0}}, ValueError, r"tau must lie in \(0, 1\], got 0"),
@@ -43,17 +47,17 @@ BAD_OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "error", "message"), BAD_OPTIONS)
-def test_a_config_has_only_options_that_can_be(options, error, message):
+def test_invalid_options_raise_an_error(options, error, message):
     with pytest.raises(error, match=message):
         tiny(**options)
 
 
-def test_a_config_needs_an_environment_and_an_algorithm():
+def test_env_and_algo_are_required():
     with pytest.raises(ValueError, match="expected algo, got none; pass --algo or write it into the file"):
         make_config({"env": "her_envs/BitFlipping-v0"})
 
 
-def test_options_are_read_from_toml_and_json_alike(tmp_path):
+def test_options_are_read_from_toml_and_json(tmp_path):
     (tmp_path / "a.toml").write_text('env = "x"\nk = 8\n[agent]\nhidden = [8, 8]\n')
     (tmp_path / "a.json").write_text('{"env": "x", "k": 8, "agent": {"hidden": [8, 8]}}')
     assert read_options(tmp_path / "a.toml") == read_options(tmp_path / "a.json")
@@ -62,14 +66,14 @@ def test_options_are_read_from_toml_and_json_alike(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.yaml", "", "expected a file that ends in .toml or .json, got .*a.yaml"),
+        ("a.yaml", "", "expected a file with the suffix .toml or .json, got .*a.yaml"),
         ("a.toml", "k = ", "cannot read .*a.toml: Invalid value"),
         ("a.json", "{", "cannot read .*a.json: Expecting property name"),
-        ("a.json", "[1]", r"must hold options by name, got \[1\]"),
+        ("a.json", "[1]", r"must contain options by name, got \[1\]"),
         ("b.json", None, "cannot read .*b.json: .*No such file"),
     ],
 )
-def test_files_that_hold_no_options_are_refused(name, text, message, tmp_path):
+def test_files_without_options_raise_an_error(name, text, message, tmp_path):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""DQN: small enough to be checked by hand."""
+"""DQN in cases that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def value(agent, bits, action):
 
 
 @pytest.mark.parametrize(("terminated", "expected"), [(True, 0.0), (False, -2.0)])
-def test_values_go_where_the_bellman_equation_says(terminated, expected):
-    """Without an end the value of 11 is that of its best action, held at -2 by the clip 1 / (1 - 0.5)."""
+def test_values_converge_to_the_solution_of_the_bellman_equation(terminated, expected):
+    """State 11 does not terminate: its value is that of its best action, clipped at -2 = -1 / (1 - 0.5)."""
     agent = DQN(BITS.observation_space, BITS.action_space, gamma=0.5, seed=0)
     with torch.no_grad():
-        agent._target.layers[2].bias.fill_(-100)  # so low that only the clip can be the target
+        agent._target.layers[2].bias.fill_(-100)  # so low that targets are clipped
     losses = [
         agent.update(bit_transition(terminated=terminated))["loss"] for _ in range(260 if terminated else 60)
     ]
@@ -33,7 +33,7 @@ def test_values_go_where_the_bellman_equation_says(terminated, expected):
     assert value(agent, [1, 0], 1) == pytest.approx(expected, abs=0.5)
 
 
-def test_greedy_actions_are_the_best_and_epsilon_explores():
+def test_acts_greedily_and_explores_with_epsilon():
     agent = DQN(BITS.observation_space, BITS.action_space, epsilon=1.0, seed=0)
     observation = {"observation": np.int8([1, 0]), "desired_goal": np.int8([1, 1])}
     best = int(np.argmax([value(agent, [1, 0], action) for action in range(2)]))
@@ -41,19 +41,19 @@ def test_greedy_actions_are_the_best_and_epsilon_explores():
     assert {agent.act(observation, explore=True) for _ in range(50)} == {0, 1}
 
 
-def test_seeds_fix_the_weights_and_leave_torch_alone():
+def test_seed_determines_the_weights_and_not_torchs_global_generator():
     state = torch.random.get_rng_state()
     first, second = (DQN(BITS.observation_space, BITS.action_space, seed=4) for _ in range(2))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.equal(first._network.layers[0].weight, second._network.layers[0].weight)
 
 
-def test_continuous_actions_are_refused():
-    with pytest.raises(TypeError, match="dqn needs Discrete actions, got Box"):
+def test_continuous_actions_raise_an_error():
+    with pytest.raises(TypeError, match="dqn needs a Discrete action space, got Box"):
         DQN(PointReach().observation_space, PointReach().action_space)
 
 
-def test_actions_may_begin_anywhere():
+def test_first_action_can_be_any_number():
     agent = DQN(BITS.observation_space, gym.spaces.Discrete(2, start=5), epsilon=1.0)
     observation = {"observation": np.int8([1, 0]), "desired_goal": np.int8([1, 1])}
     assert {agent.act(observation, explore=True) for _ in range(50)} == {5, 6}

@@ -1,4 +1,4 @@
-"""Evaluation of policies in whole episodes."""
+"""Evaluation of policies in complete episodes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from her_agents.evaluation import evaluate
 from her_envs import BitFlipping, TaskEnv
 
 
-def flip_what_differs(observation):
+def flip_first_wrong_bit(observation):
     return int(np.argmax(observation["observation"] != observation["desired_goal"]))
 
 
-def test_evaluate_averages_whole_episodes():
+def test_evaluate_returns_means_over_complete_episodes():
     env = TaskEnv(BitFlipping(n_bits=6))
-    perfect = evaluate(env, flip_what_differs, episodes=50, seed=0)
+    perfect = evaluate(env, flip_first_wrong_bit, episodes=50, seed=0)
     assert perfect.success_rate == 1
     assert perfect.mean_return == pytest.approx(1 - perfect.mean_length)
-    hopeless = evaluate(TaskEnv(BitFlipping(n_bits=6)), lambda observation: 0, episodes=50, seed=0)
-    assert (hopeless.success_rate < 0.2, 5 < hopeless.mean_length <= 6) == (True, True)
-    assert evaluate(env, flip_what_differs, episodes=50, seed=0) == perfect
+    constant = evaluate(TaskEnv(BitFlipping(n_bits=6)), lambda observation: 0, episodes=50, seed=0)
+    assert (constant.success_rate < 0.2, 5 < constant.mean_length <= 6) == (True, True)
+    assert evaluate(env, flip_first_wrong_bit, episodes=50, seed=0) == perfect
     with pytest.raises(ValueError, match="episodes must be a whole number >= 1, got 0"):
-        evaluate(env, flip_what_differs, episodes=0)
-    with pytest.raises(ValueError, match="info must tell success as 'is_success' or 'success', got"):
+        evaluate(env, flip_first_wrong_bit, episodes=0)
+    with pytest.raises(ValueError, match="info must contain 'is_success' or 'success', got the keys"):
         evaluate(gym.make("CartPole-v1"), lambda observation: 0, episodes=1)

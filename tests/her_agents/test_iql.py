@@ -1,4 +1,4 @@
-"""Implicit Q-learning: small enough to be checked by hand."""
+"""Implicit Q-learning in cases that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUICK = {"hidden": [32], "tau": 0.2, "learning_rate": 1e-2, "seed": 0}
 
 
 def rows(*, action, reward, terminated):
-    """The same step many times, or two kinds of steps where two actions and rewards are given."""
+    """Return a batch of equal steps, or of two kinds of steps if two actions and rewards are given."""
     buffer = HindsightReplayBuffer(
         TASK.observation_space, TASK.action_space, n_sampled_goal=0, gamma=0.5, seed=0
     )
@@ -35,7 +35,7 @@ def value(agent, batch):
 
 
 @pytest.mark.parametrize(("terminated", "expected"), [(True, -1.0), (False, -2.0)])
-def test_values_go_where_the_bellman_equation_says(terminated, expected):
+def test_values_converge_to_the_solution_of_the_bellman_equation(terminated, expected):
     agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
     batch = rows(action=[[1, 0]], reward=[-1.0], terminated=terminated)
     for _ in range(120):
@@ -43,8 +43,8 @@ def test_values_go_where_the_bellman_equation_says(terminated, expected):
     assert value(agent, batch) == pytest.approx(expected, abs=0.1)
 
 
-def test_values_are_those_of_the_better_actions_and_the_policy_takes_them():
-    """A mean would be -5, and the action between the two."""
+def test_values_and_policy_prefer_better_actions():
+    """The mean reward is -5; the mean action is between the two."""
     agent = IQL(
         TASK.observation_space, TASK.action_space, expectile=0.95, tau=0.2, learning_rate=3e-3, seed=0
     )
@@ -55,15 +55,15 @@ def test_values_are_those_of_the_better_actions_and_the_policy_takes_them():
     assert agent.act({"observation": np.float32([0.5, 0.5]), "desired_goal": np.float32([0.5, 0.5])})[0] > 0.5
 
 
-def test_seeds_fix_the_weights_and_leave_torch_alone():
+def test_seed_determines_the_weights_and_not_torchs_global_generator():
     state = torch.random.get_rng_state()
     first, second = (IQL(TASK.observation_space, TASK.action_space, seed=4) for _ in range(2))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.equal(first._actor[0].layers[0].weight, second._actor[0].layers[0].weight)
 
 
-def test_the_policy_imitates_in_the_units_of_the_environment():
-    """A recorded action of 8, of 10 at most, is one of 0.6 for the network."""
+def test_policy_imitates_actions_in_the_units_of_the_environment():
+    """The recorded action 8 in [0, 10] is 0.6 in the range [-1, 1] of the network."""
     space = gym.spaces.Box(0, 10, (2,))
     agent = IQL(TASK.observation_space, space, hidden=[32], learning_rate=1e-2, seed=0)
     batch = rows(action=[[8, 3]], reward=[-1.0], terminated=True)
@@ -75,7 +75,7 @@ def test_the_policy_imitates_in_the_units_of_the_environment():
     )
 
 
-def test_values_and_policy_may_learn_from_batches_of_their_own():
+def test_values_and_policy_can_use_different_batches():
     agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
     for_values = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
     for_policy = rows(action=[[-0.5, 0.5]], reward=[-9.0], terminated=True)
@@ -86,7 +86,7 @@ def test_values_and_policy_may_learn_from_batches_of_their_own():
     np.testing.assert_allclose(agent.act(here), [-0.5, 0.5], atol=0.1)
 
 
-def test_of_two_opinions_the_lower_counts():
+def test_advantages_use_the_lower_target_critic():
     agent = IQL(TASK.observation_space, TASK.action_space, **QUICK)
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True).to_torch()
     inputs = agent._inputs(batch.observations)
@@ -95,7 +95,7 @@ def test_of_two_opinions_the_lower_counts():
     assert torch.equal(agent._target_q(inputs, batch.actions), torch.minimum(*opinions))
 
 
-def test_weights_count_in_all_losses():
+def test_all_losses_use_weights():
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
     lighter = dataclasses.replace(batch, weights=np.full(ROWS, 0.25, np.float32))
     losses = [
@@ -105,18 +105,18 @@ def test_weights_count_in_all_losses():
         assert losses[1][name] == pytest.approx(losses[0][name] / 4)
 
 
-def test_the_best_actions_do_not_drown_all_others():
-    """However much better they are than expected, they count a hundred times at most."""
+def test_imitation_weights_are_at_most_100():
+    """The largest weight does not depend on how large the advantage is."""
     agent = IQL(TASK.observation_space, TASK.action_space, temperature=1e6, **QUICK)
     with torch.no_grad():
         for critic in (agent._targets.first, agent._targets.second):
             critic.layers[-1].bias.fill_(50)
     batch = rows(action=[[0.9, 0.9]], reward=[-1.0], terminated=True)
     missed = ((agent.act(batch.observations) - batch.actions) ** 2).mean()
-    agent._inputs.update_statistics = lambda observations: None  # so that the actor sees what it just saw
+    agent._inputs.update_statistics = lambda observations: None  # so that the input statistics do not change
     assert agent.update(batch)["actor_loss"] == pytest.approx(100 * missed, rel=1e-4)
 
 
-def test_actions_that_are_not_continuous_are_refused():
-    with pytest.raises(TypeError, match="iql needs actions in a Box, got"):
+def test_discrete_actions_raise_an_error():
+    with pytest.raises(TypeError, match="iql needs a Box action space, got"):
         IQL(TASK.observation_space, BitFlipping().action_space)

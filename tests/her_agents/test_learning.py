@@ -1,4 +1,4 @@
-"""What the reference agents solve, and within how many steps; `docs/training.md` says how long that takes."""
+"""Tasks that the agents solve within a number of steps; `docs/training.md` shows the times."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def success_after_training(**options):
 
 
 @pytest.mark.slow
-def test_sac_reaches_points():
+def test_sac_solves_point_reach():
     assert success_after_training(env="her_envs/PointReach-v0", algo="sac", steps=6_000) >= 0.98
 
 
 @pytest.mark.slow
-def test_dqn_flips_bits_that_it_sees_in_images():
+def test_dqn_solves_bit_flipping_with_images():
     assert success_after_training(env="her_envs/BitFlippingImage-v0", algo="dqn", steps=4_000) >= 0.95
 
 
@@ -50,14 +50,14 @@ POINT_PUSH = {
     "updates_per_step": 0.02,
     "batch_size": 512,
     "prioritized": True,
-    # So much noise that the puck is met in every fourth episode before anything is learned.
+    # With this noise, an untrained agent touches the puck in every fourth episode.
     "agent": {"action_l2": 0.1, "epsilon": 0, "noise": 1.0},
 }
 
 
 @pytest.mark.slow
-def test_ddpg_learns_sooner_to_go_around_walls_with_hindsight():
-    """Without it does too, in the end: many a goal of this small maze is met by chance."""
+def test_ddpg_learns_point_maze_faster_with_her():
+    """Without HER it learns later: many goals of this small maze are reached by chance."""
     few = POINT_MAZE | {"steps": 4_000}
     assert success_after_training(**few) >= success_after_training(**few, her=False) + 0.2
 
@@ -77,5 +77,5 @@ CLAIMS = [
 @pytest.mark.parametrize(
     "options", CLAIMS, ids=lambda options: f"{options['env']}-{options['algo']}-{options['steps']}"
 )
-def test_what_the_page_on_training_claims(options):
+def test_results_of_the_page_on_training(options):
     assert success_after_training(**options) >= 0.95

@@ -1,4 +1,4 @@
-"""The parts of agents: the normaliser, the inputs of networks, and exploration."""
+"""The normaliser, network inputs, exploration noise and Polyak updates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from her_envs import BitFlipping, PointPush
     size=st.floats(0.1, 100),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_normaliser_knows_what_numpy_knows_of_the_whole_stream(lengths, offset, size, seed):
+def test_normaliser_computes_mean_and_deviation_of_all_batches(lengths, offset, size, seed):
     rng = np.random.default_rng(seed)
     stream = [rng.normal(offset, size, (length, 3)).astype(np.float32) for length in lengths]
     normalizer = Normalizer(3, clip=1e9, min_deviation=1e-3)
@@ -35,9 +35,11 @@ def test_the_normaliser_knows_what_numpy_knows_of_the_whole_stream(lengths, offs
     np.testing.assert_allclose(normalizer(values.astype(np.float32)), expected, atol=1e-2 * (1 + abs(offset)))
 
 
-def test_the_normaliser_clips_and_spares_what_never_changes():
+def test_normaliser_clips_and_supports_constant_components():
     normalizer = Normalizer(2)
-    assert normalizer(np.float32([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], "at first it changes nothing"
+    assert normalizer(np.float32([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], (
+        "without data the values are not changed"
+    )
     normalizer.update(np.array([[1.0, 7.0], [3.0, 7.0]]))
     assert normalizer(np.float32([[3.0, 7.01], [99.0, 0.0]])).tolist() == [
         [1.0, pytest.approx(1, abs=1e-3)],
@@ -45,7 +47,7 @@ def test_the_normaliser_clips_and_spares_what_never_changes():
     ]
 
 
-def test_achieved_and_desired_goals_share_one_statistic():
+def test_achieved_and_desired_goals_have_common_statistics():
     task = PointPush()
     inputs = GoalInputs(task.observation_space)
     observations = task.observe(task.reset(50, np.random.default_rng(0)))
@@ -64,7 +66,7 @@ def test_achieved_and_desired_goals_share_one_statistic():
     np.testing.assert_allclose(inputs(observations).vectors, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_images_are_laid_over_each_other_wherever_their_channels_are():
+def test_images_are_stacked_for_both_channel_orders():
     seen = []
     for channel_first in (True, False):
         task = BitFlipping(n_bits=5, observation="image", channel_first=channel_first)
@@ -78,7 +80,7 @@ def test_images_are_laid_over_each_other_wherever_their_channels_are():
     assert torch.equal(*seen)
 
 
-def test_a_vector_goal_stands_beside_an_image():
+def test_vector_goals_are_combined_with_images():
     image, goal = spaces.Box(0, 255, (24, 24, 3), np.uint8), spaces.Box(-1, 1, (2,))
     space = spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
     inputs = GoalInputs(space)
@@ -90,7 +92,7 @@ def test_a_vector_goal_stands_beside_an_image():
     assert first.shape == (1, 4)
     for key in ("observation", "desired_goal"):
         other = network(inputs(tensors | {key: tensors[key] // 2 + 1}))
-        assert not torch.allclose(first, other), f"{key} makes a difference"
+        assert not torch.allclose(first, other), f"{key} changes the result"
 
 
 NO_INPUTS = [
@@ -120,13 +122,13 @@ NO_INPUTS = [
             achieved_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
             desired_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
         ),
-        "images must be of one size",
+        "images in observations must have the same size",
     ),
 ]
 
 
 @pytest.mark.parametrize(("space", "message"), NO_INPUTS)
-def test_what_networks_cannot_see_is_refused(space, message):
+def test_unsupported_observations_raise_an_error(space, message):
     with pytest.raises(TypeError, match=message):
         GoalInputs(space)
 
@@ -143,7 +145,7 @@ def test_exploration_is_gaussian_or_uniform():
     assert add_exploration_noise(actions + 1, 0.0, 5.0, generator).abs().max() <= 1
 
 
-def test_a_target_follows_by_a_share_of_the_way():
+def test_polyak_update_moves_the_target_by_tau():
     slow, fast = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
     expected = 0.75 * slow.weight + 0.25 * fast.weight
     polyak_update(*parameter_lists(slow, fast), 0.25)

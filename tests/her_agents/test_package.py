@@ -1,4 +1,4 @@
-"""The package: its public names, and what it says without torch."""
+"""The package: its public names, and its error without torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = her_agents.PPO
 
 
-def test_without_torch_the_import_of_a_name_says_what_to_install():
+def test_without_torch_the_error_names_the_extra():
     code = "import sys; sys.modules['torch'] = None; from her_agents import load_agent"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert 'her_agents needs torch; run: pip install "her-toolkit[agents]"' in result.stderr

@@ -1,4 +1,4 @@
-"""The folder of a training: logs, checkpoints, and that one goes on as if it had never stopped."""
+"""The folder of a training: logs, checkpoints, and resuming."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def finished_training(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("algo", "prioritized"), [*((algo, False) for algo in TASKS), ("ddpg", True)])
-def test_a_resumed_training_computes_what_an_uninterrupted_one_does(algo, prioritized, tmp_path):
-    """Rows, weights, optimisers, priorities and what is drawn next are equal to the last bit."""
+def test_resumed_training_equals_an_uninterrupted_one(algo, prioritized, tmp_path):
+    """Rows, weights, optimizers, priorities and the random state are equal to the last bit."""
     whole = train(tiny(algo, prioritized=prioritized))
     train(tiny(algo, prioritized=prioritized, steps=400), folder=tmp_path)
     resumed = train(tiny(algo, prioritized=prioritized), folder=tmp_path, resume=True)
@@ -38,7 +38,7 @@ def test_a_resumed_training_computes_what_an_uninterrupted_one_does(algo, priori
     assert same(resumed.agent.state_dict(), whole.agent.state_dict())
 
 
-def test_the_log_has_a_row_for_each_epoch(finished):
+def test_log_has_a_row_for_each_epoch(finished):
     result, folder = finished
     with (folder / "progress.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -55,7 +55,7 @@ def test_the_log_has_a_row_for_each_epoch(finished):
     assert last["loss"] > 0
 
 
-def test_tensorboard_shows_what_the_log_says(finished):
+def test_tensorboard_shows_the_values_of_the_log(finished):
     result, folder = finished
     events = EventAccumulator(str(folder / "tensorboard")).Reload()
     for name in ("success_rate", "goal_age", "relabeled_success", "reward_mean", "q_mean", "loss"):
@@ -64,8 +64,8 @@ def test_tensorboard_shows_what_the_log_says(finished):
 
 
 @pytest.mark.parametrize("crashed", [False, True])
-def test_tensorboard_shows_every_epoch_of_a_resumed_training_once(crashed, tmp_path, monkeypatch):
-    """Also if the training that is gone on with had logged an epoch that it did not save."""
+def test_tensorboard_shows_each_epoch_of_a_resumed_training_once(crashed, tmp_path, monkeypatch):
+    """This includes a training that crashed after it logged an epoch, and before it saved it."""
     train(tiny(steps=200), folder=tmp_path, tensorboard=True)
     if crashed:
         monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
@@ -76,7 +76,7 @@ def test_tensorboard_shows_every_epoch_of_a_resumed_training_once(crashed, tmp_p
     assert [event.step for event in events.Scalars("loss")] == [row["env_steps"] for row in result.history]
 
 
-def test_checkpoints_are_the_best_the_latest_and_some_of_the_way(finished):
+def test_writes_best_latest_and_history_checkpoints(finished):
     result, folder = finished
     names = {path.name for path in folder.rglob("*.pt")}
     assert names == {"best.pt", "latest.pt", "epoch_00002.pt"}
@@ -89,40 +89,40 @@ def test_checkpoints_are_the_best_the_latest_and_some_of_the_way(finished):
     assert make_config(read_options(folder / "config.json")) == config
 
 
-def test_a_folder_takes_one_training_at_a_time_and_keeps_what_it_did_not_write(tmp_path):
-    """The second begins while the first is in its first epoch, when nothing is saved yet."""
+def test_second_training_in_a_folder_raises_an_error_and_other_files_are_kept(tmp_path):
+    """The second training starts in the first epoch of the first one, before any checkpoint."""
     (tmp_path / "buffer-mine.replay").write_text("of another")
-    refused = []
+    errors = []
 
     def begin_another(training):
-        if not refused:
+        if not errors:
             with pytest.raises(InUseError, match="is in use: another writer is at work there") as caught:
                 train(tiny(steps=200), folder=tmp_path)
-            refused.append(caught)
+            errors.append(caught)
 
     train(tiny(steps=200), folder=tmp_path, on_step=begin_another)
-    assert refused
+    assert errors
     assert (tmp_path / "buffer-mine.replay").read_text() == "of another"
     train(tiny(steps=400), folder=tmp_path, resume=True)
 
 
-def test_a_finished_training_is_gone_on_with_by_more_steps_alone(finished):
+def test_finished_training_continues_only_with_more_steps(finished):
     _, folder = finished
     before = (folder / "config.json").read_text()
     for steps in (600, 100):
-        with pytest.raises(ValueError, match=rf"is at 60\d of {steps} steps already; pass more by --steps"):
+        with pytest.raises(ValueError, match=rf"steps must be above 60\d, .*, got {steps}"):
             train(tiny(steps=steps), folder=folder, resume=True)
     assert (folder / "config.json").read_text() == before
 
 
-def test_a_better_evaluation_replaces_the_best_and_a_worse_one_does_not(tmp_path, monkeypatch):
+def test_only_a_better_evaluation_replaces_the_best_checkpoint(tmp_path, monkeypatch):
     rates = iter([(0.2, -5.0, 5.0), (0.6, -5.0, 5.0), (0.6, -4.0, 4.0), (0.4, -1.0, 1.0)])
     monkeypatch.setattr(session, "evaluate", lambda *arguments: Evaluation(*next(rates)))
     train(tiny(steps=800), folder=tmp_path)
     assert load_checkpoint(tmp_path / "best.pt")["counts"]["epochs"] == 3
 
 
-def test_ctrl_c_ends_after_the_step_and_saves(tmp_path):
+def test_ctrl_c_ends_the_training_after_the_step_and_saves(tmp_path):
     steps = []
 
     def interrupt(training):
@@ -144,8 +144,8 @@ def test_ctrl_c_ends_after_the_step_and_saves(tmp_path):
         assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
 
-def test_a_crash_while_saving_leaves_a_pair_that_fits(tmp_path, monkeypatch):
-    """The new buffer is written, the new checkpoint is not: the old ones are still there."""
+def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, monkeypatch):
+    """The crash is between writing the buffer and the checkpoint; the old files still exist."""
     train(tiny(steps=200), folder=tmp_path)
     before = load_checkpoint(tmp_path / "latest.pt")
 
@@ -164,24 +164,22 @@ def test_a_crash_while_saving_leaves_a_pair_that_fits(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("buffer-*.replay"))) == 1
 
 
-def test_a_folder_is_not_written_over_and_another_training_not_gone_on_with(finished, tmp_path):
+def test_folder_of_another_training_raises_an_error(finished, tmp_path):
     _, folder = finished
-    with pytest.raises(ValueError, match=r"there is a training in .* already; continue it with --resume"):
+    with pytest.raises(ValueError, match=r"already contains a training; continue it with --resume"):
         train(tiny(), folder=folder)
-    with pytest.raises(
-        ValueError, match=r"latest.pt is of a training with seed 3, got 4; only steps may change"
-    ):
+    with pytest.raises(ValueError, match=r"latest.pt needs seed=3, got 4; only steps may change"):
         train(tiny(seed=4), folder=folder, resume=True)
-    with pytest.raises(ValueError, match="is of a training with algo 'dqn', got 'sac'"):
+    with pytest.raises(ValueError, match="needs algo='dqn', got 'sac'"):
         train(tiny(algo="sac"), folder=folder, resume=True)
     with pytest.raises(ValueError, match=r"cannot read .*latest.pt: No such file"):
         train(tiny(), folder=tmp_path, resume=True)
-    with pytest.raises(ValueError, match="resume=True needs the folder of the training, got none"):
+    with pytest.raises(ValueError, match="resume=True needs folder=, the folder of the training, got None"):
         train(tiny(), resume=True)
 
 
 class Trap:
-    """What a loader that executes what it reads would run."""
+    """An object that ends the process when it is unpickled."""
 
     def __reduce__(self):
         return (sys.exit, (3,))
@@ -190,7 +188,7 @@ class Trap:
 @pytest.mark.parametrize(
     "content", [b"", b"\x80\x02.", b"\x80\x020", b"PK\x03\x04 no zip", Trap(), {"format": "another"}, [1]]
 )
-def test_what_is_no_checkpoint_is_refused_and_never_executed(content, tmp_path):
+def test_other_files_raise_an_error_and_are_not_executed(content, tmp_path):
     path = tmp_path / "latest.pt"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -200,8 +198,10 @@ def test_what_is_no_checkpoint_is_refused_and_never_executed(content, tmp_path):
         load_checkpoint(path)
 
 
-def test_a_missing_tensorboard_is_named(tmp_path, monkeypatch):
+def test_missing_tensorboard_raises_an_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ValueError, match=r"needs tensorboard; run: pip install .* or pass --no-tensorboard"):
+    with pytest.raises(
+        ValueError, match=r"needs the package tensorboard; run: pip .* or pass --no-tensorboard"
+    ):
         train(tiny(), folder=tmp_path, tensorboard=True)
     train(tiny(steps=200), folder=tmp_path / "without")

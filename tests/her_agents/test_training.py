@@ -1,4 +1,4 @@
-"""Training as a function: what it does with environments, buffer and agent, and when it ends."""
+"""The function `train`: environments, buffer and agent of a training, and its end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from her_wrappers import HindsightReplayBuffer
 from tests.support.trainings import TASKS, tiny, without_time
 
 
-def test_equal_configs_give_equal_trainings_and_other_seeds_others():
+def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
     histories = [without_time(train(tiny(seed=seed, steps=400)).history) for seed in (1, 1, 2)]
     assert histories[0] == histories[1] != histories[2]
 
 
-def test_environments_that_are_not_vectorised_train_too():
-    """Through Gymnasium's SyncVectorEnv, with its own time limits and seeds."""
+def test_environments_without_a_native_vector_environment_are_trained():
+    """They run in Gymnasium's SyncVectorEnv."""
     gym.register("her-test/Plain-v0", "her_envs.registration:bit_flipping", kwargs={"n_bits": 4})
     try:
         result = train(tiny(env="her-test/Plain-v0", env_kwargs={}, steps=400))
@@ -36,7 +36,7 @@ def test_environments_that_are_not_vectorised_train_too():
 
 
 class Renamed(gym.Wrapper):
-    """Tells success under another name."""
+    """Renames the success flag in the infos."""
 
     def __init__(self, env, name):
         super().__init__(env)
@@ -48,7 +48,7 @@ class Renamed(gym.Wrapper):
 
 
 @pytest.mark.parametrize("name", ["success", "won"])
-def test_success_may_have_either_of_its_usual_names(name):
+def test_success_flag_is_is_success_or_success(name):
     gym.register("her-test/Renamed-v0", lambda: Renamed(TaskEnv(BitFlipping(n_bits=4)), name))
     config = tiny(env="her-test/Renamed-v0", env_kwargs={}, steps=200)
     try:
@@ -56,27 +56,27 @@ def test_success_may_have_either_of_its_usual_names(name):
             assert train(config).history[-1]["collected_success"] > 0
         else:
             with pytest.raises(
-                ValueError, match=r"info must tell success as 'is_success' or 'success', got \['won'"
+                ValueError, match=r"info must contain 'is_success' or 'success', got the keys \['won'"
             ):
                 train(config)
     finally:
         del gym.registry["her-test/Renamed-v0"]
 
 
-def test_without_relabeling_there_are_no_goals_to_tell_of():
+def test_without_relabeling_the_log_has_no_columns_of_relabeled_goals():
     row = train(tiny(her=False, steps=200)).history[-1]
     assert "reward_mean" in row
     assert not {"relabeled_success", "goal_age"} & row.keys()
 
 
-def test_the_agent_has_the_gamma_of_the_config():
+def test_agent_uses_the_gamma_of_the_config():
     with closing(Training(tiny(gamma=0.5))) as training:
         assert training.agent._bounds == (-2.0, 0.0)
 
 
 @pytest.mark.parametrize("algo", TASKS)
-def test_steps_are_counted_as_they_are_stored(algo):
-    """Resets of a vector environment are none."""
+def test_number_of_steps_equals_the_stored_transitions(algo):
+    """Steps of a vector environment that only reset an environment are not counted."""
     with closing(Training(tiny(algo, steps=10_000))) as training:
         training.begin_episodes()
         for _ in range(50):
@@ -86,16 +86,16 @@ def test_steps_are_counted_as_they_are_stored(algo):
 
 
 @pytest.mark.parametrize("strategy", ["episode", "random"])
-def test_the_age_of_goals_is_counted_within_episodes_and_in_both_directions(strategy):
+def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
     row = train(tiny(strategy=strategy, steps=200)).history[-1]
     assert row["relabeled_success"] > 0
     if strategy == "random":
         assert "goal_age" not in row
     else:
-        assert 0.5 < row["goal_age"] < 5, "5 bits are at most 4 steps away, before and after"
+        assert 0.5 < row["goal_age"] < 5, "with 5 bits, goals are at most 4 steps away"
 
 
-def test_a_training_ends_when_its_caller_has_seen_enough_and_is_saved(tmp_path):
+def test_stop_ends_the_training_which_is_saved(tmp_path):
     asked = []
 
     def stop(history):
@@ -108,14 +108,16 @@ def test_a_training_ends_when_its_caller_has_seen_enough_and_is_saved(tmp_path):
     assert load_checkpoint(tmp_path / "latest.pt")["counts"]["epochs"] == 2
 
 
-def test_the_caller_is_asked_after_every_evaluation_and_the_last(tmp_path):
+def test_stop_is_called_after_every_evaluation(tmp_path):
     asked = []
     train(tiny(), stop=lambda history: bool(asked.append(len(history))))
     assert asked == [1, 2, 3]
 
 
-def test_a_second_ctrl_c_does_not_wait():
-    around = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
+def test_second_ctrl_c_raises_keyboard_interrupt():
+    around = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # background processes ignore the signal
     try:
         with interrupt_flag() as wanted:
             signal.raise_signal(signal.SIGINT)
@@ -132,32 +134,32 @@ MISTAKES = [
     ({"env_kwargs": {"bits": 3}}, ValueError, "cannot make 4 her_envs/BitFlipping-v0 together: .*'bits'"),
     ({"env": "CartPole-v1", "env_kwargs": {}}, ValueError, "observation space must be a Dict"),
     ({"algo": "ppo"}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac'"),
-    ({"algo": "sac"}, TypeError, "sac needs actions in a Box, got Discrete"),
+    ({"algo": "sac"}, TypeError, "sac needs a Box action space, got Discrete"),
     (
         {"agent": {"layers": 3}},
         ValueError,
-        "dqn has no option 'layers'; choose from 'epsilon', 'hidden', 'learning",
+        "unknown option 'layers' of dqn; choose from 'epsilon', 'hidden', 'learning",
     ),
     ({"strategy": "futur"}, ValueError, "'futur'"),
     ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),
     (
         {"env_kwargs": {"reward_type": "dense"}},
         ValueError,
-        "clipped targets assume rewards from -1 to 0, got -",
+        "clip_targets=True needs rewards from -1 to 0, got -",
     ),
 ]
 
 
 @pytest.mark.parametrize(("options", "error", "message"), MISTAKES)
-def test_what_does_not_go_together_is_refused(options, error, message, tmp_path):
+def test_inconsistent_options_raise_an_error(options, error, message, tmp_path):
     with pytest.raises(error, match=message):
         train(tiny(**options), folder=tmp_path)
     assert not list(tmp_path.glob("*.pt"))
 
 
 @pytest.mark.parametrize(("termination", "discount"), [("success", 0.0), ("never", np.float32(0.98))])
-def test_relabeled_episodes_end_as_the_config_says(termination, discount):
-    """An environment need not have a compute_terminated, to which else they look."""
+def test_termination_option_is_that_of_the_buffer(termination, discount):
+    """The option overrides the environment's `compute_terminated`."""
     with closing(Training(tiny(termination=termination))) as training:
         training.begin_episodes()
         while not training.buffer.can_sample:
@@ -168,7 +170,7 @@ def test_relabeled_episodes_end_as_the_config_says(termination, discount):
     assert reached.any()
 
 
-def test_prioritized_training_gives_errors_of_updates_to_the_buffer(monkeypatch):
+def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch):
     given = []
     monkeypatch.setattr(
         HindsightReplayBuffer, "update_priorities", lambda _, *arguments: given.append(arguments)
@@ -177,27 +179,27 @@ def test_prioritized_training_gives_errors_of_updates_to_the_buffer(monkeypatch)
         training.begin_episodes()
         while training.counts.updates < 3:
             training._step()
-            training._learn()
+            training._update()
         assert len(given) == training.counts.updates
         index, errors = given[-1]
     assert index.shape == (32,)
     np.testing.assert_array_equal(errors, training.agent.td_errors)
 
 
-def test_returns_of_several_steps_train_too():
+def test_n_step_returns_are_trained():
     row = train(tiny(n_steps=3, steps=200)).history[-1]
     assert -3 < row["reward_mean"] < train(tiny(steps=200)).history[-1]["reward_mean"]
 
 
-def test_dense_rewards_train_without_clipped_targets():
+def test_dense_rewards_are_trained_without_clipped_targets():
     row = train(tiny(env_kwargs={"reward_type": "dense"}, clip_targets=False, steps=200)).history[-1]
     assert row["reward_mean"] < -1
-    assert "relabeled_success" not in row, "0 does not tell success where rewards are other than -1 and 0"
+    assert "relabeled_success" not in row, "a reward of 0 does not mean success if rewards are dense"
     assert row["goal_age"] > 0
 
 
-def test_epochs_begin_with_starts_of_their_own(monkeypatch):
-    """Else each epoch would practise the same episodes."""
+def test_epochs_start_with_different_episodes(monkeypatch):
+    """Otherwise every epoch would use the same episodes."""
     starts = []
 
     class Watching(DQN):
@@ -211,7 +213,7 @@ def test_epochs_begin_with_starts_of_their_own(monkeypatch):
     assert not np.array_equal(starts[0], starts[len(starts) // 2])
 
 
-def test_a_training_prints_its_epochs_and_uses_one_thread_unless_told_otherwise(capsys):
+def test_prints_epochs_and_uses_one_thread_by_default(capsys):
     torch.set_num_threads(2)
     train(tiny(steps=400))
     lines = capsys.readouterr().out.splitlines()

@@ -18,7 +18,7 @@ from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 @pytest.mark.parametrize("size", [256, 1024])
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_pictures_have_the_size_asked_for_and_show_something(env_id, options, size):
+def test_pictures_have_the_requested_size_and_are_not_empty(env_id, options, size):
     env = make(env_id, render_mode="rgb_array", render_size=size, **options)
     env.reset(seed=0)
     frame = env.render()
@@ -27,7 +27,7 @@ def test_pictures_have_the_size_asked_for_and_show_something(env_id, options, si
     assert frame.flags.c_contiguous
 
 
-def test_a_picture_follows_the_state_and_leaves_earlier_ones_alone():
+def test_picture_changes_with_the_state_and_earlier_pictures_do_not():
     env = make(BIT_FLIPPING, render_mode="rgb_array")
     env.reset(seed=0)
     before = env.render()
@@ -48,7 +48,7 @@ def test_pictures_need_no_display():
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
-def test_human_environments_share_the_window_and_the_last_one_closes_it():
+def test_environments_share_the_window_and_the_last_one_closes_it():
     first, second = (make(BIT_FLIPPING, render_mode="human", render_size=64 * n) for n in (1, 2))
     first.metadata = second.metadata = first.metadata | {"render_fps": 1000}
     first.reset(seed=0)
@@ -63,7 +63,7 @@ def test_human_environments_share_the_window_and_the_last_one_closes_it():
     assert not pygame.display.get_init()
 
 
-def test_rendering_without_pygame_says_what_to_install(monkeypatch):
+def test_rendering_without_pygame_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     for mode in ("rgb_array", "human"):
         with pytest.raises(DependencyNotInstalled, match=r'pip install "her-toolkit\[render\]"'):
@@ -71,33 +71,33 @@ def test_rendering_without_pygame_says_what_to_install(monkeypatch):
     make(BIT_FLIPPING).reset()
 
 
-def test_rendering_without_a_mode_warns_and_draws_nothing():
+def test_rendering_without_render_mode_warns_and_returns_none():
     env = make(BIT_FLIPPING)
     env.reset()
-    with pytest.warns(UserWarning, match="without a render mode draws nothing"):
+    with pytest.warns(UserWarning, match="needs a render_mode, got None"):
         assert env.render() is None
 
 
 @pytest.mark.parametrize("n_bits", [1, 7, 15, 50, 200])
 def test_a_grid_of_bits_fits_its_box(n_bits):
-    columns, cell = canvas._grid(n_bits, 200, 400)
+    columns, cell = canvas._grid_shape(n_bits, 200, 400)
     assert columns * cell <= 200
     assert -(-n_bits // columns) * cell <= 400
 
 
-def test_pictures_show_the_way_through_the_episode_and_no_other():
+def test_trail_shows_only_the_current_episode():
     options = {"goal": [0.9, 0.9], "state": [0.5, 0.5]}
     env = make("her_envs/PointReach-v0", render_mode="rgb_array", render_size=256)
     env.reset(options=options)
     start = env.render()
     for action in ([1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]):
         env.step(action)
-    assert not np.array_equal(env.render(), start), "there and back leaves a trail"
+    assert not np.array_equal(env.render(), start), "moving away and back leaves a trail"
     env.reset(options=options)
     np.testing.assert_array_equal(env.render(), start)
 
 
-def test_the_caption_tells_task_step_return_and_success(monkeypatch):
+def test_caption_shows_task_step_return_and_success(monkeypatch):
     monkeypatch.setitem(TaskEnv.metadata, "render_fps", 1000)
     env = TaskEnv(PointReach(), render_mode="human", render_size=32)
     env.reset(options={"goal": [0.5, 0.5], "state": [0.5, 0.4]})
@@ -108,7 +108,7 @@ def test_the_caption_tells_task_step_return_and_success(monkeypatch):
     env.close()
 
 
-def test_human_mode_keeps_the_pace_of_render_fps(monkeypatch):
+def test_human_mode_waits_according_to_render_fps(monkeypatch):
     monkeypatch.setitem(TaskEnv.metadata, "render_fps", 50)
     env = TaskEnv(PointReach(), render_mode="human", render_size=32)
     env.reset(seed=0)
@@ -119,7 +119,7 @@ def test_human_mode_keeps_the_pace_of_render_fps(monkeypatch):
     env.close()
 
 
-def test_keys_are_told_apart_by_pressed_and_held():
+def test_keys_returns_pressed_and_held_keys():
     window = canvas.Window()
     for kind, key in [
         (pygame.KEYDOWN, pygame.K_3),
@@ -133,7 +133,7 @@ def test_keys_are_told_apart_by_pressed_and_held():
     window.close()
 
 
-def test_a_window_without_a_display_is_refused_in_a_sentence():
+def test_window_without_a_display_raises_an_error():
     code = (
         "import her_envs\n"
         "env = her_envs.TaskEnv(her_envs.PointReach(), render_mode='human')\n"
@@ -151,8 +151,8 @@ COLOURS = ("AGENT", "GOAL", "OBJECT", "WALL", "BACKGROUND")
 
 
 @pytest.mark.parametrize("colours", list(itertools.combinations(COLOURS, 2)))
-def test_colours_differ_for_colour_blind_people_too(colours):
-    """Machado et al. 2009: how deuteranopes and protanopes see, severity 1."""
+def test_colours_differ_for_colour_blind_people(colours):
+    """Simulates deuteranopia and protanopia of severity 1, after Machado et al. 2009."""
     deutan = [
         [0.367322, 0.860646, -0.227968],
         [0.280085, 0.672501, 0.047413],

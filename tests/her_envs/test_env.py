@@ -1,4 +1,4 @@
-"""TaskEnv: what Gymnasium and the user expect of every bundled environment."""
+"""TaskEnv: every bundled environment fulfils the contracts of Gymnasium and of goal environments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_gymnasium_checks_every_environment_without_a_warning(
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
 def test_stable_baselines3_checks_every_environment(env_id):
     with warnings.catch_warnings():
-        # SB3 has opinions on scaling and on image sizes, not on correctness
+        # these warnings of SB3 are about scaling and image sizes, not about correctness
         warnings.simplefilter("ignore")
         sb3_check_env(make(env_id))
 
@@ -52,7 +52,7 @@ def rollout(env, seed, steps=60):
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_a_seed_fixes_everything_that_follows(env_id, options):
+def test_equal_seeds_give_equal_episodes(env_id, options):
     assert data_equivalence(
         rollout(make(env_id, **options), 5), rollout(make(env_id, **options), 5), exact=True
     )
@@ -81,7 +81,7 @@ def test_no_episode_starts_at_its_goal(env_id, options):
     assert not any(env.reset(seed=seed)[1]["is_success"] for seed in range(200))
 
 
-def test_copies_and_pickles_go_on_alike():
+def test_copies_and_pickles_continue_identically():
     env = make(BIT_FLIPPING)
     env.reset(seed=0)
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
@@ -105,7 +105,7 @@ def test_a_time_limit_truncates_and_a_success_terminates():
     assert [env.step(bit)[2:4] for bit in (0, 1, 2, 3)] == [(False, False)] * 3 + [(True, False)]
 
 
-def test_max_steps_and_terminate_on_success_overrule_the_task():
+def test_max_steps_and_terminate_on_success_override_the_task():
     env = TaskEnv(BitFlipping(n_bits=4), max_steps=2, terminate_on_success=False)
     env.reset(options={"goal": [0, 0, 0, 0], "state": [0, 0, 0, 1]})
     observation, reward, terminated, truncated, info = env.step(3)
@@ -114,19 +114,29 @@ def test_max_steps_and_terminate_on_success_overrule_the_task():
     assert env.step(3)[3]
 
 
-def test_time_limits_are_the_environments_own():
-    """With a limit in the spec, gym.make and gym.make_vec would have different horizons."""
+def test_specs_have_no_time_limit():
+    """With a limit in the spec, episodes of gym.make and gym.make_vec would differ in length."""
     assert all(gym.spec(env_id).max_episode_steps is None for env_id in ENTRY_POINTS)
 
 
+def test_time_aware_observation_works_with_max_episode_steps():
+    """The page on the environments shows this call."""
+    env = gym.make("her_envs/PointReach-v0", max_steps=3, max_episode_steps=3)
+    env = gym.wrappers.TimeAwareObservation(env, flatten=False, normalize_time=False)
+    env.reset(seed=0)
+    steps = [env.step(env.action_space.sample()) for _ in range(3)]
+    assert [int(observation["time"][0]) for observation, *_ in steps] == [1, 2, 3]
+    assert [truncated for *_, truncated, _ in steps] == [False, False, True]
+
+
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_specs_survive_json_and_make_the_same_environment(env_id):
+def test_specs_can_be_saved_as_json(env_id):
     spec = gym.make(env_id, max_steps=3).spec
     again = gym.make(gym.envs.registration.EnvSpec.from_json(spec.to_json()))
     assert again.unwrapped.max_steps == 3
 
 
-def test_ids_are_found_by_module_name_and_registering_twice_is_harmless():
+def test_ids_work_with_a_module_prefix_and_registering_twice_changes_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gym.make("her_envs:her_envs/PointReach-v0")
@@ -134,7 +144,7 @@ def test_ids_are_found_by_module_name_and_registering_twice_is_harmless():
         __import__("her_envs").register_envs()
 
 
-def test_a_goal_alone_or_a_state_alone_is_kept_and_the_rest_is_drawn():
+def test_given_goal_or_state_is_used_and_the_other_is_sampled():
     env = TaskEnv(BitFlipping(n_bits=2, goal="random"))
     for seed in range(50):
         observation, _ = env.reset(seed=seed, options={"goal": [1, 0]})
@@ -143,7 +153,7 @@ def test_a_goal_alone_or_a_state_alone_is_kept_and_the_rest_is_drawn():
         assert observation["achieved_goal"].tolist() == [1, 0] != observation["desired_goal"].tolist()
 
 
-def test_a_start_asked_for_is_given_even_if_it_is_solved():
+def test_given_start_is_used_even_if_it_is_solved():
     env = TaskEnv(PointReach())
     observation, info = env.reset(options={"goal": [0.5, 0.5], "state": {"position": (0.5, 0.5)}})
     assert info == {"is_success": True}
@@ -163,29 +173,27 @@ def test_continuous_actions_are_clipped():
     np.testing.assert_allclose(env.step([np.inf, -7])[0]["observation"], [0.6, 0.4], atol=1e-7)
 
 
-def test_actions_are_left_as_they_were():
+def test_step_does_not_change_the_action():
     env, action = TaskEnv(PointReach()), np.array([3.0, -3.0])
     env.reset(seed=0)
     env.step(action)
     assert action.tolist() == [3.0, -3.0]
 
 
-def test_step_and_render_need_a_reset_before():
+def test_step_and_render_before_reset_raise_an_error():
     env = TaskEnv(BitFlipping(n_bits=1), render_mode="rgb_array")
-    with pytest.raises(ResetNeeded, match="no episode has begun; call reset"):
+    with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
         env.step(0)
-    with pytest.raises(ResetNeeded, match="no episode has begun; call reset"):
+    with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
         env.render()
     env.reset(seed=0)
     env.step(0)
-    with pytest.raises(ResetNeeded, match="the episode has ended; call reset"):
+    with pytest.raises(ResetNeeded, match="after the end of an episode; call reset"):
         env.step(0)
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_a_state_starts_an_episode_where_it_was_and_put_as_its_goal_what_it_reached_is_reached(
-    env_id, options
-):
+def test_state_starts_an_episode_and_its_reached_goal_is_achieved_there(env_id, options):
     env = make(env_id, **options)
     env.action_space.seed(3)
     env.reset(seed=3)
@@ -201,9 +209,9 @@ def test_a_state_starts_an_episode_where_it_was_and_put_as_its_goal_what_it_reac
     assert info["is_success"]
 
 
-def test_a_state_is_a_copy_and_there_is_none_before_the_first_episode():
+def test_state_is_a_copy_and_needs_a_reset():
     env = make("her_envs/PointReach-v0")
-    with pytest.raises(ResetNeeded, match=re.escape("no episode has begun; call reset() first")):
+    with pytest.raises(ResetNeeded, match=re.escape("before the first episode; call reset() first")):
         _ = env.state
     observation, _ = env.reset(seed=0)
     env.state["position"][:] = 7

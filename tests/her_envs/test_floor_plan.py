@@ -1,4 +1,4 @@
-"""Floor plans: what a layout may be, and that no move crosses a wall."""
+"""Floor plans: layouts are validated, and no move crosses a wall."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ layouts = st.tuples(st.integers(1, 6), st.integers(1, 6)).flatmap(
 )
 
 
-def connected_plan(layout):
-    """The plan of a layout; a layout that is none is no example."""
+def plan_or_reject(layout):
+    """Return the plan of a layout; invalid layouts are not used as examples."""
     try:
         return FloorPlan(layout)
     except ValueError:
         assume(False)
 
 
-def straight_way_exists(free, start, end):
-    """Whether free cells lead from one cell to another without ever turning back along an axis."""
+def monotone_path_exists(free, start, end):
+    """Return whether a path of free cells connects two cells and is monotone along both axes."""
     step = [1 if b >= a else -1 for a, b in zip(start, end, strict=True)]
     columns = range(start[0], end[0] + step[0], step[0])
     rows = range(start[1], end[1] + step[1], step[1])
@@ -45,11 +45,11 @@ def straight_way_exists(free, start, end):
 @given(
     layout=layouts, length=st.sampled_from([1e-6, 0.1, 0.9, 1.0, 3.0, 40.0, 1e12]), seed=st.integers(0, 2**32)
 )
-def test_no_wall_is_crossed_however_long_the_move(layout, length, seed):
-    """A point that only moves on through free cells, and never turns back, cannot have jumped a wall."""
-    plan, rng = connected_plan(layout), np.random.default_rng(seed)
+def test_moves_of_any_length_cross_no_wall(layout, length, seed):
+    """A point that passes through free cells on a monotone path cannot have crossed a wall."""
+    plan, rng = plan_or_reject(layout), np.random.default_rng(seed)
     points = plan.draw_points(40, rng)
-    # On edges and corners of cells too, where a move may begin after it was stopped there.
+    # Includes edges and corners of cells, where a stopped move leaves a point.
     points[:10] = np.floor(points[:10])
     for _ in range(4):
         moves = length * rng.uniform(-1, 1, points.shape)
@@ -59,13 +59,13 @@ def test_no_wall_is_crossed_however_long_the_move(layout, length, seed):
         assert plan.contains(moved).all()
         starts, ends = np.floor(points).astype(int), np.floor(moved).astype(int)
         for start, end in zip(starts, ends, strict=True):
-            assert straight_way_exists(plan.free, start, end)
+            assert monotone_path_exists(plan.free, start, end)
         points = moved
 
 
 @given(layout=layouts, seed=st.integers(0, 2**32))
-def test_a_move_falls_short_only_where_a_wall_stands(layout, seed):
-    plan, rng = connected_plan(layout), np.random.default_rng(seed)
+def test_move_is_shortened_only_at_a_wall(layout, seed):
+    plan, rng = plan_or_reject(layout), np.random.default_rng(seed)
     points = plan.draw_points(60, rng)
     moves = rng.uniform(-2, 2, points.shape)
     moved = plan.move(points, moves)
@@ -92,19 +92,19 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("layout", "start", "move", "end"), MOVES)
-def test_a_point_loses_what_goes_into_a_wall_and_keeps_the_rest(layout, start, move, end):
+def test_point_slides_along_a_wall(layout, start, move, end):
     moved = FloorPlan(layout).move(np.float32([start]), np.float32([move]))
     np.testing.assert_allclose(moved[0], end, atol=1e-6)
 
 
-def test_walls_that_touch_at_a_corner_let_nothing_through():
+def test_points_do_not_pass_between_walls_that_touch_at_a_corner():
     plan = FloorPlan(["...", ".#.", "..#", "..."])
     moved = plan.move(np.float32([[1.5, 1.5]]), np.float32([[1.0, 1.0]]))
     np.testing.assert_allclose(moved[0], [2.0, 2.0], atol=1e-6)
     assert (moved < 2).all()
 
 
-def test_points_are_drawn_uniformly_from_the_free_cells():
+def test_points_are_uniform_over_the_free_cells():
     plan = FloorPlan(["..#", "#.."])
     points = plan.draw_points(8000, np.random.default_rng(0))
     assert plan.contains(points).all()
@@ -114,14 +114,14 @@ def test_points_are_drawn_uniformly_from_the_free_cells():
     assert stats.kstest((points % 1).ravel(), "uniform").pvalue > 1e-4
 
 
-def test_the_top_row_of_a_layout_is_the_top_of_the_plan():
+def test_first_row_of_a_layout_is_the_top_row():
     plan = FloorPlan(["#..", "..."])
     points = np.float32([[0.5, 0.5], [0.5, 1.5], [2.5, 1.5], [-0.1, 0.5], [3.0, 0.5], [0.5, np.nan]])
     assert plan.contains(points).tolist() == [True, False, True, False, False, False]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_the_longest_way_bounds_the_way_between_any_two_cells(name):
+def test_max_grid_distance_bounds_the_distance_of_any_two_cells(name):
     plan = FloorPlan(name)
     cells = [tuple(cell) for cell in np.argwhere(plan.free)]
     for start in cells[::7]:
@@ -132,31 +132,31 @@ def test_the_longest_way_bounds_the_way_between_any_two_cells(name):
             seen |= ring
             steps += bool(ring)
         assert len(seen) == len(cells)
-        assert steps <= plan.longest_way
+        assert steps <= plan.max_grid_distance
 
 
 BAD_LAYOUTS = [
     ("maze", "unknown layout 'maze'; choose from 'open', 'u', 'four_rooms', 'large'"),
     ([], "layout must have at least one row and one column, got []"),
     ([""], "layout must have at least one row and one column, got ['']"),
-    (["..", "..."], "layout rows must have one length, got 2 letters in row 0 and 3 in row 1"),
+    (["..", "..."], "layout rows must have the same length, got 2 letters in row 0 and 3 in row 1"),
     (["..", ".x"], "layout has an unknown letter 'x' in row 1; use '#' for a wall and '.' for free space"),
-    (["##"], "layout has no free cell; use '.' for free space"),
+    (["##"], "layout must have a free cell, got none; use '.' for free space"),
     (
         ["..#", "##."],
-        "layout must be one connected space, got a free cell without a way to the others in row 0, column 0",
+        "layout must have connected free cells, got one without a path to the others in row 0, column 0",
     ),
 ]
 
 
 @pytest.mark.parametrize(("layout", "message"), BAD_LAYOUTS)
-def test_a_bad_layout_is_refused_in_one_sentence(layout, message):
+def test_bad_layout_raises_an_error(layout, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         FloorPlan(layout)
 
 
 @pytest.mark.parametrize("layout", [5, [["."]]])
-def test_a_layout_of_another_type_is_refused(layout):
+def test_layout_of_another_type_raises_an_error(layout):
     message = f"layout must be a name or a list of strings, got {layout}"
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         FloorPlan(layout)

@@ -1,4 +1,4 @@
-"""PointMaze and PointPush: their rules, that they can be solved, and that chance does not solve them."""
+"""PointMaze and PointPush: their rules; a policy solves them, random actions do not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from her_envs.point_push import AGENT_RADIUS, PUCK_RADIUS, RAIL
 CONTACT = AGENT_RADIUS + PUCK_RADIUS
 
 
-def cells_to(free, goal):
-    """Steps along the grid from each cell to the goal's."""
+def grid_distances(free, goal):
+    """Return the number of grid steps from each cell to the goal's cell."""
     steps = np.where(free, np.inf, -1.0)
     ring = [goal]
     for count in range(free.size):
@@ -27,10 +27,10 @@ def cells_to(free, goal):
 
 
 def maze_policy(task, observation):
-    """Go from middle to middle of the cells on a shortest way, and at last to the goal."""
+    """Return the action of a policy that follows a shortest path of cells to the goal."""
     position, goal = observation["achieved_goal"], observation["desired_goal"]
     free = task._plan.free
-    steps = cells_to(free, tuple(np.floor(goal[::-1]).astype(int)))
+    steps = grid_distances(free, tuple(np.floor(goal[::-1]).astype(int)))
     row, column = np.floor(position[::-1]).astype(int)
     target = goal
     if steps[row, column] > 0:
@@ -38,7 +38,7 @@ def maze_policy(task, observation):
         around = [(row + a, column + b) for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))]
         nearer = min(around, key=lambda cell: padded[cell[0] + 1, cell[1] + 1])
         target = np.array(nearer[::-1]) + 0.5
-        # First to the middle of this cell across the way, so as not to catch a corner.
+        # First to the middle of the cell across the direction of the path, so as not to touch a corner.
         across = 0 if nearer[1] == column else 1
         middle = np.array([column, row]) + 0.5
         if abs(position[across] - middle[across]) > 0.3:
@@ -47,7 +47,7 @@ def maze_policy(task, observation):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_can_be_solved_within_its_time(layout):
+def test_every_layout_can_be_solved_within_max_steps(layout):
     env = TaskEnv(PointMaze(layout=layout))
     for seed in range(25):
         observation, _ = env.reset(seed=seed)
@@ -57,7 +57,7 @@ def test_every_layout_can_be_solved_within_its_time(layout):
         assert info["is_success"]
 
 
-def test_an_agent_that_runs_against_walls_stays_in_the_free_space():
+def test_agent_that_moves_into_walls_stays_in_free_cells():
     env = TaskVectorEnv(PointMaze(layout="large", step_size=7.0), 200)
     env.action_space.seed(0)
     observations, _ = env.reset(seed=0)
@@ -68,7 +68,7 @@ def test_an_agent_that_runs_against_walls_stays_in_the_free_space():
 
 
 def push_policy(observation):
-    """Go round to the far side of the puck, then push it straight to the goal."""
+    """Return the action of a policy that moves behind the puck, and pushes it to the goal."""
     agent, puck = np.split(observation["observation"].astype(float), 2)
     goal = observation["desired_goal"]
     push = (goal - puck) / max(np.hypot(*(goal - puck)), 1e-9)
@@ -81,14 +81,14 @@ def push_policy(observation):
     else:
         way = puck - push * (CONTACT + 0.03) - agent
         if np.hypot(*(puck - agent)) < CONTACT + 0.08 and way @ to_puck > 0:
-            # Round the puck, on the shorter side.
+            # Around the puck, on the shorter side.
             way -= way @ to_puck * to_puck
             tangent = np.array([-to_puck[1], to_puck[0]])
             way = 0.05 * np.sign(way @ tangent or 1.0) * tangent - 0.01 * to_puck
     return np.clip(way / 0.05, -1, 1)
 
 
-def test_a_puck_can_be_pushed_to_its_goal():
+def test_puck_can_be_pushed_to_its_goal():
     env = TaskEnv(PointPush())
     successes = []
     for seed in range(60):
@@ -100,7 +100,7 @@ def test_a_puck_can_be_pushed_to_its_goal():
     assert np.mean(successes) >= 0.95
 
 
-def test_chance_almost_never_pushes_a_puck_to_its_goal():
+def test_random_actions_rarely_push_the_puck_to_its_goal():
     env = gym.make_vec("her_envs/PointPush-v0", num_envs=2000)
     env.action_space.seed(0)
     env.reset(seed=0)
@@ -110,7 +110,7 @@ def test_chance_almost_never_pushes_a_puck_to_its_goal():
     assert ever.mean() < 0.01
 
 
-def test_agent_and_puck_never_overlap_and_the_puck_stays_within_the_rail():
+def test_agent_and_puck_never_overlap_and_the_puck_stays_inside_the_rail():
     env = TaskVectorEnv(PointPush(), 500)
     rng = np.random.default_rng(0)
     observations, _ = env.reset(seed=0)
@@ -122,13 +122,13 @@ def test_agent_and_puck_never_overlap_and_the_puck_stays_within_the_rail():
         assert ((puck >= RAIL - 1e-6) & (puck <= 1 - RAIL + 1e-6)).all()
         assert ((agent >= 0) & (agent <= 1)).all()
         touched |= distance < CONTACT + 1e-4
-        # Towards the puck, from all sides and into all corners.
+        # Towards the puck, from all sides, and into all corners.
         noise = rng.normal(scale=0.5, size=agent.shape)
         observations, *_ = env.step(np.sign(puck - agent) * rng.random((500, 1)) + noise)
     assert touched.all()
 
 
-def test_a_puck_moves_only_when_it_is_touched_and_only_away_from_the_agent():
+def test_puck_moves_only_if_touched_and_away_from_the_agent():
     env = TaskVectorEnv(PointPush(), 500)
     rng = np.random.default_rng(1)
     before, _ = env.reset(seed=1)
@@ -143,7 +143,7 @@ def test_a_puck_moves_only_when_it_is_touched_and_only_away_from_the_agent():
         before = after
 
 
-def test_an_agent_at_rest_leaves_a_touching_puck_where_it_is():
+def test_agent_at_rest_does_not_move_a_touching_puck():
     env = TaskVectorEnv(PointPush(), 400)
     angles = np.linspace(0, 2 * np.pi, 400)
     beside = 0.5 + 0.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)

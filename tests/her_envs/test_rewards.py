@@ -1,4 +1,4 @@
-"""What every bundled task owes to relabeling: rewards of any batch, in NumPy and torch."""
+"""Rewards of every bundled task, as relabeling needs them: of any batch, in NumPy and torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REWARD_TYPES = ("sparse", "dense")
 
 
 def relabeled_pairs(env, count, seed=0):
-    """Goals achieved in real episodes, paired so that some are equal, some near and some far."""
+    """Return pairs of goals that episodes achieved: some equal, some near, some far."""
     rng = np.random.default_rng(seed)
     achieved = []
     env.action_space.seed(seed)
@@ -20,13 +20,13 @@ def relabeled_pairs(env, count, seed=0):
     while len(achieved) < 50:
         achieved.append(observation["achieved_goal"])
         observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-        # Short episodes: some pairs must span two, where chance moves the achieved goal too rarely.
+        # Short episodes give pairs of two episodes: random actions rarely move some achieved goals.
         if terminated or truncated or len(achieved) % 7 == 0:
             achieved.append(observation["achieved_goal"])
             observation, _ = env.reset()
     first = rng.integers(len(achieved), size=count)
     second = np.minimum(first + rng.integers(3, size=count), len(achieved) - 1)
-    # np.array of an empty list would forget shape and dtype
+    # np.array of an empty list would lose shape and dtype
     pool = np.array(achieved)
     return pool[first], pool[second]
 
@@ -34,7 +34,7 @@ def relabeled_pairs(env, count, seed=0):
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 200])
-def test_a_batch_of_rewards_equals_the_rewards_one_by_one(env_id, options, reward_type, count):
+def test_rewards_of_a_batch_equal_the_rewards_of_single_goals(env_id, options, reward_type, count):
     env = make(env_id, reward_type=reward_type, **options)
     achieved, desired = relabeled_pairs(env, count)
 
@@ -50,7 +50,7 @@ def test_a_batch_of_rewards_equals_the_rewards_one_by_one(env_id, options, rewar
     np.testing.assert_array_equal(batch, singles)
     np.testing.assert_array_equal(terminated, np.array(singly_terminated, bool))
     if count == 200:
-        assert len(np.unique(batch)) > 1, "the pairs must tell reached from missed goals"
+        assert len(np.unique(batch)) > 1, "the pairs must contain reached and missed goals"
 
 
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)
@@ -70,7 +70,7 @@ def test_any_number_of_leading_axes_gives_the_same_rewards(env_id, options, rewa
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 200])
-def test_torch_tensors_get_the_rewards_of_their_arrays(env_id, options, reward_type, count):
+def test_rewards_of_tensors_equal_those_of_arrays(env_id, options, reward_type, count):
     env = make(env_id, reward_type=reward_type, **options)
     arrays = relabeled_pairs(env, count)
     tensors = [torch.from_numpy(array) for array in arrays]
@@ -81,7 +81,7 @@ def test_torch_tensors_get_the_rewards_of_their_arrays(env_id, options, reward_t
     assert isinstance(rewards, torch.Tensor)
     assert rewards.dtype == torch.float32
     assert terminated.dtype == torch.bool
-    # torch rounds a square root differently, so dense rewards may differ in the last place
+    # torch rounds square roots differently, so dense rewards may differ in the last bit
     np.testing.assert_allclose(rewards.numpy(), env.compute_reward(*arrays, {}), rtol=3e-7)
     np.testing.assert_array_equal(terminated.numpy(), env.compute_terminated(*arrays, {}))
     if count:
@@ -92,7 +92,7 @@ def test_torch_tensors_get_the_rewards_of_their_arrays(env_id, options, reward_t
 
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_a_goal_reached_exactly_earns_zero_and_never_minus_zero(env_id, options, reward_type):
+def test_reward_of_an_exactly_reached_goal_is_positive_zero(env_id, options, reward_type):
     env = make(env_id, reward_type=reward_type, **options)
     goals, _ = relabeled_pairs(env, 20)
 
@@ -104,7 +104,7 @@ def test_a_goal_reached_exactly_earns_zero_and_never_minus_zero(env_id, options,
 
 @pytest.mark.parametrize("reward_type", REWARD_TYPES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_each_step_agrees_with_the_reward_success_and_termination_functions(env_id, options, reward_type):
+def test_results_of_step_equal_those_of_the_goal_functions(env_id, options, reward_type):
     env = make(env_id, reward_type=reward_type, **options)
     env.action_space.seed(1)
     env.reset(seed=1)

@@ -13,14 +13,14 @@ from her_envs import BitFlipping, Counting, PointReach, TaskEnv
 
 
 def encode(task, bits):
-    """How ``task`` shows (N, n_bits) bits."""
+    """Return the observations of (N, n_bits) bits."""
     return task.observe({"bits": bits, "goal": bits})["achieved_goal"]
 
 
 @given(
     st.sampled_from(["bits", "integer", "image"]), st.integers(1, 60), st.booleans(), st.integers(0, 2**32)
 )
-def test_every_form_of_the_bits_has_the_success_and_distance_of_the_bits(form, n_bits, first, seed):
+def test_success_and_distance_do_not_depend_on_the_encoding(form, n_bits, first, seed):
     task = BitFlipping(n_bits=n_bits, observation=form, channel_first=first)
     a, b = np.random.default_rng(seed).integers(2, size=(2, 9, n_bits), dtype=np.int8)
     b[0] = a[0]
@@ -31,14 +31,14 @@ def test_every_form_of_the_bits_has_the_success_and_distance_of_the_bits(form, n
     assert task.observation_space["achieved_goal"].contains(shown_a[0])
 
 
-def test_integers_count_bit_i_as_two_to_the_i():
+def test_bit_i_of_an_integer_has_weight_2_to_the_i():
     assert encode(
         BitFlipping(n_bits=4, observation="integer"), np.array([[1, 0, 0, 0], [0, 1, 0, 1]])
     ).tolist() == [1, 10]
 
 
 @pytest.mark.parametrize("n_bits", [1, 2, 10, 50])
-def test_images_show_each_bit_as_a_square_of_its_own(n_bits):
+def test_images_show_each_bit_as_one_square(n_bits):
     task = BitFlipping(n_bits=n_bits, observation="image")
     zeros = np.zeros((1, n_bits), np.int8)
     changed = np.zeros_like(encode(task, zeros)[0], int)
@@ -51,7 +51,7 @@ def test_images_show_each_bit_as_a_square_of_its_own(n_bits):
     assert set(np.unique(encode(task, zeros))) <= {0, 80}
 
 
-def test_a_discrete_action_flips_its_bit_and_a_continuous_one_the_positive_components():
+def test_actions_flip_the_selected_bits():
     state = {"bits": np.zeros((2, 3), np.int8), "goal": np.ones((2, 3), np.int8)}
     rng = np.random.default_rng(0)
     flipped = BitFlipping(n_bits=3).step(state, np.array([0, 2]), rng)["bits"]
@@ -73,12 +73,12 @@ def test_starts_and_goals_are_uniform_over_the_bit_strings():
     assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
 
 
-def test_ones_is_the_only_goal_when_asked_for():
+def test_goal_ones_gives_only_ones():
     env = TaskEnv(BitFlipping(n_bits=3, goal="ones"))
     assert all(env.reset(seed=seed)[0]["desired_goal"].all() for seed in range(20))
 
 
-def test_the_point_stops_at_the_walls():
+def test_point_stops_at_the_sides_of_the_square():
     env = TaskEnv(PointReach(step_size=0.3), max_steps=100)
     env.reset(seed=0, options={"goal": [0, 0], "state": [0.9, 0.5]})
     positions = np.array([env.step([1.0, -1.0])[0]["observation"] for _ in range(5)])
@@ -87,7 +87,7 @@ def test_the_point_stops_at_the_walls():
 
 
 @given(st.floats(0.01, 0.5), st.integers(0, 2**32))
-def test_the_success_radius_belongs_to_the_goal(radius, seed):
+def test_success_includes_the_radius(radius, seed):
     task = PointReach(success_radius=radius)
     a, b = np.random.default_rng(seed).random((2, 500, 2), dtype=np.float32)
     exact = np.hypot(*(a.astype(float) - b).T)
@@ -95,7 +95,7 @@ def test_the_success_radius_belongs_to_the_goal(radius, seed):
     np.testing.assert_array_equal(task.success(a, b)[clear], exact[clear] <= radius)
 
 
-def test_counting_says_episode_and_step_and_ends_at_its_goal():
+def test_counting_shows_episode_and_step_and_terminates_at_its_goal():
     env = TaskEnv(Counting(length=6))
     lengths = []
     for seed in range(300):
@@ -111,7 +111,7 @@ def test_counting_says_episode_and_step_and_ends_at_its_goal():
     assert stats.chisquare(np.bincount(lengths, minlength=7)[1:]).pvalue > 1e-4
 
 
-def test_the_bundled_ids_are_the_tasks_they_name():
+def test_ids_make_the_tasks_of_their_names():
     assert gym.make("her_envs/BitFlippingContinuous-v0", n_bits=4).action_space == gym.spaces.Box(-1, 1, (4,))
     image = gym.make("her_envs/BitFlippingImage-v0").observation_space["observation"]
     assert (image.shape, image.dtype) == ((1, 36, 36), np.uint8)

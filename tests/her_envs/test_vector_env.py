@@ -1,4 +1,4 @@
-"""TaskVectorEnv: the same as Gymnasium's SyncVectorEnv of single environments, only faster."""
+"""TaskVectorEnv: its results equal those of Gymnasium's SyncVectorEnv of single environments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scipy import stats
 
 from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
-from her_envs.starts import draw_starts
+from her_envs.starts import sample_starts
 from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids
 
 MODES = list(AutoresetMode)
@@ -35,15 +35,15 @@ TASKS = [
 ]
 
 
-def starts_of(task, seed):
-    """Unsolved starts without end, as the task draws them."""
+def unsolved_starts(task, seed):
+    """Yield unsolved starts, sampled by the task."""
     rng = np.random.default_rng(seed)
     while True:
-        yield draw_starts(task, 1, rng, {})[0]
+        yield sample_starts(task, 1, rng, {})[0]
 
 
-def injected(task, starts):
-    """The task with a reset that takes its starts from an iterator."""
+def with_given_starts(task, starts):
+    """Return the task with a `reset` that returns the starts of an iterator."""
 
     def reset(num_envs, rng):
         rows = [next(starts) for _ in range(num_envs)]
@@ -55,9 +55,11 @@ def injected(task, starts):
 
 
 def pair(task, num_envs, mode, seed, **options):
-    """A native vector environment and a SyncVectorEnv that will see the same starts in the same order."""
-    native = TaskVectorEnv(injected(task, starts_of(task, seed)), num_envs, autoreset_mode=mode, **options)
-    shared = injected(task, starts_of(task, seed))
+    """Return a TaskVectorEnv and a SyncVectorEnv that get the same starts in the same order."""
+    native = TaskVectorEnv(
+        with_given_starts(task, unsolved_starts(task, seed)), num_envs, autoreset_mode=mode, **options
+    )
+    shared = with_given_starts(task, unsolved_starts(task, seed))
     sync = SyncVectorEnv([lambda: TaskEnv(shared, **options)] * num_envs, autoreset_mode=mode)
     return native, sync
 
@@ -73,7 +75,7 @@ def pair(task, num_envs, mode, seed, **options):
     reward_type=st.sampled_from(["sparse", "dense"]),
     partial_resets=st.booleans(),
 )
-def test_every_step_and_reset_is_that_of_a_sync_vector_env(
+def test_steps_and_resets_equal_those_of_a_sync_vector_env(
     task, num_envs, mode, seed, partial_resets, **options
 ):
     rng = np.random.default_rng(seed)
@@ -95,7 +97,7 @@ def test_every_step_and_reset_is_that_of_a_sync_vector_env(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_starts_asked_for_are_those_of_a_sync_vector_env(mode):
+def test_given_starts_equal_those_of_a_sync_vector_env(mode):
     native, sync = pair(PointReach(success_radius=0.1), 3, mode, seed=0)
     options = {"goal": [0.5, 0.5], "state": {"position": [0.55, 0.5]}}
     assert data_equivalence(native.reset(options=options), sync.reset(options=dict(options)), exact=True)
@@ -104,10 +106,10 @@ def test_starts_asked_for_are_those_of_a_sync_vector_env(mode):
     got = native.reset(options=elsewhere)
     assert data_equivalence(got, sync.reset(options=dict(elsewhere)), exact=True)
     assert got[1]["_is_success"].tolist() == mask.tolist()
-    assert elsewhere["reset_mask"] is mask, "the caller's options stay as they were"
+    assert elsewhere["reset_mask"] is mask, "the caller's options are not changed"
 
 
-def test_each_environment_can_be_asked_for_a_start_of_its_own():
+def test_options_give_a_start_for_each_environment():
     env = TaskVectorEnv(PointReach(), 3)
     goals = np.float32([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]])
     observations, _ = env.reset(options={"goal": goals})
@@ -120,7 +122,7 @@ def test_each_environment_can_be_asked_for_a_start_of_its_own():
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_make_vec_picks_the_native_environment_with_all_options(env_id, options, mode):
+def test_make_vec_makes_the_native_environment_with_all_options(env_id, options, mode):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode.value, reward_type="dense", **options)
@@ -147,7 +149,7 @@ def test_make_vec_picks_the_native_environment_with_all_options(env_id, options,
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_a_seed_fixes_everything_that_follows(env_id, options, mode):
+def test_equal_seeds_give_equal_episodes(env_id, options, mode):
     histories = []
     for _ in range(2):
         env = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode, **options)
@@ -162,19 +164,19 @@ def test_a_seed_fixes_everything_that_follows(env_id, options, mode):
     assert data_equivalence(*histories, exact=True)
 
 
-def scribble(tree):
+def overwrite(tree):
     """Overwrite every array of a tree."""
     if isinstance(tree, np.ndarray) and tree.dtype != object:
         tree[...] = 1
     elif isinstance(tree, dict):
-        scribble(list(tree.values()))
+        overwrite(list(tree.values()))
     elif isinstance(tree, list | tuple | np.ndarray):
         for part in tree:
-            scribble(part)
+            overwrite(part)
 
 
 def arrays_of(tree):
-    """Every array of numbers in a tree."""
+    """Return all numeric arrays in a tree."""
     if isinstance(tree, np.ndarray) and tree.dtype != object:
         return [tree]
     parts = tree.values() if isinstance(tree, dict) else tree
@@ -183,7 +185,7 @@ def arrays_of(tree):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("task", [PointReach(), PointPush(), BitFlipping()])
-def test_no_two_arrays_returned_share_memory(task, mode):
+def test_returned_arrays_share_no_memory(task, mode):
     env = TaskVectorEnv(task, 3, autoreset_mode=mode, max_steps=1)
     results = arrays_of([env.reset(seed=0), env.step(env.action_space.sample())])
     for i, first in enumerate(results):
@@ -191,8 +193,8 @@ def test_no_two_arrays_returned_share_memory(task, mode):
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_a_task_may_hand_out_arrays_that_it_keeps(mode):
-    """Environments that start anew must not write into what a task gave them."""
+def test_arrays_that_a_task_keeps_are_not_changed(mode):
+    """A reset of some environments must not write into arrays that the task returned."""
     task, middle = copy.copy(PointReach(success_radius=0.1)), np.float32([0.5, 0.5])
 
     def reset(num_envs, rng):
@@ -209,14 +211,14 @@ def test_a_task_may_hand_out_arrays_that_it_keeps(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("task", TASKS)
-def test_what_is_returned_may_be_overwritten(task, mode):
+def test_overwriting_returned_arrays_changes_nothing(task, mode):
     env, twin = (TaskVectorEnv(task, 4, autoreset_mode=mode, max_steps=3) for _ in range(2))
     env.action_space.seed(0)
     results = [each.reset(seed=0) for each in (env, twin)]
     for _ in range(12):
         assert data_equivalence(*results, exact=True)
         ended = results[1][2] | results[1][3] if len(results[1]) == 5 else np.zeros(4, bool)
-        scribble(results[0])
+        overwrite(results[0])
         if mode is AutoresetMode.DISABLED and ended.any():
             results = [each.reset(options={"reset_mask": ended}) for each in (env, twin)]
         else:
@@ -224,7 +226,7 @@ def test_what_is_returned_may_be_overwritten(task, mode):
             results = [each.step(actions) for each in (env, twin)]
 
 
-def test_what_was_returned_stays_as_it_was():
+def test_returned_arrays_do_not_change_later():
     env = TaskVectorEnv(BitFlipping(n_bits=2), 3, autoreset_mode="SameStep")
     env.action_space.seed(0)
     results = [env.reset(seed=0)]
@@ -236,8 +238,8 @@ def test_what_was_returned_stays_as_it_was():
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_starts_and_goals_are_uniform_over_the_unsolved_ones_at_every_reset(mode):
-    """Solved starts are redrawn in batches, which must not favour any start or environment."""
+def test_starts_and_goals_are_uniform_over_unsolved_pairs(mode):
+    """Solved starts are sampled again in batches; all starts and environments keep equal probabilities."""
     env = TaskVectorEnv(BitFlipping(n_bits=2, observation="integer"), 3000, autoreset_mode=mode, max_steps=1)
     observations, _ = env.reset(seed=0)
     counts = np.zeros((4, 4))
@@ -250,15 +252,17 @@ def test_starts_and_goals_are_uniform_over_the_unsolved_ones_at_every_reset(mode
     assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
 
 
-def test_a_start_that_leaves_no_unsolved_goal_is_refused():
+def test_options_with_only_solved_starts_raise_an_error():
     env = TaskVectorEnv(BitFlipping(n_bits=2, goal="ones"), 3)
-    with pytest.raises(ValueError, match="every one of 1000 starts drawn was solved already; give another"):
+    with pytest.raises(
+        ValueError, match="reset needs a start that is not solved, got 1000 solved samples; pass another"
+    ):
         env.reset(options={"state": [[1, 1], [0, 1], [0, 0]]})
 
 
-# Without autoreset they differ: SyncVectorEnv takes the mask out of the options, the wrapper then clears all.
+# Without mode Disabled: SyncVectorEnv removes the mask from the options, so the wrapper resets all.
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_episode_statistics_of_gymnasium_see_the_same_episodes(mode):
+def test_record_episode_statistics_works(mode):
     native, sync = pair(BitFlipping(n_bits=3), 4, mode, seed=1)
     envs = [RecordEpisodeStatistics(env) for env in (native, sync)]
     native.action_space.seed(1)
@@ -274,7 +278,7 @@ def test_episode_statistics_of_gymnasium_see_the_same_episodes(mode):
     assert finished > 10
 
 
-def test_copies_and_pickles_go_on_alike():
+def test_copies_and_pickles_continue_identically():
     env = TaskVectorEnv(PointReach(), 2, max_steps=2)
     env.reset(seed=0)
     actions = np.zeros((2, 2))
@@ -284,31 +288,31 @@ def test_copies_and_pickles_go_on_alike():
             assert data_equivalence(twin.step(actions), original.step(actions), exact=True)
 
 
-def test_a_disabled_environment_refuses_to_step_past_the_end():
+def test_step_after_the_end_raises_an_error_in_mode_disabled():
     env = TaskVectorEnv(PointReach(), 3, autoreset_mode="Disabled", max_steps=1)
     env.reset(seed=0)
     env.step(np.zeros((3, 2)))
     env.reset(options={"reset_mask": np.array([True, False, True])})
-    with pytest.raises(ResetNeeded, match=r"the episodes of environments \[1\] have ended; call reset"):
+    with pytest.raises(ResetNeeded, match=r"after the end of the episodes of environments \[1\]; call reset"):
         env.step(np.zeros((3, 2)))
 
 
-def test_step_and_render_need_a_reset_before():
+def test_step_and_render_before_reset_raise_an_error():
     env = TaskVectorEnv(PointReach(), 2, render_mode="rgb_array")
     for use in (lambda: env.step(np.zeros((2, 2))), env.render):
-        with pytest.raises(ResetNeeded, match="no episode has begun; call reset"):
+        with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
             use()
 
 
-def test_rendering_without_a_mode_warns_and_draws_nothing():
+def test_rendering_without_render_mode_warns_and_returns_none():
     env = TaskVectorEnv(PointReach(), 2)
     env.reset(seed=0)
-    with pytest.warns(UserWarning, match="without a render mode draws nothing"):
+    with pytest.warns(UserWarning, match="needs a render_mode, got None"):
         assert env.render() is None
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_pictures_are_those_of_the_single_environment_trails_included(mode):
+def test_pictures_equal_those_of_the_single_environment(mode):
     options = {"render_mode": "rgb_array", "render_size": 64, "max_steps": 5}
     native, sync = pair(PointReach(), 3, mode, seed=0, **options)
     native.action_space.seed(0)
@@ -326,7 +330,7 @@ def test_pictures_are_those_of_the_single_environment_trails_included(mode):
                 env.reset(options={"reset_mask": mask.copy()})
 
 
-def test_the_window_shows_a_mosaic(monkeypatch):
+def test_window_shows_a_mosaic(monkeypatch):
     monkeypatch.setitem(TaskVectorEnv.metadata, "render_fps", 1000)
     env = TaskVectorEnv(BitFlipping(), 40, render_mode="human", render_size=256)
     env.reset(seed=0)
@@ -339,12 +343,12 @@ def test_the_window_shows_a_mosaic(monkeypatch):
 
 
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_specs_of_vector_environments_survive_json(env_id):
+def test_specs_of_vector_environments_can_be_saved_as_json(env_id):
     spec = gym.make_vec(env_id, num_envs=2, max_steps=3, autoreset_mode="SameStep").spec
     again = gym.make_vec(gym.envs.registration.EnvSpec.from_json(spec.to_json()))
     assert (again.num_envs, again.unwrapped.max_steps) == (2, 3)
     assert again.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
 
 
-def test_max_episode_steps_is_another_name_of_max_steps():
+def test_max_episode_steps_is_an_alias_of_max_steps():
     assert gym.make_vec(BIT_FLIPPING, num_envs=2, max_episode_steps=3).unwrapped.max_steps == 3

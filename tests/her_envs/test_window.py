@@ -38,7 +38,7 @@ def run(code, **environment):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems always have a display")
-def test_without_a_display_a_window_is_an_error_at_once():
+def test_window_without_a_display_raises_an_error():
     """SDL falls back to a driver that shows nothing."""
     ran = run(HUMAN)
     assert ran.returncode == 1
@@ -47,7 +47,7 @@ def test_without_a_display_a_window_is_an_error_at_once():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems always have a display")
-def test_without_a_display_nothing_waits_for_keys():
+def test_her_play_without_a_display_ends_with_an_error():
     ran = run(PLAY)
     assert ran.returncode == 3
     assert "Error: cannot open a window: " in ran.stderr
@@ -56,17 +56,17 @@ def test_without_a_display_nothing_waits_for_keys():
 
 
 @pytest.mark.parametrize("driver", ["offscreen", "dummy", "no-such-driver,offscreen"])
-def test_a_driver_that_shows_nothing_may_be_asked_for_by_name(driver):
+def test_driver_that_shows_nothing_can_be_chosen_by_name(driver):
     ran = run(HUMAN, SDL_VIDEODRIVER=driver)
     assert ran.returncode == 0, ran.stderr
 
 
-def test_a_window_that_shows_nothing_leaves_the_display_as_it_was(monkeypatch):
+def test_failed_window_does_not_change_the_display(monkeypatch):
     pygame = require_pygame()
     monkeypatch.setattr(pygame.display, "get_driver", lambda: "offscreen")
     for before in (False, True):
         (pygame.display.init if before else pygame.display.quit)()
-        with pytest.raises(RuntimeError, match="SDL shows nothing with its driver 'offscreen'"):
+        with pytest.raises(RuntimeError, match="SDL chose the driver 'offscreen', which shows nothing"):
             Window()
         assert pygame.display.get_init() == before
     pygame.display.quit()
@@ -83,8 +83,8 @@ def test_a_window_that_shows_nothing_leaves_the_display_as_it_was(monkeypatch):
         ({"MUJOCO_GL": "egl", "SDL_FRAMEBUFFER_ACCELERATION": "1"}, "1"),
     ],
 )
-def test_beside_mujoco_on_egl_a_window_uses_no_gl(variables, expected, monkeypatch):
-    """GLX and EGL in one process end it on X11: BadAccess."""
+def test_window_does_not_use_gl_if_mujoco_uses_egl(variables, expected, monkeypatch):
+    """X11 kills a process that uses GLX and EGL, with the error BadAccess."""
     for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_FRAMEBUFFER_ACCELERATION"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -96,7 +96,7 @@ def test_beside_mujoco_on_egl_a_window_uses_no_gl(variables, expected, monkeypat
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Names of the packages that are installed; a warning of two may come again."""
+    """Return the names of the installed packages, which a test can change; reset the warning."""
     names = {"pygame-ce"}
 
     def version(name):
@@ -113,7 +113,7 @@ def installed(monkeypatch):
 REMEDY = 'pip uninstall --yes pygame pygame-ce, then: pip install "her-toolkit[render]"'
 
 
-def test_both_packages_give_one_warning_with_the_remedy(installed, monkeypatch):
+def test_warns_once_with_the_fix_if_both_packages_are_installed(installed, monkeypatch):
     told = []
     monkeypatch.setattr(gym.logger, "warn", told.append)
     installed.add("pygame")
@@ -124,7 +124,7 @@ def test_both_packages_give_one_warning_with_the_remedy(installed, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["pygame", "pygame-ce"])
-def test_either_package_alone_works_without_a_warning(installed, name, monkeypatch):
+def test_does_not_warn_if_one_package_is_installed(installed, name, monkeypatch):
     monkeypatch.setattr(gym.logger, "warn", pytest.fail)
     installed.clear()
     installed.add(name)
@@ -133,10 +133,8 @@ def test_either_package_alone_works_without_a_warning(installed, name, monkeypat
 
 @pytest.mark.parametrize("left", [None, types.ModuleType("pygame")], ids=["nothing", "an empty folder"])
 @pytest.mark.parametrize("name", ["pygame", "pygame-ce"])
-def test_a_package_whose_files_the_other_took_away_is_named_with_the_remedy(
-    installed, name, left, monkeypatch
-):
-    """Uninstalling one of both removes files of the other."""
+def test_damaged_package_is_named_with_the_fix(installed, name, left, monkeypatch):
+    """Uninstalling one of the packages removes files of the other."""
     installed.clear()
     installed.add(name)
     monkeypatch.setitem(sys.modules, "pygame", left)
@@ -145,7 +143,7 @@ def test_a_package_whose_files_the_other_took_away_is_named_with_the_remedy(
     assert str(raised.value) == f"{name} is installed and its files are missing or damaged; run: {REMEDY}"
 
 
-def test_without_either_package_the_extra_is_named(installed, monkeypatch):
+def test_names_the_extra_if_no_package_is_installed(installed, monkeypatch):
     installed.clear()
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(

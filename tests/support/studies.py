@@ -1,4 +1,4 @@
-"""Short studies, run by the command, and made-up results."""
+"""Short studies, run by the command, and invented results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TINY = {
 }
 POINT = {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 5}}
 REQUIRE_PACKAGES = fetch.require_packages
-"""As it is where no test has replaced it."""
+"""The original function, which tests replace."""
 
 RUNS = {"bitflip": 4, "strategies": 5, "reach": 8, "fetch": 2}
 
@@ -40,7 +40,7 @@ def do_quick(study, out, *arguments):
 
 
 def result_of(run, rates, *, final=None, ended=0.0, seconds=1.0):
-    """Make a result from success rates, ten steps apart."""
+    """Return a result with these success rates, ten steps apart."""
     points = [Point(9, 10 * (i + 1), i, rate, 0.0, 1.0, i, i) for i, rate in enumerate(rates)]
     last = replace(points[-1], success_rate=rates[-1] if final is None else final, seconds=seconds)
     return RunResult(run, tuple(points), last, datetime.fromtimestamp(ended, UTC))

@@ -1,4 +1,4 @@
-"""Trainings of a moment, and when two of them are equal."""
+"""Configs of very short trainings, and comparison of their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def without_time(history):
 
 
 def same(first, second):
-    """Whether two trees of tensors and numbers are equal to the last bit."""
+    """Return whether two trees of tensors and numbers are equal to the last bit."""
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, list | tuple):

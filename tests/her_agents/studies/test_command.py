@@ -1,4 +1,4 @@
-"""The paper's figures in small: every study end to end, interrupted, changed and failing."""
+"""Every study with short trainings: complete, interrupted, changed and failing."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def rows_of(path):
 
 
 def show(picture, colour):
-    """Whether a picture shows a colour."""
+    """Return whether a picture contains a colour."""
     wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     return (np.asarray(picture.convert("RGB")) == wanted).all(axis=-1).sum() > 50
 
 
 @pytest.mark.parametrize("study", RUNS)
-def test_a_study_leaves_a_table_of_all_evaluations_a_picture_and_a_page(study, tmp_path):
+def test_study_writes_a_table_a_picture_and_a_page(study, tmp_path):
     result = do_quick(study, tmp_path)
     assert result.exit_code == 0, result.output
     assert f"{RUNS[study]} of {RUNS[study]} runs" in result.output
@@ -59,8 +59,8 @@ def test_a_study_leaves_a_table_of_all_evaluations_a_picture_and_a_page(study, t
         assert text in page
 
 
-def configs_told_by(page, labels):
-    """Read the settings of all runs from their page."""
+def configs_on_page(page, labels):
+    """Return the settings of all runs on a page."""
     common = re.search(r"In all runs: (.*)\.\n", page).group(1)
     shared = {name: json.loads(value) for name, value in re.findall(r"`([\w.]+) = (.*?)`", common)}
     _, _, table = page.partition("In all runs:")
@@ -73,10 +73,10 @@ def configs_told_by(page, labels):
 
 
 @pytest.mark.parametrize("make", [bitflip.make_study, strategies.make_study, reach.make_study])
-def test_the_settings_on_a_page_are_those_of_the_runs(make):
+def test_page_shows_the_settings_of_the_runs(make):
     study = make(1, quick=False)
     configs = []
-    for options in configs_told_by(settings_of(study.runs), len(study.runs[0].labels)):
+    for options in configs_on_page(settings_of(study.runs), len(study.runs[0].labels)):
         nested = {}
         for name, value in options.items():
             table, _, key = name.rpartition(".")
@@ -87,8 +87,8 @@ def test_the_settings_on_a_page_are_those_of_the_runs(make):
     assert configs == [replace(run.config, seed=0) for run in study.runs]
 
 
-class Executor:
-    """Counts what is executed, and does so; or whatever else a test wants in its place."""
+class CountingExecute:
+    """Replaces `execute`: counts the runs, and executes them or calls another function."""
 
     def __init__(self, monkeypatch, instead=lambda run, count: None):
         self.executed = []
@@ -101,36 +101,37 @@ class Executor:
         return execute(run)
 
 
-def test_an_interrupted_study_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_interrupted_study_continues(tmp_path, monkeypatch):
     def interrupt(run, count):
         if count == 3:
             raise KeyboardInterrupt
 
-    first = Executor(monkeypatch, interrupt)
+    first = CountingExecute(monkeypatch, interrupt)
     result = do_quick("bitflip", tmp_path)
     assert result.exit_code == 130
     assert f"Interrupted. Completed runs are in {tmp_path}; the same command continues." in result.output
     assert not (tmp_path / "bitflip.md").exists()
     before = (tmp_path / "bitflip.csv").read_text()
-    second = Executor(monkeypatch)
+    second = CountingExecute(monkeypatch)
     result = do_quick("bitflip", tmp_path)
     assert "3 of 4 runs are complete already." in result.output
     assert (len(second.executed), set(first.executed) & set(second.executed)) == (1, set())
     assert (tmp_path / "bitflip.csv").read_text().startswith(before)
-    third = Executor(monkeypatch)
+    third = CountingExecute(monkeypatch)
     assert do_quick("bitflip", tmp_path).exit_code == 0
-    assert third.executed == [], "what is there is shown again"
+    assert third.executed == [], "existing results are shown again"
 
 
-def test_rows_of_other_settings_do_not_mix_with_those_of_now(tmp_path, monkeypatch):
+def test_rows_of_other_settings_are_removed(tmp_path, monkeypatch):
     do_quick("bitflip", tmp_path)
     before = (tmp_path / "bitflip.csv").read_text()
     monkeypatch.setattr(bitflip, "settings", lambda n: tiny_bits(n) | {"steps": 90})
-    again = Executor(monkeypatch)
+    again = CountingExecute(monkeypatch)
     result = do_quick("bitflip", tmp_path)
     assert [name.split(",")[0] for name in again.executed] == ["n = 2"] * 2
     assert re.search(
-        r"\d+ rows of other settings, .* are no longer in bitflip.csv; bitflip.csv.old has", result.output
+        r"\d+ rows of other settings .* were removed from bitflip.csv; bitflip.csv.old contains",
+        result.output,
     )
     assert (tmp_path / "bitflip.csv.old").read_text() == before
     finals = [row for row in rows_of(tmp_path / "bitflip.csv") if row["evaluation"] == "final"]
@@ -138,12 +139,12 @@ def test_rows_of_other_settings_do_not_mix_with_those_of_now(tmp_path, monkeypat
     assert all(int(row["env_steps"]) >= 60 for row in finals)
 
 
-def test_a_run_that_fails_is_named_and_loses_no_other(tmp_path, monkeypatch):
+def test_failed_run_is_named_and_the_others_continue(tmp_path, monkeypatch):
     def fail(run, count):
         if run.labels == {"n": 3, "goals": WITH_HER}:
             raise ValueError("no luck")
 
-    Executor(monkeypatch, fail)
+    CountingExecute(monkeypatch, fail)
     result = do_quick("bitflip", tmp_path)
     assert result.exit_code == 1
     assert "n = 3, with HER, seed = 0: ValueError: no luck" in result.output.splitlines()[-1]
@@ -151,30 +152,30 @@ def test_a_run_that_fails_is_named_and_loses_no_other(tmp_path, monkeypatch):
         "**failed**: n = 3, with HER, seed = 0: ValueError: no luck" in (tmp_path / "bitflip.md").read_text()
     )
     assert len({row["run"] for row in rows_of(tmp_path / "bitflip.csv")}) == 3
-    again = Executor(monkeypatch)
+    again = CountingExecute(monkeypatch)
     assert do_quick("bitflip", tmp_path).exit_code == 0
     assert again.executed == ["n = 3, with HER, seed = 0"]
     assert "failed" not in (tmp_path / "bitflip.md").read_text()
 
 
-def test_if_all_runs_fail_there_is_no_page(tmp_path, monkeypatch):
+def test_no_page_is_written_if_all_runs_fail(tmp_path, monkeypatch):
     def fail(run, count):
         raise ValueError("no luck")
 
-    Executor(monkeypatch, fail)
+    CountingExecute(monkeypatch, fail)
     assert do_quick("bitflip", tmp_path).exit_code == 1
     assert not (tmp_path / "bitflip.md").exists()
 
 
-def test_a_study_is_done_by_one_at_a_time_in_a_folder(tmp_path):
-    claim = Claim(tmp_path / "bitflip.lock", "it")
+def test_second_study_in_a_folder_raises_an_error(tmp_path):
+    lock = Claim(tmp_path / "bitflip.lock", "it")
     result = do_quick("bitflip", tmp_path)
-    claim.release()
+    lock.release()
     assert result.exit_code == 2
     assert f"the study bitflip in {tmp_path} is in use" in result.output
 
 
-def test_where_nothing_is_missing_figure_and_page_are_drawn_again(tmp_path):
+def test_complete_study_writes_figure_and_page_again(tmp_path):
     do_quick("bitflip", tmp_path)
     before = {name: (tmp_path / name).read_bytes() for name in ("bitflip.csv", "bitflip.png")}
     (tmp_path / "bitflip.png").unlink()
@@ -183,11 +184,11 @@ def test_where_nothing_is_missing_figure_and_page_are_drawn_again(tmp_path):
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
-def test_runs_that_may_take_longest_begin_first(tmp_path, monkeypatch):
+def test_longest_runs_start_first(tmp_path, monkeypatch):
     def fail(run, count):
         raise ValueError("no luck")
 
-    order = Executor(monkeypatch, lambda run, count: order.executed.append(run) or fail(run, count))
+    order = CountingExecute(monkeypatch, lambda run, count: order.executed.append(run) or fail(run, count))
     study = strategies.make_study(1, quick=True)
     long = {"steps": 95}, {"algo": "td3"}, {"updates_per_step": 0.9}
     slow = [
@@ -219,7 +220,7 @@ def test_bad_options_are_usage_errors(arguments):
     assert (result.exit_code, "Invalid value" in result.output) == (2, True)
 
 
-def test_a_quick_look_goes_elsewhere_and_seeds_can_be_chosen(tmp_path, monkeypatch):
+def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(tmp_path, monkeypatch):
     asked = []
 
     def note(study, folder, jobs, *_):
@@ -242,24 +243,24 @@ NEEDS = "Fetch needs gymnasium-robotics and mujoco below 3.12"
 
 
 @pytest.mark.parametrize(
-    ("missing", "mujoco", "said"),
+    ("missing", "mujoco", "message"),
     [
-        ({"gymnasium_robotics"}, "3.11.0", f"{NEEDS}, and gymnasium_robotics is not installed; {ADVICE}"),
-        ({"mujoco"}, "", f"{NEEDS}, and mujoco is not installed; {ADVICE}"),
+        ({"gymnasium_robotics"}, "3.11.0", f"{NEEDS}, but gymnasium_robotics is not installed; {ADVICE}"),
+        ({"mujoco"}, "", f"{NEEDS}, but mujoco is not installed; {ADVICE}"),
         (set(), "3.12.0", f"{NEEDS}, got mujoco 3.12.0; {ADVICE}"),
         (set(), "4.0.0", f"{NEEDS}, got mujoco 4.0.0; {ADVICE}"),
     ],
 )
-def test_fetch_without_its_packages_says_what_to_install(missing, mujoco, said, monkeypatch, tmp_path):
+def test_fetch_without_its_packages_names_the_extra(missing, mujoco, message, monkeypatch, tmp_path):
     monkeypatch.setattr(fetch, "require_packages", REQUIRE_PACKAGES)
     monkeypatch.setattr(fetch, "find_spec", lambda name: None if name in missing else name)
     monkeypatch.setattr(fetch, "version", lambda name: mujoco)
     result = do("fetch", "--out", tmp_path)
-    assert (result.exit_code, said in result.output) == (2, True)
+    assert (result.exit_code, message in result.output) == (2, True)
     assert not list(tmp_path.iterdir())
 
 
-def test_fetch_goes_on_where_all_is_installed(monkeypatch):
+def test_fetch_runs_with_its_packages(monkeypatch):
     monkeypatch.setattr(fetch, "find_spec", lambda name: name)
     monkeypatch.setattr(fetch, "version", lambda name: "3.11.2")
     REQUIRE_PACKAGES()

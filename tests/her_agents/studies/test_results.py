@@ -1,4 +1,4 @@
-"""Statistics of results: curves, times, and verdicts on promises."""
+"""Statistics of results: curves, times and verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from her_agents.studies.study import wall_clock_seconds
 from tests.support.studies import TINY, result_of
 
 
-def test_a_curve_goes_on_with_its_last_value_where_a_seed_ended_before_others():
+def test_curve_of_a_shorter_run_continues_with_its_last_value():
     run = Run({"n": 1}, Config("e", "dqn", steps=60, steps_per_epoch=10, learning_starts=0))
     two = RunResults([result_of(run, [0.5, 1.0]), result_of(run, [0.0, 0.2, 0.4, 0.6])])
     steps, success = two.curve()
@@ -22,7 +22,7 @@ def test_a_curve_goes_on_with_its_last_value_where_a_seed_ended_before_others():
     assert two.mean_over_training() == pytest.approx([5.5 / 6, (0.2 + 0.4 + 3 * 0.6) / 6])
 
 
-def test_pauses_and_what_goes_on_at_once_count_once():
+def test_wall_clock_time_excludes_pauses_and_counts_parallel_runs_once():
     run = Run({"n": 1}, Config("e", "dqn"))
     spans = [(10, 4), (12, 4), (11, 1), (100, 5)]  # from 6 to 12, and from 95 to 100
     all_results = RunResults([result_of(run, [1.0], ended=ended, seconds=span) for ended, span in spans])
@@ -30,10 +30,10 @@ def test_pauses_and_what_goes_on_at_once_count_once():
 
 
 def judged(module, success, **options):
-    """The verdicts on the full study if all trainings end with a success rate."""
+    """Return the verdicts of the complete study if all trainings end with a success rate."""
     study = module.make_study(1, quick=False, **options)
     results = RunResults([result_of(run, [0.5], final=success(run)) for run in study.runs])
-    return [claim.verdict for claim in study.judge(results)]
+    return [requirement.verdict for requirement in study.judge(results)]
 
 
 def as_promised(run):
@@ -44,17 +44,17 @@ STUDIES = [(bitflip, {}), (strategies, {}), (reach, {}), (fetch, {"push": False}
 
 
 @pytest.mark.parametrize(("module", "options"), STUDIES)
-def test_promises_that_are_not_kept_are_marked(module, options, monkeypatch):
+def test_missed_requirements_are_marked(module, options, monkeypatch):
     monkeypatch.setattr(reach, "TASKS", dict.fromkeys(("PointReach", "PointMaze", "PointPush"), TINY))
     assert "MISSED" not in judged(module, lambda run: as_promised(run) or run.labels.get("n") == 5, **options)
     for wrong in (lambda run: 0.5, lambda run: 1 - as_promised(run)):
         assert "MISSED" in judged(module, wrong, **options)
 
 
-def test_what_was_not_trained_is_not_judged():
+def test_requirements_without_runs_are_not_judged():
     study = bitflip.make_study(1, quick=False)
     few = RunResults([
         result_of(run, [1.0]) for run in study.runs if run.labels == {"n": 50, "goals": WITH_HER}
     ])
-    verdicts = [claim.verdict for claim in study.judge(few)]
+    verdicts = [requirement.verdict for requirement in study.judge(few)]
     assert verdicts == ["not measured", "met", "not measured", "not measured", "met"]

@@ -1,4 +1,4 @@
-"""The CSV file of a study: what is whole in it is read, and nothing else."""
+"""The CSV file of a study: only complete results are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def some_results(tmp_path):
     return study, file
 
 
-def test_a_results_file_reads_what_it_wrote_and_of_a_torn_file_what_is_whole(tmp_path):
+def test_reads_complete_results_of_a_truncated_file(tmp_path):
     study, file = some_results(tmp_path)
     path = tmp_path / "bitflip.csv"
     text = path.read_text()
@@ -28,10 +28,10 @@ def test_a_results_file_reads_what_it_wrote_and_of_a_torn_file_what_is_whole(tmp
         assert len(torn.results) == len([
             1 for line in text[:length].splitlines(keepends=True) if ",final," in line and line.endswith("\n")
         ])
-        assert ResultsFile(path, study.runs).removed_rows == 0, "what was torn is gone"
+        assert ResultsFile(path, study.runs).removed_rows == 0, "the truncated row is removed"
 
 
-def test_a_results_file_takes_no_foreign_file_and_no_nonsense_for_its_own(tmp_path):
+def test_ignores_other_files_and_invalid_rows(tmp_path):
     study, file = some_results(tmp_path)
     path = tmp_path / "bitflip.csv"
     lines = path.read_text().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Single trainings of a study: how they end, what they are measured by, and processes that do them."""
+"""Runs of a study: their end, their measurements, and parallel processes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from her_agents.studies.runs import Run, execute
 from tests.support.studies import tiny_bits
 
 
-def test_processes_come_to_the_same_outcomes(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "FINAL_EPISODES", 100)  # as in processes, which know nothing of this test
+def test_parallel_processes_give_the_same_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        runs, "FINAL_EPISODES", 100
+    )  # as in the other processes, where the tests' settings are not used
     study = bitflip.make_study(1, quick=True)
     broken = Run({"n": 2, "goals": "broken"}, replace(study.runs[0].config, agent={"no": 1}))
     results = {}
@@ -29,7 +31,7 @@ def test_processes_come_to_the_same_outcomes(tmp_path, monkeypatch):
     assert len(results) == 5
     failure = results.pop(str(broken))
     assert isinstance(failure, Failure)
-    assert "dqn has no option 'no'" in failure.reason
+    assert "unknown option 'no' of dqn" in failure.reason
     for run in study.runs:
         here, there = execute(run), results[str(run)]
         assert [point.success_rate for point in here.curve] == [point.success_rate for point in there.curve]
@@ -52,7 +54,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
-def test_ctrl_c_ends_all_processes_at_once_without_a_traceback_and_keeps_what_has_ended(tmp_path):
+def test_ctrl_c_ends_all_processes_and_keeps_completed_results(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     arguments = [sys.executable, script, "reproduce", "bitflip", "--quick", "--jobs", "3", "--out", tmp_path]
@@ -74,7 +76,7 @@ def test_ctrl_c_ends_all_processes_at_once_without_a_traceback_and_keeps_what_ha
     assert "Traceback" not in output + errors
 
 
-def test_a_training_ends_by_one_rule_and_is_measured_at_its_end():
+def test_run_ends_when_solved_and_is_evaluated_at_the_end():
     longer = {"steps": 6_000, "steps_per_epoch": 200, "batch_size": 64, "updates_per_step": 0.2}
     outcome = execute(Run({"n": 2}, make_config(tiny_bits(2), longer)))
     rates = [point.success_rate for point in outcome.curve]
@@ -86,7 +88,7 @@ def test_a_training_ends_by_one_rule_and_is_measured_at_its_end():
     assert not is_solved([{"success_rate": 1.0}])
 
 
-def test_the_final_episodes_are_none_of_the_evaluations(monkeypatch):
+def test_final_episodes_differ_from_those_of_the_evaluations(monkeypatch):
     seeds = []
 
     original = runs.evaluate

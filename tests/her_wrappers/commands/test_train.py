@@ -1,4 +1,4 @@
-"""``her train``, as a user runs it."""
+"""The command ``her train``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trained_agent(tmp_path_factory):
     return train_reach(tmp_path_factory.mktemp("runs"))
 
 
-def test_it_checks_trains_and_says_where_all_is(trained):
+def test_checks_trains_and_prints_the_folder(trained):
     out, output = trained
     assert "Goal interface of her_envs/PointReach-v0: 0 errors" in output
     assert "epoch   2 |       200 steps | success" in output
@@ -41,7 +41,7 @@ def test_it_checks_trains_and_says_where_all_is(trained):
     assert {"best.pt", "latest.pt", "progress.csv", "config.json"} <= {path.name for path in out.iterdir()}
 
 
-def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
+def test_command_line_overrides_the_config_file(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = [
         "--env",
@@ -73,7 +73,7 @@ def test_the_command_line_wins_over_the_file(options, tmp_path, monkeypatch):
     assert list(Path("runs/BitFlipping-v0-dqn-no-her-5/tensorboard").iterdir())
 
 
-def test_resume_goes_on_where_it_was_left(options, tmp_path):
+def test_resume_continues_after_the_last_epoch(options, tmp_path):
     her("train", "--config", options, "--steps", 100, "--out", tmp_path / "a", "--no-tensorboard")
     result = her("train", "--resume", tmp_path / "a", "--steps", 200, "--no-tensorboard")
     assert result.exit_code == 0, result.output
@@ -82,7 +82,7 @@ def test_resume_goes_on_where_it_was_left(options, tmp_path):
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["epochs"] == 2
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(options, tmp_path, monkeypatch):
+def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "her_agents.loop.epoch_line", lambda row: signal.raise_signal(signal.SIGINT) or "epoch"
     )
@@ -97,10 +97,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(options, tmp_path, monkeypatch):
 MISTAKES = [
     ([], "expected env, got none; pass --env"),
     (["--env", "no/Such-v0", "--algo", "dqn"], "cannot make no/Such-v0:"),
-    (["--env", "her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs actions in a Box, got Discrete(10)"),
-    (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs Discrete actions, got Box("),
+    (["--env", "her_envs/BitFlipping-v0", "--algo", "sac"], "sac needs a Box action space, got Discrete(10)"),
+    (["--env", "her_envs/PointReach-v0", "--algo", "dqn"], "dqn needs a Discrete action space, got Box("),
     (["--env", "her_envs/PointReach-v0", "--algo", "ppo"], "unknown algo 'ppo'; choose from 'dqn'"),
-    (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
     (
         ["--env", "x", "--steps", "9", "--algo", "dqn", "-o", "bits"],
         "expected name=value, or a JSON object, got 'bits'",
@@ -111,13 +110,24 @@ MISTAKES = [
     ),
     (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
     (["--config", "no.toml"], "cannot read no.toml"),
-    (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
-    (["--resume", "nowhere", "--out", "there"], "leave out --out and --config"),
+    (
+        ["--env", "her_envs/PointReach-v0", "--termination", "nothing:done"],
+        "cannot load termination 'nothing:done': ModuleNotFoundError: No module named 'nothing'",
+    ),
+    (
+        ["--env", "her_envs/PointReach-v0", "--termination", "math:pi"],
+        "termination 'math:pi' must be a function, got 3.14",
+    ),
+    (
+        ["--env", "her_envs/BitFlipping-v0", "-o", "reward_type=dense", "--clip-targets"],
+        "clip_targets=True needs rewards from -1 to 0, got -",
+    ),
+    (["--resume", "nowhere", "--out", "there"], "remove --out and --config"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
-def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, monkeypatch):
+def test_bad_options_are_usage_errors(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = her("train", *arguments)
     assert result.exit_code == 2
@@ -126,27 +136,78 @@ def test_a_mistake_is_answered_with_a_sentence(arguments, message, tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
-def test_a_training_is_not_written_over(trained, options):
+UNUSABLE = [
+    (["--env", "CartPole-v1", "--algo", "dqn"], "observation space must be a Dict with the keys"),
+    (["--env", "unfinished:Env"], "unfinished.py, line 1: '(' was never closed"),
+    (["--env", "unfinished.py:Env", "--steps", "9000", "--algo", "dqn"], "unfinished.py, line 1"),
+    (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
+    (["--resume", "damaged"], "damaged/latest.pt is not a checkpoint of her train, or it is damaged"),
+    (["--env", "her_envs/PointReach-v0", "--out", "/dev/null/a"], "/dev/null/a"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE)
+def test_exits_with_code_3_if_environment_or_data_cannot_be_used(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unfinished.py").write_text("def make_env(\n")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "latest.pt").write_text("not a checkpoint")
+    result = her("train", *arguments)
+    assert (result.exit_code, message in result.stderr) == (3, True), result.output
+    assert isinstance(result.exception, SystemExit), "no traceback"
+
+
+TERMINATION = """
+def reached(achieved_goal, desired_goal, info):
+    return (achieved_goal == desired_goal).all(-1)
+"""
+
+
+def test_termination_is_a_function_of_a_module(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_termination.py").write_text(TERMINATION)
+    (tmp_path / "c.json").write_text(json.dumps(SMALL))
+    env = ["--env", "her_envs/BitFlipping-v0", "-o", "n_bits=4", "--config", "c.json", "--no-tensorboard"]
+    result = her("train", *env, "--steps", 100, "--termination", "my_termination:reached", "--out", "a")
+    assert result.exit_code == 0, result.output
+    assert load_checkpoint("a/latest.pt")["config"]["termination"] == "my_termination:reached"
+    resumed = her("train", "--resume", "a", "--steps", 200, "--no-stop", "--no-tensorboard")
+    assert resumed.exit_code == 0, resumed.output
+
+
+@pytest.mark.parametrize(("option", "clipped"), [("reward_type=dense", False), ("reward_type=sparse", True)])
+def test_targets_are_not_clipped_if_rewards_are_dense(option, clipped, tmp_path):
+    (tmp_path / "c.json").write_text(json.dumps(SMALL))
+    env = ["--env", "her_envs/PointReach-v0", "-o", option, "--config", tmp_path / "c.json"]
+    result = her("train", *env, "--steps", 200, "--out", tmp_path / "a", "--no-tensorboard")
+    assert result.exit_code == 0, result.output
+    assert ("Targets will not be clipped" in result.output) is not clipped
+    assert load_checkpoint(tmp_path / "a" / "latest.pt")["config"]["clip_targets"] is clipped
+
+
+def test_existing_training_is_not_overwritten(trained, options):
     out, _ = trained
     again = her("train", "--config", options, "--out", out)
     assert again.exit_code == 2
-    assert f"there is a training in {out} already; continue it with --resume {out}" in again.output
+    assert f"{out} already contains a training; continue it with --resume {out}" in again.output
 
 
-def test_only_steps_may_change_and_only_latest_is_resumed(trained):
+def test_resume_accepts_only_other_steps_and_only_latest(trained):
     out, _ = trained
     other = her("train", "--resume", out, "--env", "her_envs/PointPush-v0")
-    assert (other.exit_code, "is of a training with env 'her_envs/PointReach-v0', got" in other.output) == (
+    assert (other.exit_code, "needs env='her_envs/PointReach-v0', got" in other.output) == (
         2,
         True,
     )
     best = her("train", "--resume", out / "best.pt")
     assert best.exit_code == 2
-    assert f"--resume takes the folder of a training, or its latest.pt, got {out / 'best.pt'}" in best.output
+    assert (
+        f"--resume must be the folder of a training, or its latest.pt, got {out / 'best.pt'}" in best.output
+    )
 
 
 class Swapped(TaskEnv):
-    """Pays for any goal but the one that is wanted."""
+    """Swaps the rewards of success and failure in `compute_reward`."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -1 - super().compute_reward(achieved_goal, desired_goal, info)
@@ -159,7 +220,7 @@ def broken_environment():
     del gym.registry["her-test/Swapped-v0"]
 
 
-def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(broken_id, options, tmp_path):
+def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, options, tmp_path):
     arguments = [
         "--config",
         options,
@@ -170,9 +231,9 @@ def test_an_environment_that_fails_the_check_is_not_trained_on_unless_forced(bro
         "--no-tensorboard",
     ]
     stopped = her("train", *arguments, "--out", tmp_path / "a")
-    assert stopped.exit_code == 2
+    assert stopped.exit_code == 3
     assert "GE" in stopped.output, "the report is printed"
-    assert "would break relabeling: fix the errors above, or pass --force" in stopped.output
+    assert "does not support relabeling; fix the errors above, or pass --force" in stopped.output
     assert not (tmp_path / "a").exists()
     with pytest.warns(UserWarning, match="compute_reward"):
         forced = her("train", *arguments, "--out", tmp_path / "a", "--force")
@@ -186,13 +247,13 @@ def test_help_shows_examples_and_defaults():
     assert "runs/NAME-ALGO-SEED" in output
 
 
-def test_the_defaults_that_help_names_are_those_of_the_config():
+def test_defaults_in_help_are_those_of_the_config():
     defaults = {each.name: each.default for each in fields(Config)}
     named = {}
     for option in get_command(app).commands["train"].params:
-        told = re.search(r"\[default: (.*)\]", option.help or "")
-        if told and option.name in defaults:
-            named[option.name] = told[1]
+        shown = re.search(r"\[default: (.*)\]", option.help or "")
+        if shown and option.name in defaults:
+            named[option.name] = shown[1]
     words = {True: "{}", False: "no-{}"}
     expected = {
         name: words[defaults[name]].format(name.replace("_", "-"))
@@ -205,7 +266,7 @@ def test_the_defaults_that_help_names_are_those_of_the_config():
 
 
 @pytest.mark.parametrize("command", [["train", "--env", "her_envs/PointReach-v0"], ["watch", "x.pt"]])
-def test_without_torch_a_sentence_names_the_extra(command):
+def test_without_torch_the_error_names_the_extra(command):
     code = f"import sys; sys.modules['torch'] = None; from her_wrappers.cli import app; app({command})"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 2
@@ -231,7 +292,7 @@ gym.register("her-test/Lamps-v0", Lamps)
     "name",
     ["lamps:her-test/Lamps-v0", "lamps:Lamps", "lamps:make_lamps", "lamps.py:Lamps", "sub/../lamps.py:Lamps"],
 )
-def test_an_environment_is_an_id_a_class_a_function_or_in_a_file(name, tmp_path, monkeypatch):
+def test_environment_can_be_an_id_a_class_a_function_or_in_a_file(name, tmp_path, monkeypatch):
     (tmp_path / "lamps.py").write_text(SWITCH)
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -250,14 +311,14 @@ def test_an_environment_is_an_id_a_class_a_function_or_in_a_file(name, tmp_path,
     assert load_checkpoint("a/latest.pt")["config"]["algo"] == "dqn", "the actions are Discrete"
 
 
-def test_the_default_steps_are_those_of_4000_episodes(tmp_path, monkeypatch):
+def test_default_steps_are_4000_times_the_episode_length(tmp_path, monkeypatch):
     configs = []
     monkeypatch.setattr("her_agents.loop.train", lambda config, **_: configs.append(config))
     her("train", "--env", "her_envs/BitFlipping-v0", "-o", "n_bits=30", "--out", tmp_path / "a")
     assert [config.steps for config in configs] == [30 * 4_000]
 
 
-def test_a_solved_training_stops_unless_told_otherwise(tmp_path):
+def test_solved_training_stops_unless_no_stop_is_given(tmp_path):
     (tmp_path / "c.json").write_text(json.dumps(SMALL | {"updates_per_step": 0.5}))
     arguments = ["--env", "her_envs/BitFlipping-v0", "-o", "n_bits=2", "--config", tmp_path / "c.json"]
     result = her("train", *arguments, "--steps", 10_000, "--out", tmp_path / "a", "--no-tensorboard")
