@@ -80,7 +80,7 @@ class Config:
             ``compute_terminated``. None uses the environment's ``compute_terminated``, or the recorded
             terminations if the environment does not define one.
         prioritized: Whether transitions with larger errors are sampled more often.
-        num_envs: Number of environments, which are stepped together.
+        num_envs: Number of environments, stepped together.
         steps: Steps of all environments together.
         seed: Seed of environments, buffer and agent.
         gamma: Discount per step.
@@ -147,7 +147,7 @@ class Config:
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options by name, as values for a JSON file."""
+        """Return the options as plain values, for a file."""
         return asdict(self)
 
 

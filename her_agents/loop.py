@@ -133,7 +133,11 @@ def train(
 
 
 def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training:
-    """Return a new training, or a resumed one."""
+    """Return a new training, or the resumed one.
+
+    Raises:
+        ValueError: ``resume`` is True without a folder.
+    """
     if not resume:
         if files is not None:
             files.require_new()

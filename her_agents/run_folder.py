@@ -29,7 +29,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._latest = path / "latest.pt"
-        self._lock: Claim | None = None
+        self._claim: Claim | None = None
         self._tensorboard: TensorBoard | None = None
 
     def require_new(self) -> None:
@@ -55,7 +55,7 @@ class RunFolder:
         for name, value in config.as_dict().items():
             if name != "steps" and saved["config"][name] != value:
                 raise ValueError(
-                    f"{self._latest} needs {name}={saved['config'][name]!r}, got {value!r}; "
+                    f"{self._latest} is of a training with {name} {saved['config'][name]!r}, got {value!r}; "
                     "only steps may change"
                 )
         if (taken := saved["counts"]["env_steps"]) >= config.steps:
@@ -73,7 +73,7 @@ class RunFolder:
             ValueError: ``tensorboard`` is True and the package is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = Claim(self.path / "lock", f"the folder {self.path}")
+        self._claim = Claim(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
             self._tensorboard = TensorBoard(self.path / "tensorboard", training.counts.env_steps)
         (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")
@@ -113,8 +113,8 @@ class RunFolder:
 
     def close(self) -> None:
         """Write pending logs, and unlock the folder."""
-        if self._lock is not None:
-            self._lock.release()
+        if self._claim is not None:
+            self._claim.release()
         if self._tensorboard is not None:
             self._tensorboard.close()
 

@@ -304,7 +304,7 @@ def unusable(*errors: type[Exception]) -> Iterator[None]:
 def _train(
     config: "Config", folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
 ) -> "Result":
-    """Train; show a progress bar and a line for each epoch."""
+    """Train, with a progress bar and a line for each epoch."""
     from her_agents.loop import epoch_line, is_solved, train
 
     console.print(

@@ -92,16 +92,16 @@ def test_writes_best_latest_and_history_checkpoints(finished):
 def test_second_training_in_a_folder_raises_an_error_and_other_files_are_kept(tmp_path):
     """The second training starts in the first epoch of the first one, before any checkpoint."""
     (tmp_path / "buffer-mine.replay").write_text("of another")
-    errors = []
+    refused = []
 
     def begin_another(training):
-        if not errors:
+        if not refused:
             with pytest.raises(InUseError, match="is in use: another writer is at work there") as caught:
                 train(tiny(steps=200), folder=tmp_path)
-            errors.append(caught)
+            refused.append(caught)
 
     train(tiny(steps=200), folder=tmp_path, on_step=begin_another)
-    assert errors
+    assert refused
     assert (tmp_path / "buffer-mine.replay").read_text() == "of another"
     train(tiny(steps=400), folder=tmp_path, resume=True)
 
@@ -168,9 +168,11 @@ def test_folder_of_another_training_raises_an_error(finished, tmp_path):
     _, folder = finished
     with pytest.raises(ValueError, match=r"already contains a training; continue it with --resume"):
         train(tiny(), folder=folder)
-    with pytest.raises(ValueError, match=r"latest.pt needs seed=3, got 4; only steps may change"):
+    with pytest.raises(
+        ValueError, match=r"latest.pt is of a training with seed 3, got 4; only steps may change"
+    ):
         train(tiny(seed=4), folder=folder, resume=True)
-    with pytest.raises(ValueError, match="needs algo='dqn', got 'sac'"):
+    with pytest.raises(ValueError, match="is of a training with algo 'dqn', got 'sac'"):
         train(tiny(algo="sac"), folder=folder, resume=True)
     with pytest.raises(ValueError, match=r"cannot read .*latest.pt: No such file"):
         train(tiny(), folder=tmp_path, resume=True)

@@ -168,9 +168,9 @@ def test_no_page_is_written_if_all_runs_fail(tmp_path, monkeypatch):
 
 
 def test_second_study_in_a_folder_raises_an_error(tmp_path):
-    lock = Claim(tmp_path / "bitflip.lock", "it")
+    claim = Claim(tmp_path / "bitflip.lock", "it")
     result = do_quick("bitflip", tmp_path)
-    lock.release()
+    claim.release()
     assert result.exit_code == 2
     assert f"the study bitflip in {tmp_path} is in use" in result.output
 

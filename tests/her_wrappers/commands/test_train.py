@@ -195,7 +195,7 @@ def test_existing_training_is_not_overwritten(trained, options):
 def test_resume_accepts_only_other_steps_and_only_latest(trained):
     out, _ = trained
     other = her("train", "--resume", out, "--env", "her_envs/PointPush-v0")
-    assert (other.exit_code, "needs env='her_envs/PointReach-v0', got" in other.output) == (
+    assert (other.exit_code, "is of a training with env 'her_envs/PointReach-v0', got" in other.output) == (
         2,
         True,
     )
