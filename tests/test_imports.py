@@ -22,7 +22,7 @@ BELOW = {
     "her_wrappers.user_warning": set(),
     "her_wrappers.autoreset": set(),
     "her_wrappers.success_flag": {"her_wrappers.trees"},
-    "her_wrappers.environments": set(),
+    "her_wrappers.environments": {"her_wrappers.checker"},
     "her_wrappers.files": {"her_wrappers.arguments"},
     "her_wrappers.goal_interface": {
         "her_wrappers.spaces",

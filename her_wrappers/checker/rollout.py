@@ -7,10 +7,10 @@ import sysconfig
 import time
 import traceback
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 
 from her_wrappers.trees import copy_tree
@@ -28,7 +28,12 @@ MAX_BYTES = 2**30
 
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
-LIBRARIES = [Path(__file__).parents[1], *(Path(package.__path__[0]) for package in (gymnasium, np))]
+LIBRARIES = [
+    Path(folder)
+    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "typer", "click")
+    if (spec := find_spec(name)) is not None
+    for folder in spec.submodule_search_locations or ()
+]
 """Folders whose lines do not show where an environment raised."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
@@ -244,13 +249,13 @@ class RolloutCollector:
         raise InterruptedRunError
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """Return the last line of the traceback of ``error``."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def raised_at(error: Exception) -> str:
+def raised_at(error: BaseException) -> str:
     """Return file and line of the innermost frame outside of libraries, or an empty text."""
     frames = [
         (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
@@ -265,7 +270,11 @@ def raised_at(error: Exception) -> str:
 
 def _is_library(path: Path) -> bool:
     is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
-    return is_standard or any(path.is_relative_to(folder) for folder in LIBRARIES)
+    return (
+        is_standard
+        or str(path).startswith("<frozen ")
+        or any(path.is_relative_to(folder) for folder in LIBRARIES)
+    )
 
 
 def as_tuple(returned: Any, length: int) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from her_wrappers.recording.manifest import (
     make_folder,
     read_manifest,
     read_or_begin,
+    require_shards,
     shard_path,
     specs_of_source,
     with_unlisted_shards,
@@ -64,7 +65,8 @@ class EpisodeArchive:
         shard_steps: A shard is written as soon as it has this number of steps, or 64 MiB.
 
     Raises:
-        CorruptFileError: The archive is damaged, or the manifest is not of an archive.
+        CorruptFileError: The archive is damaged, or the manifest is not of an archive; or with ``env``, a
+            shard is missing.
         InUseError: Another archive writes to the folder.
         OSError: The path is not a folder, the folder holds other things, or cannot be read or written.
         TypeError: ``env`` is not an environment, or has a space that JSON cannot describe, or keys that are
@@ -279,6 +281,7 @@ class EpisodeArchive:
         claim = Claim(self.path / LOCK, f"the archive {self.path}")
         try:
             listed = read_or_begin(self.path, source)
+            require_shards(self.path, listed)
             manifest = with_unlisted_shards(self.path, listed)
             if manifest.source is not None and source is not None:
                 manifest.source.require_same(self.path, source)

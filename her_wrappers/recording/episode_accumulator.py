@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy import ndarray
 
-from her_wrappers.infos import as_info, describe_info
+from her_wrappers.infos import as_info, describe_info, missing_info
 from her_wrappers.recording.episode import Episode, unchecked
 from her_wrappers.recording.values import as_reward
 from her_wrappers.spaces import LeafSpec, SpaceSpec
@@ -259,7 +259,7 @@ class EpisodeAccumulator:
         for key, earlier in self._infos.items():
             if not isinstance(info, Mapping) or key not in info:
                 has = sorted(info) if isinstance(info, Mapping) else info
-                raise ValueError(f"info has no {key!r} {where}; it has {has}")
+                raise ValueError(missing_info(key, where, has))
             value = values[key] = as_info(key, info[key], where)
             if earlier and describe_info(value) != describe_info(earlier[0]):
                 raise ValueError(

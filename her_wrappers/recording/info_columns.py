@@ -21,7 +21,7 @@ class InfoColumns:
     """
 
     def __init__(self, keys: Iterable[str], num_envs: int, capacity: int) -> None:
-        self._keys = tuple(keys)
+        self._keys = tuple(dict.fromkeys(keys))
         self._num_envs = num_envs
         self._capacity = capacity
         self._columns: dict[str, InfoBatch] = {}  # (capacity, N, ...) values, (capacity, N) present

@@ -23,7 +23,7 @@ from her_wrappers.recording.shards import (
     specs_of,
     write_shard,
 )
-from her_wrappers.recording.space_json import Source, require_space_json, space_from_json
+from her_wrappers.recording.space_json import Source, space_from_json
 from her_wrappers.spaces import SpaceSpec
 
 if TYPE_CHECKING:
@@ -253,6 +253,14 @@ def with_unlisted_shards(folder: Path, manifest: Manifest) -> Manifest:
     return replace(manifest, shards=tuple(shards))
 
 
+def require_shards(folder: Path, manifest: Manifest) -> None:
+    """Raise CorruptFileError if a shard of the manifest is missing."""
+    for number in range(len(manifest.shards)):
+        path = shard_path(folder, number)
+        if not path.exists():
+            raise CorruptFileError(f"{path} is missing; restore it, or write to another folder")
+
+
 def specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
     """Return the leaves of an environment's observations and actions.
 
@@ -327,8 +335,8 @@ def _as_manifest(folder: Path, content: dict[str, Json]) -> Manifest:
         source = Source(**source)
         if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
             raise TypeError("the arguments of the environment are not dicts")
-        require_space_json(source.observation_space)
-        require_space_json(source.action_space)
+        space_from_json(source.observation_space)
+        space_from_json(source.action_space)
     return Manifest(str(content["archive"]), source, dict(content["versions"]), tuple(shards))
 
 

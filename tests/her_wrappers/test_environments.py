@@ -8,7 +8,7 @@ import sys
 import gymnasium as gym
 import pytest
 
-from her_wrappers.environments import make_env, make_vector_env
+from her_wrappers.environments import BrokenModuleError, make_env, make_vector_env
 from tests.support.commands import her
 
 ARM = """
@@ -100,9 +100,10 @@ def test_an_error_says_what_exists(name, message):
 
 def test_an_error_inside_of_the_module_is_shown(tmp_path):
     (tmp_path / "arm4.py").write_text("import nothing_such")
-    with pytest.raises(ValueError, match="arm4 raised ModuleNotFoundError: No module named 'nothing_such'"):
+    message = r"ModuleNotFoundError: No module named 'nothing_such'; raised in arm4\.py, line 1"
+    with pytest.raises(BrokenModuleError, match=f"cannot import arm4: {message}"):
         make_env("arm4:X")
-    with pytest.raises(ValueError, match=r"arm4\.py raised ModuleNotFoundError"):
+    with pytest.raises(BrokenModuleError, match=rf"cannot import arm4\.py: {message}"):
         make_env("arm4.py:X")
 
 

@@ -114,7 +114,7 @@ MISTAKES = [
     (["her_envs/PointReach-v0", "--out", "a.mp4"], "--out must end in .gif or .png, got a.mp4"),
     (
         ["her_envs/PointReach-v0", "--policy", "clever"],
-        "expected 'wander', 'random' or module:function, got 'clever'",
+        "--policy must be 'wander', 'random' or module:function, got 'clever'",
     ),
     (["her_envs/PointReach-v0", "-o", "layout=u"], "unexpected keyword argument 'layout'"),
     (["her_envs/PointReach-v0", "--strategy", "past"], "'past' is not one of 'final', 'future'"),
@@ -124,15 +124,15 @@ UNUSABLE = [
     (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
     (
         ["her_envs/Counting-v0", "--episodes", "4"],
-        "cannot show her_envs/Counting-v0: every one of 4 episodes reached its goal; give another --seed",
+        "all of 4 episodes reached their goals; use another --seed",
     ),
     (
         ["HerInfo-v0", *SMALL],
-        "cannot show HerInfo-v0: compute_reward must do without infos, got KeyError: 'cost'; `her check`",
+        "Error: KeyError: 'cost'; raised in ",
     ),
     (
         ["HerImageGoals-v0", *SMALL],
-        "cannot show HerImageGoals-v0: cannot chart goals of Box(0, 255, (4, 4), uint8); expected a row of",
+        "the goal space must be a vector, such as a place, to be drawn as a chart, got Box(0",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -90,6 +91,17 @@ def test_a_damaged_archive_is_not_written_to(tmp_path, name):
             EpisodeArchive(tmp_path, env=Nested())
 
 
+def test_an_archive_with_a_missing_shard_is_not_written_to(tmp_path):
+    example(tmp_path)
+    (tmp_path / "shard-000000.npz").unlink()
+    with pytest.raises(
+        CorruptFileError, match=r"shard-000000\.npz is missing; restore it, or write to another"
+    ):
+        EpisodeArchive(tmp_path, env=Nested())
+    with pytest.raises(CorruptFileError, match="is missing"):
+        EpisodeArchive(tmp_path).add_episode(random_episode(3))
+
+
 def test_the_whole_shards_of_a_damaged_archive_can_still_be_read(tmp_path):
     episodes = example(tmp_path)
     (tmp_path / "shard-000001.npz").write_bytes(b"")
@@ -136,20 +148,67 @@ def test_a_manifest_that_lies_is_refused_at_once(tmp_path, lie):
     assert time.thread_time() - begin < 1
 
 
-def test_a_manifest_allocates_nothing_for_a_space_of_many_numbers(tmp_path):
-    """A Box of 16 million numbers whose bounds are two numbers: building it takes 600 MB."""
+LARGE = {"type": "Box", "dtype": "float32", "shape": [2**24], "low": 0, "high": 1}
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"shape": [1], "dtype": "S999999999"}, {"shape": [2**23], "dtype": "uint8"}]
+)
+def test_a_short_manifest_cannot_allocate_hundreds_of_megabytes(tmp_path, change):
+    """A Box of two bounds and any shape takes a hundred bytes of JSON."""
     example(tmp_path)
-    large = {"type": "Box", "dtype": "float32", "shape": [2**24], "low": 0, "high": 1}
-    (tmp_path / "manifest.json").write_text(
-        forged(tmp_path, lambda c: c["source"].update(observation_space=large))
-    )
+    source = {"observation_space": LARGE | change}
+    (tmp_path / "manifest.json").write_text(forged(tmp_path, lambda c: c["source"].update(source)))
     tracemalloc.start()
     try:
-        list(EpisodeArchive(tmp_path))
+        with contextlib.suppress(CorruptFileError):
+            archive = EpisodeArchive(tmp_path)
+            assert archive.observation_space.shape == (2**23,)
+            list(archive)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 2**24
+    assert peak < 2**27
+
+
+ALTERED = [None, True, -1, 1.5, 10**18, 10**400, "x", [], {}, [1], "float64", "S9", 1e300]
+
+
+def every_path(content, path=()):
+    """Yield the path of each value in JSON."""
+    if path:
+        yield path
+    parts = content.items() if isinstance(content, dict) else ()
+    for key, part in enumerate(content) if isinstance(content, list) else parts:
+        yield from every_path(part, (*path, key))
+
+
+def with_value(content, path, value):
+    """Set the value at a path."""
+    for key in path[:-1]:
+        content = content[key]
+    content[path[-1]] = value
+
+
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_altered_value_of_a_manifest_gives_one_error_or_does_no_harm(tmp_path, stride):
+    example(tmp_path)
+    manifest = tmp_path / "manifest.json"
+    original, outcomes = manifest.read_text(), {True: 0, False: 0}
+    cases = [
+        (path, value) for path in every_path(json.loads(original)) if path != ("crc32",) for value in ALTERED
+    ]
+    for path, value in cases[::stride]:
+        manifest.write_text(original)
+        manifest.write_text(forged(tmp_path, lambda c, path=path, value=value: with_value(c, path, value)))
+        try:
+            archive = EpisodeArchive(tmp_path)
+            list(archive)
+            outcomes[archive.observation_space is not None] += 1
+        except CorruptFileError as error:
+            outcomes[False] += "\n" not in str(error)
+    assert sum(outcomes.values()) == len(cases[::stride])
+    assert min(outcomes.values()) > 5
 
 
 def test_a_manifest_of_a_later_version_is_refused_with_a_sentence(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from her_envs import Counting, PointReach, TaskEnv
-from her_wrappers import EpisodeRecorder
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from tests.support.bundled import VARIANTS, ids, make
 from tests.support.numbered_env import Numbered, play
 
@@ -115,6 +115,23 @@ def test_an_interrupted_episode_is_handed_over_as_truncated():
     env.close()
     env.close()
     assert [(len(e), e.terminated, e.truncated) for e in episodes] == [(1, False, True), (2, False, True)]
+
+
+def test_the_infos_that_a_buffer_needs_are_recorded_without_being_named_again():
+    env = gym.make("her_envs/PointReach-v0", max_steps=3)
+    buffer = HindsightReplayBuffer.for_env(env, info_keys=["is_success"], buffer_size=100)
+    for sink in (buffer, buffer.add_episode, buffer.add_episodes):
+        play(EpisodeRecorder(env, sink), 3)
+    assert [episode.infos["is_success"].tolist() for episode in buffer.episodes()] == [[False] * 3] * 3
+
+
+def test_info_keys_of_the_recorder_and_of_its_sinks_are_recorded_once():
+    env = gym.make("her_envs/PointReach-v0", max_steps=3)
+    buffer = HindsightReplayBuffer.for_env(env, info_keys=["is_success"], buffer_size=100)
+    env, episodes = gym.wrappers.RecordEpisodeStatistics(env), []
+    keys = ["is_success"]
+    play(EpisodeRecorder(env, buffer, episodes.append, info_keys=keys), 3)
+    assert list(episodes[0].infos) == keys == ["is_success"]
 
 
 def test_endless_tasks_are_cut_into_episodes_that_follow_on_each_other():

@@ -71,7 +71,7 @@ BAD_STEPS = [
     (
         change(0, {"count": np.zeros(2), "flag": 0.5}),
         "observation/flag at step 2 must have dtype int64, got float64 with values that it cannot hold; "
-        "return int64 or declare float64 in the space",
+        "return int64 or declare float64 in the space, or use her_wrappers.adapters.CastObservation",
     ),
     (change(1, np.zeros(1)), "reward must be one number, got array([0.]) at step 1"),
     (change(4, {"thrice": 1}), "info has no 'twice' at step 1; it has ['thrice']"),
@@ -91,6 +91,14 @@ def test_what_cannot_be_recorded_is_named_and_what_came_before_is_kept(fault, me
         env.step(np.zeros(2, np.float32))
     env.reset()
     env.step(np.zeros(2, np.float32))
+
+
+def test_a_missing_success_flag_is_named_with_the_adapter_that_adds_it():
+    env = EpisodeRecorder(Numbered(), info_keys=["is_success"])
+    env.reset()
+    message = r"info has no 'is_success' at step 0; .*; her_wrappers\.adapters\.BooleanSuccess adds it"
+    with pytest.raises(ValueError, match=message):
+        env.step(np.zeros(2, np.float32))
 
 
 def test_a_bad_action_never_reaches_the_environment():

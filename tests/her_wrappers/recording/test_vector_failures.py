@@ -88,7 +88,8 @@ FAULTS = [
     (
         put(0, np.array([0, 1, 0.5]), "nested", "odd"),
         "observation/nested/odd at step 3 of environment 2 must have dtype int64, got float64 with values "
-        "that it cannot hold; return int64 or declare float64 in the space",
+        "that it cannot hold; return int64 or declare float64 in the space, or use "
+        "her_wrappers.adapters.CastObservation",
     ),
     (put(1, np.zeros((3, 1))), "rewards must be (3,) numbers, got array([[0.],\n       [0.],\n       [0.]])"),
     (put(1, ["a", "b", "c"]), "rewards must be (3,) numbers, got ['a', 'b', 'c']"),
@@ -327,7 +328,7 @@ BAD_ARGUMENTS = [
         lambda: VectorEpisodeRecorder(without_mode()),
         ValueError,
         "metadata['autoreset_mode'] of Faulty(num_envs=3) must be a gymnasium.vector.AutoresetMode, "
-        "got None: it tells which rows are no transitions; set env.metadata",
+        "got None; set env.metadata",
     ),
     (
         lambda: VectorEpisodeRecorder(Faulty(), 5),

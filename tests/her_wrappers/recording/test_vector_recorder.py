@@ -243,6 +243,16 @@ def test_the_buffer_takes_what_native_environments_do():
     assert len(buffer) == steps
 
 
+def test_the_infos_that_a_buffer_needs_are_recorded_without_being_named_again():
+    envs = gym.make_vec("her_envs/PointReach-v0", num_envs=2, max_steps=3)
+    buffer = HindsightReplayBuffer.for_env(envs, info_keys=["is_success"], buffer_size=100)
+    recorder = VectorEpisodeRecorder(envs, buffer)
+    recorder.reset(seed=0)
+    for _ in range(3):
+        recorder.step(envs.action_space.sample())
+    assert [episode.infos["is_success"].tolist() for episode in buffer.episodes()] == [[False] * 3] * 2
+
+
 def test_an_archive_takes_them_and_gives_them_back(tmp_path):
     truth = Truth(3, LENGTHS["of many lengths"], SAME_STEP)
     archive = EpisodeArchive(tmp_path / "archive")
