@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SpaceJson: TypeAlias = dict[str, Any]
 
 MAX_BYTES = 2**23
-"""Maximal size in bytes of an element of a space: a few characters can describe a space of any size."""
+"""Maximal size in bytes of an element of a space, since a short description can have any shape."""
 
 MAX_SOURCE = 2**22
 """Maximal size in bytes of the description of an environment."""
@@ -100,16 +100,16 @@ def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """Description of an environment.
+    """Description of an environment, for the manifest of an archive.
 
     Attributes:
         observation_space: Space of one environment, by `space_to_json`.
-        action_space: Likewise.
-        env_id: Id for ``gymnasium.make``; None if the environment was not made by it.
-        env_class: Class of the environment without its wrappers.
-        max_episode_steps: Time limit of its spec.
-        kwargs: Arguments of ``gymnasium.make`` that JSON holds exactly.
-        kwargs_as_text: The other arguments, as Python prints them.
+        action_space: Space of one environment, by `space_to_json`.
+        env_id: Id of the environment; None if ``gymnasium.make`` did not make it.
+        env_class: Name of the environment's class, without wrappers.
+        max_episode_steps: Time limit of the environment's spec, or None.
+        kwargs: Arguments of ``gymnasium.make`` that JSON can store exactly.
+        kwargs_as_text: ``repr`` of the other arguments.
     """
 
     observation_space: SpaceJson
@@ -122,10 +122,10 @@ class Source:
 
     @classmethod
     def of(cls, env: AnyEnv) -> Source:
-        """Describe an environment, single or vectorised.
+        """Return the description of an environment, single or vectorised.
 
         Raises:
-            TypeError: ``env`` is not an environment, or has a space that JSON cannot describe.
+            TypeError: ``env`` is not an environment, or a space cannot be described as JSON.
             ValueError: The description is too long.
         """
         if isinstance(env, gym.vector.VectorEnv):
@@ -148,30 +148,26 @@ class Source:
         size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
         if size > MAX_SOURCE:
             raise ValueError(
-                f"the spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are kept; "
+                f"spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are possible; "
                 "open the archive without env"
             )
         return source
 
     def require_same(self, folder: Path, other: Source) -> None:
-        """Raise ValueError unless the episodes of another environment belong into the same archive.
-
-        Raises:
-            ValueError: The other environment has another id or other spaces.
-        """
+        """Raise ValueError if another environment has another id or other spaces than this one."""
         for name in ("env_id", "observation_space", "action_space"):
             expected, got = getattr(self, name), getattr(other, name)
             if expected != got:
                 if name != "env_id":
                     expected, got = space_from_json(expected), space_from_json(got)
                 raise ValueError(
-                    f"the archive {folder} holds episodes with {name} {expected}, got {got}; "
+                    f"the archive {folder} has episodes with {name} {expected}, got {got}; "
                     "write to another folder"
                 )
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON returns the same value; it makes lists of tuples and strings of numbers as keys."""
+    """Whether JSON stores a value exactly: not tuples, and not numbers as keys."""
     try:
         back = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Processes that are killed at random moments, to see what they leave on disk."""
+"""Programs that are killed at random moments."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def kills(code: str, times: int, *, within: float = 0.2, seed: int = 0) -> Iterator[None]:
-    """Run a program so many times; kill it, and let the caller look at what it left.
+    """Run a program several times, and kill it at a random moment.
 
     Args:
-        code: Python that works for ever, and prints a line once it has begun.
-        times: How often.
-        within: The kill comes at a random moment up to so many seconds after that line.
-        seed: Of the moments.
+        code: Python code that never ends, and prints a line when it has started.
+        times: Number of runs.
+        within: Maximal time between that line and the kill [s].
+        seed: Seed of the random moments.
 
     Yields:
-        After each kill; the process is gone.
+        None after each kill, when the process has ended.
     """
     rng = np.random.default_rng(seed)
     for _ in range(times):

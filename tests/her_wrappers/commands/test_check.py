@@ -1,4 +1,4 @@
-"""her check, her rules and her explain: what they print and how they end."""
+"""``her check``, ``her rules`` and ``her explain``: output and exit codes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def her(*arguments):
         ([SCALED, "--select", "ge2,ge3"], 0),
     ],
 )
-def test_exit_codes_tell_clean_from_broken(arguments, exit_code):
+def test_exit_codes_depend_on_findings_and_strictness(arguments, exit_code):
     result = her("check", *arguments, "--steps", "100")
     assert result.exit_code == exit_code, result.output
 
@@ -116,7 +116,7 @@ def test_explain_shows_all_of_an_example_on_a_narrow_terminal():
         assert example.replace(" ", "").replace("\n", "") in output.replace(" ", "").replace("\n", "")
 
 
-def test_explaining_what_is_unknown_is_wrong_usage():
+def test_explaining_an_unknown_code_is_wrong_usage():
     result = her("explain", "GE107")
     assert result.exit_code == 2
     assert "unknown rule code 'GE107'; did you mean" in result.output

@@ -99,7 +99,7 @@ def her(*arguments):
 
 
 def assert_fails_with(result, message):
-    """One line on stderr says what cannot be used."""
+    """Assert that the command ended with code 3 and one line on stderr."""
     assert result.exit_code == 3, result.output
     assert isinstance(result.exception, SystemExit), "no traceback"
     assert re.fullmatch(f"Error: .*{message}.*", result.stderr.strip()), result.stderr
@@ -206,25 +206,25 @@ def test_a_missing_shard_is_named_before_anything_is_recorded(folder, monkeypatc
 
 
 @pytest.mark.parametrize("path", ["/dev/null/out.gif", "/proc/nothing/out.gif"])
-def test_a_place_where_no_film_can_be_written_is_named_before_anything_is_played(path, monkeypatch):
+def test_an_unwritable_path_of_a_gif_is_an_error_before_the_first_episode(path, monkeypatch):
     monkeypatch.setattr(gym.Env, "reset", None)
     result = her("play", "her_envs/PointReach-v0", "--record", path)
     assert_fails_with(result, f"cannot write {path}: ")
 
 
-def test_a_place_where_no_picture_of_relabeling_can_be_written_is_named():
+def test_an_unwritable_path_of_a_picture_is_an_error():
     arguments = ["--seed", "7", "--episodes", "1", "--size", "64", "--out", "/dev/null/out.png"]
     assert_fails_with(her("show-relabeling", "her_envs/PointReach-v0", *arguments), "cannot write /dev/null")
 
 
-def test_a_place_where_no_archive_can_be_written_is_named():
+def test_an_unwritable_path_of_an_archive_is_an_error():
     result = her("record", "her_envs/PointReach-v0", "--out", "/dev/null/out")
     assert_fails_with(result, "cannot record to /dev/null/out: ")
 
 
 @pytest.mark.parametrize("command", ["inspect", "record"])
 @pytest.mark.parametrize("damage", [lambda text: text[:50], lambda text: "[]", lambda text: "{}"])
-def test_a_damaged_archive_is_named(command, damage, folder):
+def test_a_damaged_archive_is_an_error(command, damage, folder):
     record = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5", "--episodes", "1", "--out", "reach"]
     assert her(*record).exit_code == 0
     manifest = folder / "reach" / "manifest.json"
@@ -233,7 +233,7 @@ def test_a_damaged_archive_is_named(command, damage, folder):
     assert_fails_with(result, r"reach/manifest\.json is damaged")
 
 
-def test_an_archive_that_is_not_there_is_named():
+def test_a_missing_archive_is_an_error():
     assert_fails_with(her("inspect", "nothing"), "there is no archive at nothing")
 
 

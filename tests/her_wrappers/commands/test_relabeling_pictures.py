@@ -1,4 +1,4 @@
-"""An episode in hindsight: its numbers are those of the environment, and its pictures those of its states."""
+"""Rewards and pictures of ``her show-relabeling``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_rewards_are_those_of_the_relabeled_goals(make, strategy):
 
 
 @pytest.mark.parametrize("make", [MAKERS["reach"], MAKERS["push"], MAKERS["other"]])
-def test_what_reaches_a_goal_is_the_environments_own_judgement(make):
+def test_reached_goals_are_those_that_the_task_calls_success(make):
     env = make()
     success = env.unwrapped.is_success if isinstance(env.unwrapped, Other) else env.unwrapped.task.success
     hindsight = hindsight_of(renderer_of(env))
@@ -73,9 +73,9 @@ def test_what_reaches_a_goal_is_the_environments_own_judgement(make):
     )
 
 
-# In the first range an early end matters, in the second one a wall.
+# The scores of the first seeds depend on an early end, those of the second ones on a wall.
 @pytest.mark.parametrize("seeds", [range(30), range(70, 100)])
-def test_of_all_misses_the_one_is_shown_that_got_farthest_and_was_late(seeds):
+def test_the_failed_episode_that_got_farthest_is_shown(seeds):
     renderer = renderer_of(TaskEnv(PointReach(success_radius=0.2)))
     episodes = [renderer.render_episode(wandering(renderer.env.action_space, seed), seed) for seed in seeds]
     got = {}
@@ -92,9 +92,9 @@ def test_of_all_misses_the_one_is_shown_that_got_farthest_and_was_late(seeds):
     assert best.seed == max(got, key=got.get)
 
 
-def test_an_environments_word_that_it_has_reached_its_goal_counts():
+def test_is_success_of_an_environment_counts_as_reached():
     class Flag(Silent):
-        """One whose flag speaks of half of the steps, whatever the reward."""
+        """An environment with a success flag at every second step, independent of the reward."""
 
         def inform(self, observation):
             return {"is_success": self.elapsed % 2 == 0}
@@ -108,7 +108,7 @@ def test_an_environments_word_that_it_has_reached_its_goal_counts():
 
 
 def replay(env, episode, goal=None):
-    """Render each state of an episode again, under another goal."""
+    """Render each state of an episode with another goal."""
     state = {"state": episode.observations["observation"][0]}
     env.reset(options=state | {"goal": episode.observations["desired_goal"][0] if goal is None else goal})
     yield env.render()
@@ -117,7 +117,7 @@ def replay(env, episode, goal=None):
         yield env.render()
 
 
-def test_a_bundled_task_is_drawn_as_it_draws_itself_and_where_its_goal_was_a_trace_is_left():
+def test_a_bundled_task_is_drawn_with_a_faint_picture_of_its_own_goal():
     env = TaskEnv(PointReach(), render_mode="rgb_array", render_size=96)
     hindsight = hindsight_of(renderer_of(env))
     episode, goal_state = hindsight.rendered.episode, hindsight.goal_state
@@ -134,7 +134,7 @@ def test_a_bundled_task_is_drawn_as_it_draws_itself_and_where_its_goal_was_a_tra
         assert (was[t][differs] != BACKGROUND).any(-1).all(), "it is where something was"
 
 
-def test_bits_leave_no_trace_and_take_the_bits_that_were_reached_as_their_goal():
+def test_bits_are_drawn_with_the_achieved_bits_as_the_goal():
     env = TaskEnv(BitFlipping(observation="image"), render_mode="rgb_array", render_size=96)
     hindsight = hindsight_of(renderer_of(env))
     states = hindsight.rendered.frames
@@ -144,7 +144,7 @@ def test_bits_leave_no_trace_and_take_the_bits_that_were_reached_as_their_goal()
         np.testing.assert_array_equal(panels.in_hindsight(t, len(states) - 1), env.render())
 
 
-def test_another_environment_is_shown_as_it_was_rendered_beside_a_chart():
+def test_another_environment_is_shown_as_rendered_next_to_a_chart():
     env = Other(render_mode="rgb_array")
     hindsight = hindsight_of(renderer_of(env))
     panels = panels_of(env, hindsight.rendered, 100)
@@ -157,13 +157,13 @@ def test_another_environment_is_shown_as_it_was_rendered_beside_a_chart():
 
 
 def bars_of(picture, column, length, height=7):
-    """The colours in the middle of the bars of one side, at a height."""
+    """Return the colours in the middle of the bars of one side, at a height."""
     left = MARGIN + column * PANEL + INSET
     cell = LINE / length
     return [tuple(picture[STRIP + 14 - height, round(left + (step + 0.4) * cell)]) for step in range(length)]
 
 
-def test_the_bars_are_green_for_the_steps_that_are_rewarded():
+def test_bars_of_rewarded_steps_are_green():
     env = TaskEnv(PointReach())
     hindsight = hindsight_of(renderer_of(env))
     page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
@@ -177,7 +177,7 @@ def test_the_bars_are_green_for_the_steps_that_are_rewarded():
     assert page.sides[1].outcome(0) == "not yet reached"
 
 
-def test_a_dense_reward_is_shown_by_the_height_of_its_bar_and_told_as_a_return():
+def test_the_height_of_a_bar_is_the_dense_reward():
     env = TaskEnv(PointReach(), reward_type="dense")
     hindsight = hindsight_of(renderer_of(env))
     page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
@@ -196,7 +196,7 @@ def test_a_dense_reward_is_shown_by_the_height_of_its_bar_and_told_as_a_return()
     )
 
 
-def test_a_task_that_shows_goals_in_a_form_of_its_own_must_say_which_goal_a_state_reached():
+def test_a_task_with_goals_in_another_form_must_define_reached_goal():
     class Forgetful(BitFlipping):
         def reached_goal(self, state):
             return 1 - state["bits"]
@@ -207,7 +207,7 @@ def test_a_task_that_shows_goals_in_a_form_of_its_own_must_say_which_goal_a_stat
         panels_of(env, hindsight.rendered, 64).in_hindsight(0, 1)
 
 
-def test_wandering_actions_resemble_the_one_before_and_stay_in_their_space():
+def test_wandering_actions_are_correlated_and_in_their_space():
     for space in (spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 4, (2,))):
         act = wandering(space, seed=0)
         actions = np.array([act(None) for _ in range(2000)])

@@ -1,4 +1,4 @@
-"""EpisodeArchive: kills and damage cost no episode that was in a shard, and are never taken for data."""
+"""EpisodeArchive: shards survive kills, and damaged files raise CorruptFileError."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.killed import kills
 
 @pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_while_archiving_leave_every_completed_shard(tmp_path, archives):
-    """Episode i of an archive is number i, however often it was continued after a kill: five times here."""
+    """Each archive is continued after five kills; its episode i is number i."""
     unlisted, completed = 0, 0
     for seed in range(archives):
         folder = tmp_path / str(seed)
@@ -58,7 +58,7 @@ def example(folder):
 
 @pytest.mark.parametrize("name", ["manifest.json", "shard-000000.npz"])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_damaged_files_are_read_as_they_were_or_refused_at_once(tmp_path, name, seed):
+def test_damaged_archives_are_read_correctly_or_raise_corrupt_file_error(tmp_path, name, seed):
     episodes = example(tmp_path)
     content, refused = (tmp_path / name).read_bytes(), 0
     for variant in damaged(content, 500 if seed == 0 else 20_000, seed):
@@ -82,12 +82,12 @@ def test_a_damaged_archive_is_not_written_to(tmp_path, name):
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-9])
     if name == "manifest.json":
         with pytest.raises(
-            CorruptFileError, match=r"manifest\.json is damaged, or no manifest of an archive"
+            CorruptFileError, match=r"manifest\.json is damaged, or not the manifest of an archive"
         ):
             EpisodeArchive(tmp_path, env=Nested())
     else:
         (tmp_path / "manifest.json").write_text(forged(tmp_path, lambda content: content.update(shards=[])))
-        with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is no file of her-toolkit"):
+        with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is not a file of her-toolkit"):
             EpisodeArchive(tmp_path, env=Nested())
 
 
@@ -102,12 +102,12 @@ def test_an_archive_with_a_missing_shard_is_not_written_to(tmp_path):
         EpisodeArchive(tmp_path).add_episode(random_episode(3))
 
 
-def test_the_whole_shards_of_a_damaged_archive_can_still_be_read(tmp_path):
+def test_undamaged_shards_of_a_damaged_archive_can_be_read(tmp_path):
     episodes = example(tmp_path)
     (tmp_path / "shard-000001.npz").write_bytes(b"")
     found = []
     with pytest.raises(
-        CorruptFileError, match=r"shard-000001\.npz is no file of her-toolkit, or its end is missing"
+        CorruptFileError, match=r"shard-000001\.npz is not a file of her-toolkit, or its end is missing"
     ):
         found.extend(EpisodeArchive(tmp_path))
     archive = EpisodeArchive(tmp_path)
@@ -139,7 +139,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_manifest_that_lies_is_refused_at_once(tmp_path, lie):
+def test_a_manifest_with_false_values_raises_corrupt_file_error(tmp_path, lie):
     example(tmp_path)
     (tmp_path / "manifest.json").write_text(forged(tmp_path, LIES[lie]))
     begin = time.thread_time()
@@ -155,7 +155,7 @@ LARGE = {"type": "Box", "dtype": "float32", "shape": [2**24], "low": 0, "high": 
     "change", [{}, {"shape": [1], "dtype": "S999999999"}, {"shape": [2**23], "dtype": "uint8"}]
 )
 def test_a_short_manifest_cannot_allocate_hundreds_of_megabytes(tmp_path, change):
-    """A Box of two bounds and any shape takes a hundred bytes of JSON."""
+    """The description of a Box of any shape needs only a hundred bytes."""
     example(tmp_path)
     source = {"observation_space": LARGE | change}
     (tmp_path / "manifest.json").write_text(forged(tmp_path, lambda c: c["source"].update(source)))
@@ -211,7 +211,7 @@ def test_an_altered_value_of_a_manifest_gives_one_error_or_does_no_harm(tmp_path
     assert min(outcomes.values()) > 5
 
 
-def test_a_manifest_of_a_later_version_is_refused_with_a_sentence(tmp_path):
+def test_a_manifest_of_a_later_version_gives_one_clear_error(tmp_path):
     example(tmp_path)
     (tmp_path / "manifest.json").write_text(forged(tmp_path, lambda content: content.update(version=2)))
     with pytest.raises(
@@ -220,7 +220,7 @@ def test_a_manifest_of_a_later_version_is_refused_with_a_sentence(tmp_path):
         EpisodeArchive(tmp_path)
 
 
-def test_manifests_that_are_too_long_or_nested_are_refused_at_once(tmp_path):
+def test_manifests_that_are_too_long_or_nested_are_errors(tmp_path):
     for content in (b"[" * 2**20, b" " * 2**24, b'{"a":' * 2**18, b'"' + b"x" * 2**22 + b'"'):
         (tmp_path / "manifest.json").write_bytes(content)
         begin = time.thread_time()
@@ -265,7 +265,7 @@ SHARD_LIES = {
 
 
 @pytest.mark.parametrize("lie", SHARD_LIES)
-def test_a_shard_that_lies_is_refused(tmp_path, lie):
+def test_a_shard_with_false_values_raises_corrupt_file_error(tmp_path, lie):
     example(tmp_path)
     header, arrays = SHARD_LIES[lie]
     shard = tmp_path / "shard-000000.npz"
@@ -280,16 +280,18 @@ def test_a_shard_that_lies_is_refused(tmp_path, lie):
             assert len(next(batches)[0]) == 2
             continue
         with pytest.raises(
-            CorruptFileError, match=r"shard-000000\.npz is damaged: its arrays make no episodes"
+            CorruptFileError, match=r"shard-000000\.npz is damaged: the arrays are not those of episodes"
         ):
             next(batches)
 
 
-def test_a_foreign_folder_is_no_archive(tmp_path):
+def test_a_folder_of_other_files_is_an_error(tmp_path):
     example(tmp_path / "archive")
     shutil.copy(tmp_path / "archive" / "shard-000000.npz", tmp_path / "manifest.json")
-    with pytest.raises(CorruptFileError, match=r"manifest\.json is damaged, or no manifest of an archive"):
+    with pytest.raises(
+        CorruptFileError, match=r"manifest\.json is damaged, or not the manifest of an archive"
+    ):
         EpisodeArchive(tmp_path)
     (tmp_path / "manifest.json").write_text('{"name": "my web page", "short_name": "page", "crc32": 0}')
-    with pytest.raises(CorruptFileError, match="no manifest of an archive"):
+    with pytest.raises(CorruptFileError, match="not the manifest of an archive"):
         EpisodeArchive(tmp_path)

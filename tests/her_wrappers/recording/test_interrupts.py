@@ -1,4 +1,4 @@
-"""Recorders: an error between any two instructions loses the step under way at most, and invents nothing."""
+"""Recorders: an error between any two instructions loses at most the present step, and adds nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDING = "her_wrappers/recording/"
 
 
 class Once:
-    """A sink that says what it added last, as buffers and archives do."""
+    """A sink with ``last_added``, like buffers and archives."""
 
     def __init__(self):
         self.state = (), None
@@ -23,7 +23,7 @@ class Once:
         self.state = (*self.state[0], *episodes), episodes
 
     def add_refused(self, error):
-        """Add episodes that a recorder could not hand over, unless they are here."""
+        """Add the episodes of a SinkError, unless they were added before."""
         last = self.last_added
         if last is None or (last is not error.episodes and last.rewards is not error.episode.rewards):
             self.add_episodes(error.episodes)
@@ -34,7 +34,7 @@ class Once:
 
 
 class Counted(Numbered):
-    """Episodes of 3, 1 and 5 steps; counts its steps and notes its ends."""
+    """Episodes of 3, 1 and 5 steps; counts the steps and stores the last states."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +49,7 @@ class Counted(Numbered):
 
 
 def step_and_reset(env, steps):
-    """Step, with resets where they are needed."""
+    """Step, and reset when an episode ends."""
     for i in range(steps):
         if any(env.step(np.float32([i, -i]))[2:4]):
             env.reset()
@@ -73,7 +73,7 @@ def run_single(countdown, *sinks):
 
 
 def assert_steps_of_single(env, episodes, *, lost):
-    """All steps but ``lost`` ones are in the episodes, once, as they were."""
+    """Assert that all steps except for ``lost`` are in the episodes, once and unchanged."""
     seen = []
     for episode in episodes:
         counts = episode.observations["count"]
@@ -89,7 +89,7 @@ def assert_steps_of_single(env, episodes, *, lost):
 
 
 def instructions(run, *arguments):
-    """Number of instructions of the recorder in a run without an error."""
+    """Return the number of instructions of the recorder in a run without an error."""
     countdown = Countdown(10**9, RECORDING)
     run(countdown, *arguments)
     return 10**9 - countdown.left
@@ -105,7 +105,7 @@ def test_an_error_at_any_instruction_loses_one_step_at_most(error, stride):
         assert_steps_of_single(env, sink.state[0], lost=1)
 
 
-def test_a_sink_of_the_users_gets_episodes_again_which_say_so():
+def test_a_sink_of_the_user_gets_marked_episodes_again():
     for number in range(0, instructions(run_single, [].append), 97):
         got = []
         env = run_single(Countdown(number, RECORDING), got.append)
@@ -134,7 +134,7 @@ def test_a_sink_that_is_interrupted_gets_the_episode_again_and_others_do_not():
     assert not third[0].is_repeated
 
 
-def test_an_interrupt_stays_one_if_a_sink_raises_on_what_it_broke_off():
+def test_a_keyboard_interrupt_is_raised_even_if_a_sink_raises():
     class Interrupted(Counted):
         def step(self, action):
             if self.count[1] == 2:
@@ -191,7 +191,7 @@ def _steps(recorder, count, mode):
 
 
 def assert_steps_of_vector(taken, episodes, *, lost):
-    """All steps but those of ``lost`` calls are in the episodes, once, as they were."""
+    """Assert that all steps except for those of ``lost`` calls are in the episodes, once and unchanged."""
     ends = {place[:3] for place in taken if place[3]}
     seen = []
     for episode in episodes:
