@@ -37,18 +37,20 @@ class SinkError(RuntimeError):
 
     Args:
         message: Description of the error.
-        episodes: Episodes that at least one sink did not add.
+        episodes: Episodes that at least one sink that raised did not add. Empty if all of them have
+            ``last_added`` and did add the episodes, such as an archive that keeps its episodes in memory
+            while the disk is full.
         result: Values that ``step`` would have returned; None if the episodes ended by ``reset`` or
             ``close``.
 
     Attributes:
-        episode: The first of the episodes.
+        episode: The first of the episodes, or None.
     """
 
     def __init__(self, message: str, episodes: Sequence[Episode], result: tuple[Any, ...] | None) -> None:
         super().__init__(message, episodes, result)  # all three, since pickle passes them back
         self.episodes = episodes
-        self.episode = episodes[0]
+        self.episode = episodes[0] if len(episodes) else None
         self.result = result
 
     def __str__(self) -> str:
@@ -101,11 +103,11 @@ class Sinks:
 
 
 class _SinkFailure(NamedTuple):
-    """An error that a sink raised: number and name of the sink, indices of the episodes."""
+    """An error of a sink: number and name of the sink, error, and indices of episodes that it did not add."""
 
     sink: int
     name: str
-    indices: Sequence[int]
+    missing: Sequence[int]
     error: Exception
 
 
@@ -143,21 +145,21 @@ class _Delivery:
         try:
             function(argument)
         except Exception as error:
-            self.failures.append(_SinkFailure(sink, caller.name, indices, error))
+            missing = () if caller.has_added(argument) else indices
+            self.failures.append(_SinkFailure(sink, caller.name, missing, error))
         self.progress = sink, returned + 1, False
 
     def error(self, result: tuple[Any, ...] | None) -> SinkError:
-        """Return an error with the names of the sinks that raised, and the episodes."""
-        indices = sorted({i for failure in self.failures for i in failure.indices})
-        episodes: Sequence[Episode] = [self.given] if isinstance(self.given, Episode) else self.given
-        if len(indices) < len(episodes):
-            episodes = [episodes[i] for i in indices]
+        """Return an error with the names of the sinks that raised, and the episodes that they did not add."""
+        indices = sorted({i for failure in self.failures for i in failure.missing})
+        given: Sequence[Episode] = [self.given] if isinstance(self.given, Episode) else self.given
+        episodes = given if len(indices) == len(given) else [given[i] for i in indices]
         firsts = {failure.sink: failure for failure in reversed(self.failures)}
         what = "; ".join(
             f"{first.name} raised {type(first.error).__name__}: {first.error}"
             for _, first in sorted(firsts.items())
         )
-        return SinkError(f"on {_describe(episodes)} {what}", episodes, result)
+        return SinkError(f"on {_describe(episodes or given)} {what}", episodes, result)
 
 
 class _SinkCaller:

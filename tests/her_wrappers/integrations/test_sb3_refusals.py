@@ -47,7 +47,7 @@ def test_without_an_environment_only_calls_that_need_it_raise():
     buffer.sample(4)
     loaded = copy.deepcopy(buffer)
     for method, arguments in ((loaded.sample, [4]), (add, [loaded, [counting_episode(1, 5)]])):
-        with pytest.raises(ValueError, match=r"no environment; call set_env\(vec_env\)"):
+        with pytest.raises(ValueError, match=r"this buffer has none; call set_env\(vec_env\)"):
             method(*arguments)
     assert (loaded.size(), len(loaded.hindsight)) == (5, 5)
     loaded.set_env(buffer.env)

@@ -247,6 +247,29 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(n) for n in (2, 4, 6, 7)])
 
 
+def test_episodes_that_an_archive_keeps_while_the_disk_is_full_are_not_in_the_error(tmp_path, monkeypatch):
+    env = TaskEnv(PointReach(), max_steps=2)
+    archive, listed = EpisodeArchive(tmp_path, env=env, shard_steps=1), []
+    recorder = EpisodeRecorder(env, archive, listed.append)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    def play():
+        recorder.reset(seed=0)
+        for _ in range(2):
+            recorder.step([0, 0])
+
+    monkeypatch.setattr(manifest, "write_shard", full)
+    with pytest.raises(SinkError, match=r"on an episode of 2 steps .*No space left") as caught:
+        play()
+    assert (list(caught.value.episodes), caught.value.episode) == ([], None)
+    monkeypatch.undo()
+    play()
+    assert_same_episodes(archive, listed)
+    assert len(listed) == 2
+
+
 def test_a_recorder_continues_after_an_error_of_an_archive(tmp_path):
     env = TaskEnv(PointReach(), max_steps=2)
     archive = EpisodeArchive(tmp_path, env=env)

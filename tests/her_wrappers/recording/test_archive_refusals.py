@@ -114,12 +114,12 @@ def test_exact_casts_are_applied(tmp_path):
         (
             random_episode(1, infos={"\ud800": np.zeros(1)}),
             ValueError,
-            r"infos must have keys that UTF-8 can write, got '\ud800'",
+            r"infos must have keys that can be encoded as UTF-8, got '\ud800'",
         ),
         (
             random_episode(1, reset_info={"\ud800": np.zeros(1)}),
             ValueError,
-            r"reset_infos must have keys that UTF-8 can write, got '\ud800'",
+            r"reset_infos must have keys that can be encoded as UTF-8, got '\ud800'",
         ),
         (
             random_episode(1, infos={"k" * 70_000: np.zeros(1)}),
@@ -189,7 +189,7 @@ def spaces_only(observation_space):
         (
             spaces.Dict({"\ud800": spaces.Discrete(2)}),
             ValueError,
-            "observation_space must have keys that UTF-8 can write",
+            "observation_space must have keys that can be encoded as UTF-8",
         ),
         (
             spaces.Box(0, 1, (1,) * 32),

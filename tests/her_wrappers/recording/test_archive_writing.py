@@ -192,6 +192,6 @@ def test_a_full_manifest_can_be_read(tmp_path):
 def test_an_environment_with_a_description_that_is_too_long_is_an_error(tmp_path, monkeypatch):
     """An image space with different bounds for each pixel has a long description."""
     monkeypatch.setattr(space_json, "MAX_SOURCE", 300)
-    with pytest.raises(ValueError, match=r"the spaces and arguments of env take \d+ bytes as JSON, at most"):
+    with pytest.raises(ValueError, match=r"spaces and arguments of env take \d+ bytes as JSON, at most"):
         EpisodeArchive(tmp_path / "archive", env=Nested())
     assert files(tmp_path) == []

@@ -23,9 +23,8 @@ class Once:
         self.state = (*self.state[0], *episodes), episodes
 
     def add_refused(self, error):
-        """Add the episodes of a SinkError, unless they were added before."""
-        last = self.last_added
-        if last is None or (last is not error.episodes and last.rewards is not error.episode.rewards):
+        """Add the episodes of a SinkError."""
+        if error.episodes:
             self.add_episodes(error.episodes)
 
     @property
