@@ -28,7 +28,7 @@ EXPLAINED = (BrokenModuleError, gym.error.DependencyNotInstalled)
 
 
 class _Commands(TyperGroup):
-    """The commands; an error of the user's code, data or system ends each with one sentence and code 3."""
+    """Group of all commands, which prints one sentence and exits with code 3 if code or data cannot be used."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""

@@ -171,7 +171,7 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
             reason = f"there is no file {origin}"
         elif isinstance(error, SyntaxError):
             place = f"{error.filename}, line {error.lineno}"
-            raise BrokenModuleError(f"cannot import {origin}: {error.msg}; {place}") from error
+            raise BrokenModuleError(f"cannot import {place}: {error.msg}") from error
         elif place := raised_at(error):
             raise BrokenModuleError(f"cannot import {origin}: {describe(error)}; {place}") from error
         else:  # not the name of a module

@@ -69,7 +69,7 @@ class TensorBatches:
         return bool(self._batches) and batch_size == self._batch_size
 
     def sample(self, batch_size: int, device: torch.device) -> None:
-        """Sample batches, and drop those of before.
+        """Sample new batches in place of the previous ones.
 
         Args:
             batch_size: Number of transitions, B.

@@ -123,7 +123,7 @@ class EpisodeAccumulator:
             raise ValueError(f"obs does not follow on the next_obs before: {difference}")
 
     def act(self, action: Tree) -> None:
-        """Record the action of the next step; the step counts once `observe` has recorded its outcome.
+        """Record the action of the next step; `observe` completes the step.
 
         Raises:
             ValueError: The action does not fit its space; floats may be rounded.

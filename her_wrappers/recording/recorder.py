@@ -92,7 +92,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment; before, the sinks get the open episode as truncated.
+        """Pass an open episode to the sinks as truncated, and reset the environment.
 
         Raises:
             SinkError: A sink raised an error; the environment is not reset yet.
@@ -132,7 +132,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         return result
 
     def close(self) -> None:
-        """Close the environment; before, the sinks get the open episode as truncated.
+        """Pass an open episode to the sinks as truncated, and close the environment.
 
         Raises:
             SinkError: A sink raised an error; the environment is closed all the same.

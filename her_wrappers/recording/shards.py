@@ -210,7 +210,7 @@ def _as_arrays(episodes: Episodes) -> tuple[dict[str, np.ndarray], dict[str, Jso
 
 
 def _flatten(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Json:
-    """Add the leaves to ``arrays``; return the tree with their names as leaves and lists as tuples."""
+    """Add the leaves to ``arrays``; return the tree with array names as leaves, and with lists for tuples."""
     if isinstance(tree, dict):
         return {key: _flatten(part, _array_name(name, key), arrays) for key, part in tree.items()}
     if isinstance(tree, tuple):

@@ -33,7 +33,7 @@ every episode exactly once."""
 
 
 class SinkError(RuntimeError):
-    """A sink raised an error. The other sinks got the episodes, and the recorder can be used further.
+    """A sink raised an error. The other sinks got the episodes, and the recorder can still be used.
 
     Args:
         message: Description of the error.

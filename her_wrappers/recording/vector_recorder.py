@@ -91,9 +91,9 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environments, or those of ``options["reset_mask"]``, (N,) bool.
+        """Reset the environments, or only those of ``options["reset_mask"]``, (N,) bool.
 
-        Before, the sinks get the open episodes of these environments as truncated.
+        First the open episodes of these environments are passed to the sinks as truncated.
 
         Raises:
             SinkError: A sink raised an error; the environments are not reset yet.
@@ -131,7 +131,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         return result
 
     def close(self, **kwargs: Any) -> None:
-        """Close the environments; before, the sinks get the open episodes as truncated.
+        """Pass the open episodes to the sinks as truncated, and close the environments.
 
         Raises:
             SinkError: A sink raised an error; the environments are closed all the same.
@@ -164,7 +164,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         self._sinks.release()
 
     def _deliver_unfinished(self) -> None:
-        """Complete a delivery that was interrupted, and close the episodes of a step that failed."""
+        """Complete an interrupted delivery, and truncate the episodes of a step that failed."""
         self._deliver()
         if self._recorded.is_moving:
             self._recorded.break_off()

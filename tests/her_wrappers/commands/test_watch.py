@@ -38,7 +38,7 @@ def test_watch_needs_no_pictures_if_nothing_is_to_be_shown(trained, tmp_path, mo
     monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
     out, _ = trained
     result = her("watch", out / "best.pt", "--record", tmp_path / "out.gif")
-    assert (result.exit_code, "draws no pictures" in result.output) == (3, True)
+    assert (result.exit_code, "must return a picture" in result.output) == (3, True)
     assert not (tmp_path / "out.gif").exists()
     assert her("watch", out / "best.pt", "--no-show", "--episodes", 1).exit_code == 0
 
@@ -102,7 +102,7 @@ def test_watch_names_a_place_where_no_film_can_be_written(trained, monkeypatch):
 def test_watch_without_pygame_names_it(trained, monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     result = her("watch", trained[0] / "best.pt")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "pygame" in result.output
     assert "pip install" in result.output
     assert her("watch", trained[0] / "best.pt", "--no-show").exit_code == 0
