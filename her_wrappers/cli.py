@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import traceback
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -23,12 +25,14 @@ from her_wrappers.commands.train import train
 from her_wrappers.commands.watch import watch
 from her_wrappers.environments import BrokenModuleError, EnvNameError
 
+GYMNASIUM = Path(gym.__file__).parent
+
 EXPLAINED = (BrokenModuleError, gym.error.DependencyNotInstalled)
 """Errors whose messages are sentences for the user; lines of code would add nothing."""
 
 
 class _Commands(TyperGroup):
-    """Group of all commands, which prints one sentence and exits with code 3 if code or data cannot be used."""
+    """Group of all commands; unusable code or data end a command with one sentence and exit code 3."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""
@@ -46,6 +50,8 @@ class _Commands(TyperGroup):
                 fail(f"{describe(error)}; {place}{notes}")
             if isinstance(error, (*EXPLAINED, OSError, ValueError)):
                 fail(str(error))
+            if Path(traceback.extract_tb(error.__traceback__)[-1].filename).is_relative_to(GYMNASIUM):
+                fail(describe(error))
             raise  # a defect of the toolkit, whose report needs the traceback
 
 

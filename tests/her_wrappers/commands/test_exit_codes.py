@@ -186,6 +186,12 @@ def test_a_policy_that_raises_is_named_with_its_line(command, policy, message):
     assert_fails_with(her(command, "her_envs/PointReach-v0", *arguments), message)
 
 
+def test_an_error_in_an_environment_of_gymnasium_gives_one_sentence(folder):
+    (folder / "seven.py").write_text("def act(observation):\n    return 7\n")
+    arguments = ["--policy", "seven:act", "--out", "out"]
+    assert_fails_with(her("record", "CartPole-v1", *arguments), "AssertionError: 7 .* invalid")
+
+
 def test_an_error_of_the_toolkit_itself_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr("her_wrappers.commands.envs._table_of_all", None)
     assert isinstance(her("envs").exception, TypeError)
