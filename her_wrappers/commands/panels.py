@@ -27,10 +27,10 @@ class Panels(Protocol):
 
     goals_are_places: bool
 
-    def as_it_was(self, t: int) -> np.ndarray:
+    def with_own_goal(self, t: int) -> np.ndarray:
         """Draw state ``t`` with the episode's own goal."""
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
         """Draw state ``t`` with the goal that state ``goal_state`` achieved; the own goal is faint."""
 
 
@@ -66,14 +66,14 @@ class TaskPanels:
         self._size = size
         self.goals_are_places = bool(self._task.trail_points(self._states[0], 0))
 
-    def as_it_was(self, t: int) -> np.ndarray:
+    def with_own_goal(self, t: int) -> np.ndarray:
         """Draw a state with the episode's own goal."""
         return self._draw(t, self._states[t]["goal"])
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
         """Draw a state with the goal that another state achieved."""
         new = self._draw(t, self._goal_of(self._states[goal_state]))
-        return overlay(new, self.as_it_was(t), GHOST) if self.goals_are_places else new
+        return overlay(new, self.with_own_goal(t), GHOST) if self.goals_are_places else new
 
     def _goal_of(self, state: State) -> Any:
         # Returns the goal that a state achieved.
@@ -119,13 +119,13 @@ class ChartPanels:
         self._achieved, self._desired = _fit(places[0][:, self._axes], places[1][:, self._axes])
         self._size = size
 
-    def as_it_was(self, t: int) -> np.ndarray:
+    def with_own_goal(self, t: int) -> np.ndarray:
         """Draw a state with the episode's own goal."""
         return self._draw(t, self._desired[t])
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
         """Draw a state with the goal that another state achieved."""
-        return overlay(self._draw(t, self._achieved[goal_state]), self.as_it_was(t), GHOST)
+        return overlay(self._draw(t, self._achieved[goal_state]), self.with_own_goal(t), GHOST)
 
     def _draw(self, t: int, goal: np.ndarray) -> np.ndarray:
         canvas = Canvas(self._size)
@@ -153,15 +153,15 @@ class FramePanels:
         self._frames = rendered.frames
         self._size = size
 
-    def as_it_was(self, t: int) -> np.ndarray:
+    def with_own_goal(self, t: int) -> np.ndarray:
         """Return the rendered picture, scaled to the frame of the chart."""
         from her_wrappers.commands.paper import fitted  # noqa: PLC0415 - needs pillow, an extra
 
         return fitted(np.asarray(self._frames[t], np.uint8), self._size, margin=self._size // 20)
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
         """Draw the chart with the goal that another state achieved."""
-        return self._chart.in_hindsight(t, goal_state)
+        return self._chart.with_goal_of(t, goal_state)
 
 
 def overlay(picture: np.ndarray, below: np.ndarray, share: float) -> np.ndarray:

@@ -129,7 +129,7 @@ class Page:
         paper.text("Hindsight Experience Replay", (MARGIN + INSET, 14), 24)
         paper.text(f"step {t} of {self._length}", (WIDTH - MARGIN - INSET, 21), 15, GREY, right=True)
         goal_state = self._hindsight.goal_state
-        pictures = self._panels.as_it_was(t), self._panels.in_hindsight(t, goal_state)
+        pictures = self._panels.with_own_goal(t), self._panels.with_goal_of(t, goal_state)
         for column, (side, picture) in enumerate(zip(self.sides, pictures, strict=True)):
             left = MARGIN + column * PANEL
             paper.picture(picture, (left, HEAD))
@@ -179,9 +179,9 @@ class Page:
     def _goals_of(self, t: int, goals: np.ndarray) -> np.ndarray:
         """Draw the state after a step, several goals, and the path of the episode."""
         if not self._small_panels.goals_are_places:
-            return self._small_panels.in_hindsight(t + 1, int(goals[0]))
-        first, *others = (self._small_panels.in_hindsight(t + 1, int(goal)) for goal in goals)
+            return self._small_panels.with_goal_of(t + 1, int(goals[0]))
+        first, *others = (self._small_panels.with_goal_of(t + 1, int(goal)) for goal in goals)
         for other in others:
             first = overlay(first, other, 1.0)
-        path = self._small_panels.in_hindsight(self._length, int(goals[0]))
+        path = self._small_panels.with_goal_of(self._length, int(goals[0]))
         return overlay(first, path, 0.4)

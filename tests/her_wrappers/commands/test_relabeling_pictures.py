@@ -126,8 +126,8 @@ def test_a_bundled_task_is_drawn_with_a_faint_picture_of_its_own_goal():
     was = list(replay(env, episode))
     moved = list(replay(env, episode, episode.observations["achieved_goal"][goal_state]))
     for t in range(len(episode) + 1):
-        np.testing.assert_array_equal(panels.as_it_was(t), was[t])
-        drawn = panels.in_hindsight(t, goal_state)
+        np.testing.assert_array_equal(panels.with_own_goal(t), was[t])
+        drawn = panels.with_goal_of(t, goal_state)
         differs = (drawn != moved[t]).any(-1)
         assert differs.any()
         assert (moved[t][differs] == BACKGROUND).all(), "the trace hides nothing"
@@ -141,7 +141,7 @@ def test_bits_are_drawn_with_the_achieved_bits_as_the_goal():
     panels = panels_of(env, hindsight.rendered, 96)
     for t, state in enumerate(states):
         env.reset(options={"state": state["bits"][0], "goal": states[-1]["bits"][0]})
-        np.testing.assert_array_equal(panels.in_hindsight(t, len(states) - 1), env.render())
+        np.testing.assert_array_equal(panels.with_goal_of(t, len(states) - 1), env.render())
 
 
 def test_another_environment_is_shown_as_rendered_next_to_a_chart():
@@ -149,11 +149,11 @@ def test_another_environment_is_shown_as_rendered_next_to_a_chart():
     hindsight = hindsight_of(renderer_of(env))
     panels = panels_of(env, hindsight.rendered, 100)
     for t in (0, 3, 20):
-        picture = panels.as_it_was(t)
+        picture = panels.with_own_goal(t)
         assert picture.shape == (100, 100, 3)
         assert (picture[50, 10:90] == t).all()
         assert (picture[[4, 95]] == BACKGROUND).all()
-    assert panels.in_hindsight(20, 20).shape == (100, 100, 3)
+    assert panels.with_goal_of(20, 20).shape == (100, 100, 3)
 
 
 def bars_of(picture, column, length, height=7):
@@ -204,7 +204,7 @@ def test_a_task_with_goals_in_another_form_must_define_reached_goal():
     env = TaskEnv(Forgetful())
     hindsight = hindsight_of(renderer_of(env))
     with pytest.raises(ValueError, match=r"Forgetful must define reached_goal\(state\) such that"):
-        panels_of(env, hindsight.rendered, 64).in_hindsight(0, 1)
+        panels_of(env, hindsight.rendered, 64).with_goal_of(0, 1)
 
 
 def test_wandering_actions_are_correlated_and_in_their_space():

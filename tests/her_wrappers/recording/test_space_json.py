@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 import numpy as np
 import pytest
@@ -129,7 +128,5 @@ BOX = {"type": "Box", "dtype": "float32", "shape": [2], "low": 0, "high": 1}
     ],
 )
 def test_json_that_does_not_describe_a_space_is_an_error(described):
-    begin = time.perf_counter()
     with pytest.raises(ValueError, match="does not describe a space"):
         space_from_json(described)
-    assert time.perf_counter() - begin < 1
