@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
 from her_agents.logs import TensorBoard, write_csv
-from her_wrappers.files.atomic import WriterLock
+from her_wrappers.files.atomic import Claim
 
 if TYPE_CHECKING:
     from her_agents.config import Config
@@ -29,7 +29,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._latest = path / "latest.pt"
-        self._claim: WriterLock | None = None
+        self._claim: Claim | None = None
         self._tensorboard: TensorBoard | None = None
 
     def require_new(self) -> None:
@@ -71,7 +71,7 @@ class RunFolder:
             ValueError: ``tensorboard`` is True and the package is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self._claim = WriterLock(self.path / "lock", f"the folder {self.path}")
+        self._claim = Claim(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
             self._tensorboard = TensorBoard(self.path / "tensorboard", training.counts.env_steps)
         (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")

@@ -16,7 +16,7 @@ from her_agents.studies.result_page import Claim, Grid, Page, claim_grid, proven
 from her_agents.studies.results_file import ResultsFile, RunResults
 from her_agents.studies.run_all import Failure, StudyProgress, run_all
 from her_agents.studies.runs import FINAL_EPISODES
-from her_wrappers.files.atomic import WriterLock
+from her_wrappers.files.atomic import Claim as Lock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +78,7 @@ def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Cons
         OSError: A file cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = WriterLock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
+    lock = Lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
     try:
         file = ResultsFile(folder / f"{study.name}.csv", study.runs)
         failures = _train(study, file, jobs, console)

@@ -81,7 +81,7 @@ def lock(file: IO[Any]) -> bool:
     return True
 
 
-class WriterLock:
+class Claim:
     """Lock that only one writer at a time can have, until `release` or the end of the process.
 
     Args:
@@ -98,7 +98,7 @@ class WriterLock:
         if not lock(self._file):
             self._file.close()
             raise InUseError(
-                f"{name} is in use by another writer; close that writer, or write to another place"
+                f"{name} is in use: another writer is at work there; close it, or write elsewhere"
             )
 
     def release(self) -> None:

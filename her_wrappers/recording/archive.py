@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from her_wrappers.arguments import require_count
-from her_wrappers.files.atomic import WriterLock
+from her_wrappers.files.atomic import Claim
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.manifest import (
@@ -90,7 +90,7 @@ class EpisodeArchive:
         [50]
     """
 
-    _writer_lock: WriterLock | None = None  # held while the archive is open for writing
+    _writer_lock: Claim | None = None  # held while the archive is open for writing
 
     def __init__(
         self, path: str | os.PathLike[str], *, env: AnyEnv | None = None, shard_steps: int = 100_000
@@ -282,7 +282,7 @@ class EpisodeArchive:
             return
         specs = None if source is None else specs_of_source(source)  # before the folder is made
         make_folder(self.path)
-        lock = WriterLock(self.path / LOCK, f"the archive {self.path}")
+        lock = Claim(self.path / LOCK, f"the archive {self.path}")
         try:
             listed = read_or_begin(self.path, source)
             require_shards(self.path, listed)

@@ -96,7 +96,7 @@ def test_a_folder_takes_one_training_at_a_time_and_keeps_what_it_did_not_write(t
 
     def begin_another(training):
         if not refused:
-            with pytest.raises(InUseError, match="is in use by another writer") as caught:
+            with pytest.raises(InUseError, match="is in use: another writer is at work there") as caught:
                 train(tiny(steps=200), folder=tmp_path)
             refused.append(caught)
 

@@ -1,4 +1,4 @@
-"""FlattenGoalObservation: goals and observations that are neither vectors nor images."""
+"""FlattenGoalObservation: environments with other than vectors and images, for agents that need these."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def test_rewards_and_terminations_of_flat_goals_are_those_of_the_environment():
     assert env.compute_reward(goals[2], goals[2], {}) == 0
 
 
-def test_compute_terminated_is_not_added(monkeypatch):
+def test_an_environment_without_compute_terminated_stays_without(monkeypatch):
     monkeypatch.delattr(Nested, "compute_terminated")
     assert GoalInterface.of(FlattenGoalObservation(Nested())).compute_terminated is None
 
 
-def test_vectors_and_images_do_not_change():
+def test_vectors_and_images_stay():
     image = BitFlipping(observation="image").observation_space
     for space in (image, BitFlipping().observation_space):
         env = FlattenGoalObservation(TaskEnv(BitFlipping(observation="image" if space is image else "bits")))

@@ -1,4 +1,4 @@
-"""docs/migrating.md lists every parameter of the other libraries, and no other."""
+"""docs/migrating.md against the libraries themselves: every parameter of theirs is there, and no other."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MODULES = {
     "Tianshou": ("tianshou.data", "tianshou.algorithm"),
     "TorchRL": ("torchrl.data", "torchrl.envs.transforms"),
 }
-READ_ONLY = {"stable-baselines, the old one", "RLLTE"}  # cannot be installed together with the others
-IN_PART = {"DDPG"}  # a learner; the page lists the parameters of its replay
+READ_ONLY = {"stable-baselines, the old one", "RLLTE"}  # cannot be installed beside the others
+IN_PART = {"DDPG"}  # a learner, of which the page has what belongs to replay
 
 
 def tables():
-    """Return the section, the function and the parameters of each table of the page."""
+    """For each table of the page its section, the function of its heading, and the parameters in its rows."""
     found = []
     for section in MODULES:
         for table in re.findall(r"(?:^\|.*\n)+", SECTIONS[section], re.MULTILINE):
@@ -37,7 +37,7 @@ def tables():
 
 
 def parameters(section, path):
-    """Return the parameters of a function or of a constructor, without `self`."""
+    """The parameters of a function, or of what makes objects of a class, without `self`."""
     for name in MODULES[section]:
         found = pytest.importorskip(name)
         for part in path.split("."):

@@ -1,4 +1,4 @@
-"""The `her` command in tests, and a short training."""
+"""The `her` command in tests, and a short training by it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_options(path):
 
 
 def train_reach(folder):
-    """Run a short training; return its folder and the output."""
+    """Train for a moment; return the folder of the training, and the output."""
     options = write_options(folder / "small.json")
     out = folder / "reach"
     result = her("train", "--config", options, "--steps", 200, "--out", out, "--no-tensorboard")

@@ -1,4 +1,4 @@
-"""Randomly damaged copies of a file."""
+"""Damaged copies of a file: what bad disks, broken transfers and strangers make of it."""
 
 from __future__ import annotations
 

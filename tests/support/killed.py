@@ -1,4 +1,4 @@
-"""Programs that are killed at random moments."""
+"""Processes that are killed at random moments, to see what they leave on disk."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def kills(code: str, times: int, *, within: float = 0.2, seed: int = 0) -> Iterator[None]:
-    """Run a program several times, and kill it at a random moment.
+    """Run a program so many times; kill it, and let the caller look at what it left.
 
     Args:
-        code: Python code that never ends, and prints a line when it has started.
-        times: Number of runs.
-        within: Maximal time between that line and the kill [s].
-        seed: Seed of the random moments.
+        code: Python that works for ever, and prints a line once it has begun.
+        times: How often.
+        within: The kill comes at a random moment up to so many seconds after that line.
+        seed: Of the moments.
 
     Yields:
-        None after each kill, when the process has ended.
+        After each kill; the process is gone.
     """
     rng = np.random.default_rng(seed)
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""Goal environments that are not bundled, for tests of the commands."""
+"""Goal environments that are none of ours, for the commands that take any."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.specimens.reach import Reach
 
 
 class Other(Reach):
-    """A goal environment that is not bundled, with pictures."""
+    """A goal environment that is none of ours, and may render."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
     radius = 0.1
@@ -57,7 +57,7 @@ class ImageGoals(Silent):
 
 
 class NeedsInfo(Silent):
-    """The same with a reward that needs an info."""
+    """The same with a reward that wants to be told more than goals."""
 
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.0}

@@ -17,7 +17,7 @@ from her_agents.studies import study as study_module
 from her_agents.studies.plots import BLUE, GREY, VERMILLION
 from her_agents.studies.runs import WITH_HER, Run, execute
 from her_agents.studies.study import settings_of
-from her_wrappers.files.atomic import WriterLock
+from her_wrappers.files.atomic import Claim
 from tests.support.studies import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bits
 
 
@@ -167,7 +167,7 @@ def test_if_all_runs_fail_there_is_no_page(tmp_path, monkeypatch):
 
 
 def test_a_study_is_done_by_one_at_a_time_in_a_folder(tmp_path):
-    claim = WriterLock(tmp_path / "bitflip.lock", "it")
+    claim = Claim(tmp_path / "bitflip.lock", "it")
     result = do_quick("bitflip", tmp_path)
     claim.release()
     assert result.exit_code == 2
