@@ -1,4 +1,4 @@
-"""GE000 names the line that raised, and the old Gym API; broken goals send no action of NaN."""
+"""GE000 names the line that raised and recognises the old Gym API; goals of NaN give no actions of NaN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DividesByZero(Reach):
         return self.position / (0 if self.elapsed == 3 else 1) if self.elapsed < 3 else self.fails()
 
     def fails(self):
-        return np.linalg.inv(np.zeros((2, 2)))  # the line to name: the frames below are NumPy's
+        return np.linalg.inv(np.zeros((2, 2)))  # the line to report: deeper frames are in NumPy
 
 
 def line_of(text):
@@ -29,12 +29,12 @@ def line_of(text):
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gym.wrappers.TimeLimit(env, 10)])
-def test_a_failure_names_the_innermost_line_that_is_not_of_a_library(wrap, monkeypatch):
+def test_a_failure_names_the_innermost_line_outside_libraries(wrap, monkeypatch):
     monkeypatch.chdir(HERE.parents[1])
     (finding,) = check_goal_env(lambda: wrap(DividesByZero()), max_steps=50).of_severity("error")
     shown = HERE.relative_to(HERE.parents[1])
     assert finding.got == "LinAlgError: Singular matrix"
-    assert finding.hint == f"raised in {shown}, line {line_of('the line to name')}"
+    assert finding.hint == f"raised in {shown}, line {line_of('the line to report')}"
 
 
 class RewardRaises(Reach):
@@ -73,7 +73,7 @@ class StepReturnsDone(Reach):
 
 
 DEFINE_RESET = "seed or options is missing; define reset(self, *, seed=None, options=None)"
-FOUR_VALUES = "the old Gym API has 4 values; return (observation, reward, terminated, truncated, info)"
+FOUR_VALUES = "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
 
 
 @pytest.mark.parametrize(
@@ -81,22 +81,19 @@ FOUR_VALUES = "the old Gym API has 4 values; return (observation, reward, termin
     [
         (ResetWithoutSeed, DEFINE_RESET),
         (ResetWithoutOptions, DEFINE_RESET),
-        (
-            ResetReturnsTheObservation,
-            "the old Gym API returns the observation alone; return (observation, info)",
-        ),
+        (ResetReturnsTheObservation, "old Gym API of one value; return (observation, info)"),
         (StepReturnsDone, FOUR_VALUES),
     ],
 )
-@pytest.mark.parametrize("limit", [False, True], ids=["bare", "with a time limit"])
-def test_the_old_api_of_gym_has_hints_of_its_own(env, hint, limit):
+@pytest.mark.parametrize("limit", [False, True], ids=["without wrappers", "with a time limit"])
+def test_the_old_gym_api_gives_a_specific_hint(env, hint, limit):
     make = (lambda: gym.wrappers.TimeLimit(env(), 10)) if limit else env
     (finding,) = check_goal_env(make, max_steps=50).of_severity("error")
     assert (finding.code, finding.hint) == ("GE000", hint)
 
 
 class BrokenGoal(DenseReach):
-    """Goals of NaN or None at some steps, for an environment that drives a robot."""
+    """Returns an invalid goal at some steps, and records the actions."""
 
     def __init__(self, key, value, space=None):
         super().__init__()
@@ -114,7 +111,7 @@ class BrokenGoal(DenseReach):
     "value", [None, np.full(2, np.nan, np.float32), np.float32([np.inf, 0]), np.array([None, None])]
 )
 @pytest.mark.parametrize("space", [None, gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)])
-def test_a_broken_goal_gives_no_broken_action(key, value, space):
+def test_an_invalid_goal_gives_no_invalid_action(key, value, space):
     env = BrokenGoal(key, value, space)
     assert check_goal_env(env, max_steps=200).of_severity("error")
     assert len(env.actions) >= 200
@@ -127,13 +124,13 @@ class OtherThreshold(Reach):
         return float(distance < 0.6) - 1.0
 
 
-def test_another_threshold_is_not_called_a_constant_offset():
+def test_another_threshold_is_not_reported_as_a_constant_offset():
     (finding,) = check_goal_env(OtherThreshold, max_steps=300).of_severity("error")
     assert finding.code == "GE101"
-    assert finding.hint.startswith("step() decides on success in another way, such as by another threshold: ")
+    assert finding.hint.startswith("step() may decide success by another rule, such as another threshold: ")
 
 
-def test_a_reward_read_from_the_info_is_recognised():
+def test_a_reward_read_from_the_info_has_this_hint():
     (finding,) = check_goal_env(RewardFromDistanceInInfo, max_steps=200).of_severity("error")
     assert finding.code == "GE110"
-    assert finding.hint == "the reward comes from info, which holds that of the recorded goal"
+    assert finding.hint == "the reward is read from info, which belongs to the recorded goal"

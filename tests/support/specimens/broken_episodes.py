@@ -1,4 +1,4 @@
-"""Specimens broken in success, termination, memory, seeding or infos."""
+"""Specimens with faults in success flags, terminations, memory, seeds or infos."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class GoalFromOtherGenerator(Reach):
     def draw_start(self):
         position, _ = super().draw_start()
         goal = position
-        while self.is_success(position, goal):  # else `reset` would draw the position again too
+        while self.is_success(position, goal):  # otherwise `reset` would draw the position again too
             goal = np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
         return np.stack([position, goal])
 
@@ -237,7 +237,7 @@ class CarriesStateOver(Reach):
 
 
 class SharesStateBetweenCopies(Reach):
-    wind = [0.0]  # noqa: RUF012 - the fault: one list for all environments
+    wind = [0.0]  # noqa: RUF012 - the fault: all environments share the list
 
     def move(self, action):
         self.wind[0] = (self.wind[0] + 0.01) % 0.1

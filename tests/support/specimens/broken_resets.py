@@ -1,4 +1,4 @@
-"""Specimens broken in what ends an episode, and in what a reset leaves behind."""
+"""Specimens with faults in terminations, in resets, and in the use of random generators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TerminatesAndTruncates(Reach):
 
 
 class TerminatesAfterSeconds(Reach):
-    """The limit is a time, not a number of steps."""
+    """The time limit is in seconds."""
 
     seconds = 0.0
 
@@ -36,7 +36,7 @@ class TerminatesAfterSeconds(Reach):
 
 
 class OldTimeLimit(gym.Wrapper):
-    """A limit that reports the end as Gym did, by one flag."""
+    """A time limit that terminates the episode, as in old Gym versions."""
 
     def __init__(self):
         super().__init__(Reach())
@@ -62,7 +62,7 @@ class TerminationReadsTheGoal(Reach):
 
 
 class TerminationReadsThePosition(DenseReach):
-    """A crash does not depend on the goals."""
+    """compute_terminated reads a crash from the position of the environment."""
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
         crashed = bool(np.abs(self.position).max() > 0.7)
@@ -96,7 +96,7 @@ class InfoOfLastEpisode(Reach):
 
 
 class FlagBeforeTheNewGoal(Reach):
-    """The flag at reset is that of the position where the last episode ended."""
+    """The flag at reset belongs to the last position of the last episode."""
 
     def reset(self, *, seed=None, options=None):
         flag = hasattr(self, "goal") and bool(self.is_success(self.position, self.goal))
@@ -113,7 +113,7 @@ class VelocityStays(Reach):
 
 
 class ClockStays(Reach):
-    """The horizon counts the steps of all episodes."""
+    """The time limit counts the steps of all episodes."""
 
     total = 0
 
@@ -124,7 +124,7 @@ class ClockStays(Reach):
 
 
 class NoiseOfItsOwn(Reach):
-    """Each environment has the same generator, which no seed sets again."""
+    """Has a generator that the seed of reset does not set."""
 
     def __init__(self):
         super().__init__()
@@ -158,7 +158,7 @@ class OptionsDrawElsewhere(Reach):
 
 
 class OptionsKeepThePosition(Reach):
-    """Options continue from where the last episode ended."""
+    """With options, the position of the last episode is kept."""
 
     def reset(self, *, seed=None, options=None):
         position = getattr(self, "position", None)
@@ -183,7 +183,7 @@ class StepSeedsPython(Reach):
 
 
 class RewardSeedsGlobally(DenseReach):
-    """Noise that is the same at each call."""
+    """compute_reward seeds a generator to draw the same noise at each call."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         np.random.seed(0)  # noqa: NPY002 - the fault
@@ -195,6 +195,25 @@ class TerminationSeedsPython(Reach):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         random.seed(7)
         return super().compute_terminated(achieved_goal, desired_goal, info)
+
+
+class ConstructorSeedsGlobally(Reach):
+    def __init__(self):
+        np.random.seed(0)  # noqa: NPY002 - the fault
+        super().__init__()
+
+
+class ConstructorSeedsPython(Reach):
+    def __init__(self):
+        random.seed(type(self).__name__)
+        super().__init__()
+
+
+class EndOfEpisodeSeedsGlobally(Reach):
+    def terminated(self, observation, info):
+        if self.elapsed == self.horizon:
+            np.random.seed(self.horizon)  # noqa: NPY002 - the fault
+        return super().terminated(observation, info)
 
 
 FAULTS = [
@@ -220,4 +239,7 @@ FAULTS = [
     (StepSeedsPython, "GE404"),
     (RewardSeedsGlobally, "GE404"),
     (TerminationSeedsPython, "GE404"),
+    (ConstructorSeedsGlobally, "GE404"),
+    (ConstructorSeedsPython, "GE404"),
+    (EndOfEpisodeSeedsGlobally, "GE404"),
 ]

@@ -1,4 +1,4 @@
-"""Specimens whose reward is not one pure function of two goals and the info."""
+"""Specimens whose reward is not a pure function of two goals and the info."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RewardFromHalfPrecision(DenseReach):
 
 
 class ThresholdDecidedTwice(Reach):
-    """Goals lie on a grid, so that distances often are exactly the radius."""
+    """Goals lie on a grid, so that many distances equal the radius."""
 
     def draw_start(self):
         return np.round(4 * super().draw_start()) / 4
@@ -147,7 +147,7 @@ class IgnoresGoals(Reach):
 
 
 class RewardFromDistanceInInfo(DenseReach):
-    """The info holds the distance to the recorded goal."""
+    """The info contains the distance to the recorded goal."""
 
     def inform(self, observation):
         distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
@@ -160,7 +160,7 @@ class RewardFromDistanceInInfo(DenseReach):
 
 
 class RewardFromSuccessInInfo(Reach):
-    """The info says whether the recorded goal was reached."""
+    """The info contains the success flag of the recorded goal."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         rows = [info] if isinstance(info, dict) else info
@@ -172,7 +172,7 @@ class RewardFromSuccessInInfo(Reach):
 
 
 class RewardFromRewardInInfo(DenseReach):
-    """The info holds the reward itself, on a grid where many steps achieve the same goal."""
+    """The info contains the reward, on a grid where many steps achieve the same goal."""
 
     def draw_start(self):
         return np.round(4 * super().draw_start()) / 4

@@ -1,4 +1,4 @@
-"""Correct environments of many kinds, on which a checker must be silent."""
+"""Correct environments, for which a checker must report nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ZeroOneReward(Reach):
 
 
 class NegativeZero(Reach):
-    """As panda-gym: -0.0 on success."""
+    """The reward of success is -0.0, as in panda-gym."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -(~self.is_success(achieved_goal, desired_goal)).astype(np.float32)
@@ -27,7 +27,7 @@ class NegativeZero(Reach):
 
 
 class NumpyScalars(Reach):
-    """Rewards and flags as NumPy makes them."""
+    """Rewards and flags are NumPy scalars."""
 
     def reward(self, observation, info):
         return np.float32(super().reward(observation, info))
@@ -44,7 +44,7 @@ class Float64Goals(Reach):
 
 
 class ComputedInFloat64(DenseReach):
-    """As Fetch and parking: states in float64, observations in float32."""
+    """States are float64 and observations float32, as in Fetch and parking."""
 
     def draw_start(self):
         return self.np_random.uniform(-1, 1, (2, 2))
@@ -60,7 +60,7 @@ class ComputedInFloat64(DenseReach):
 
 
 class GoalAsParameterName(Reach):
-    """As Fetch."""
+    """The second parameter is named ``goal``, as in Fetch."""
 
     def compute_reward(self, achieved_goal, goal, info):
         return super().compute_reward(achieved_goal, goal, info)
@@ -72,7 +72,7 @@ class FlagNamedSuccess(Reach):
 
 
 class NoTermination(Reach):
-    """As Fetch: success does not end the episode, and there is no such function."""
+    """Success does not terminate the episode, and compute_terminated is missing, as in old Fetch versions."""
 
     compute_terminated = None
 
@@ -85,7 +85,7 @@ class NeverEnds(NoTermination):
 
 
 class EndsOnCrash(Reach):
-    """Terminates for another reason besides."""
+    """A crash terminates the episode too."""
 
     def terminated(self, observation, info):
         return super().terminated(observation, info) or self.has_crashed()
@@ -95,7 +95,7 @@ class EndsOnCrash(Reach):
 
 
 class CostInInfo(Reach):
-    """The reward needs more than goals, has it from the info, and does without."""
+    """The reward depends on a cost in the info, and works without the cost."""
 
     def move(self, action):
         self.cost = 0.1 * float(np.square(action).sum())
@@ -114,14 +114,14 @@ class CostInInfo(Reach):
 
 
 class ShapedReward(DenseReach):
-    """Many values and no success flag that a single threshold explains."""
+    """The reward is an exponential of the distance."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return np.exp(-np.abs(achieved_goal - desired_goal).sum(-1)) * np.float32(3)
 
 
 class GridGoals(Reach):
-    """Integer goals compared as they are."""
+    """Goals are integers, which are compared for equality."""
 
     def make_space(self):
         cells = spaces.Box(0, 4, (2,), np.uint8)
@@ -138,7 +138,7 @@ class GridGoals(Reach):
 
 
 class DiscreteGoals(Reach):
-    """A corridor of cells; goals are numbers without axes."""
+    """A corridor of cells; goals are integers of shape ()."""
 
     def __init__(self):
         cell = spaces.Discrete(8)
@@ -160,7 +160,7 @@ class DiscreteGoals(Reach):
 
 
 class ImageGoals(Reach):
-    """Goals are pictures of the point."""
+    """Goals are images of the point."""
 
     def make_space(self):
         image = spaces.Box(0, 255, (1, 8, 8), np.uint8)
@@ -210,7 +210,7 @@ class NestedObservation(Reach):
 
 
 class GoalsInPairs(Reach):
-    """A goal is a tuple of two arrays, as a place and a height may be."""
+    """A goal is a tuple of two arrays, such as a position and a height."""
 
     def make_space(self):
         line = spaces.Box(-1, 1, (1,), self.dtype)
@@ -239,7 +239,7 @@ class ExtraKeys(Reach):
 
 
 class OneDimensionalGoals(Reach):
-    """Goals of a single number, where a careless squeeze would go wrong."""
+    """Goals of shape (1,), for which a squeeze would be wrong."""
 
     def make_space(self):
         line = spaces.Box(-1, 1, (1,), np.float32)
@@ -253,7 +253,7 @@ class OneDimensionalGoals(Reach):
 
 
 class LargeCoordinates(DenseReach):
-    """Metres on a map: rewards in the hundreds, goals in the thousands."""
+    """Coordinates in metres: rewards are hundreds and goals thousands."""
 
     def make_space(self):
         field = spaces.Box(-5000, 5000, (2,), np.float32)
@@ -274,14 +274,14 @@ class RewardIsArrayOfNoAxes(Reach):
 
 
 class StochasticDynamics(Reach):
-    """Noise from the environment's own generator."""
+    """The dynamics draw noise from the generator of the environment."""
 
     def move(self, action):
         return super().move(action + self.np_random.normal(0, 0.1, 2))
 
 
 class FixedGoal(Reach):
-    """One goal for ever, returned as a read-only array: nobody can change it."""
+    """The goal never changes, and is returned as a read-only array."""
 
     def draw_start(self):
         goal = np.zeros(2, np.float32)
@@ -293,7 +293,7 @@ class FixedGoal(Reach):
 
 
 class GoalByOptions(Reach):
-    """Takes a goal at reset."""
+    """The options of reset can set the goal."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)
@@ -304,7 +304,7 @@ class GoalByOptions(Reach):
         return observation, info
 
 
-class TellsMuchInInfo(Reach):
+class LargeInfo(Reach):
     """Infos of every kind that vector environments batch without loss."""
 
     def inform(self, observation):
@@ -346,7 +346,7 @@ OWN = [
     Reach, DenseReach, ZeroOneReward, NegativeZero, NumpyScalars, Float64Goals, ComputedInFloat64,
     GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo, ShapedReward,
     GridGoals, DiscreteGoals, ImageGoals, NestedObservation, GoalsInPairs, ExtraKeys, OneDimensionalGoals,
-    LargeCoordinates, RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo,
+    LargeCoordinates, RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, LargeInfo,
     wrapped, *map(vector, AutoresetMode), vector_of_bits,
 ]  # fmt: skip
 

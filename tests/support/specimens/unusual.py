@@ -1,4 +1,4 @@
-"""Correct environments inside several wrappers, and all unusual environments by name."""
+"""Correct environments in wrappers and vector environments, and the table of all unusual environments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.specimens.reach import DenseReach, Reach
 
 
 def inside(make, *layers):
-    """Return a function that makes an environment inside of wrappers, the innermost first."""
+    """Return a function that makes an environment in the given wrappers, the innermost first."""
 
     def wrapped():
         env = make()
@@ -35,10 +35,10 @@ sticky = partial(wrappers.StickyAction, repeat_action_probability=0.25)
 timed = partial(wrappers.TimeAwareObservation, flatten=False)
 
 
-def doubled(env):
-    """Copy every observation to a wider key of its own."""
+def with_further_key(env):
+    """Add a copy of the observation as another key."""
     space = gym.spaces.Dict(env.observation_space.spaces | {"more": env.observation_space["observation"]})
-    return wrappers.TransformObservation(env, lambda seen: seen | {"more": seen["observation"].copy()}, space)
+    return wrappers.TransformObservation(env, lambda obs: obs | {"more": obs["observation"].copy()}, space)
 
 
 WRAPPED = {
@@ -49,10 +49,10 @@ WRAPPED = {
     "sticky actions": inside(Reach, sticky, limited),
     "sticky discrete actions": inside(unusual_parts.NumberedActions, sticky),
     "autoreset": inside(Reach, limited, wrappers.Autoreset),
-    "a further key": inside(Reach, doubled, limited),
+    "a further key": inside(Reach, with_further_key, limited),
     "time in the observation": inside(Reach, limited, timed),
     "recorder": inside(Reach, EpisodeRecorder, limited),
-    "passive checker of ours": inside(DenseReach, GoalEnvChecker, wrappers.RecordEpisodeStatistics),
+    "passive checker of her_wrappers": inside(DenseReach, GoalEnvChecker, wrappers.RecordEpisodeStatistics),
     "repaired arrays": inside(ReusesArrays, CopyObservation, limited),
     "repaired dtypes": inside(Float64InFloat32Space, CastObservation),
     "repaired flag": inside(FlagIsFloat, BooleanSuccess, limited, wrappers.RecordEpisodeStatistics),
@@ -77,4 +77,4 @@ WRAPPED = {
 ALONE = [*unusual_goals.GOALS, *unusual_parts.PARTS]
 
 UNUSUAL = {specimen.__name__: specimen for specimen in ALONE} | WRAPPED
-"""Functions that make correct unusual environments, by name."""
+"""Functions that make correct environments with unusual properties, by name."""

@@ -22,7 +22,7 @@ class ImageObservation(Reach):
 
 
 class EmptyObservation(Reach):
-    """All that there is to see are the goals."""
+    """The observation is empty; only the goals contain information."""
 
     def make_space(self):
         return goal_dict(SQUARE, spaces.Box(-1, 1, (0,), np.float32))
@@ -32,7 +32,7 @@ class EmptyObservation(Reach):
 
 
 class ActionMask(Reach):
-    """The observation says which actions have an effect."""
+    """The observation contains a mask of the actions that have an effect."""
 
     def __init__(self):
         super().__init__()
@@ -77,7 +77,7 @@ class SentencesToo(Reach):
 
 
 class ReadOnlyArrays(Reach):
-    """Nobody can change what was returned, so the environment keeps it."""
+    """Returned arrays are read-only copies."""
 
     def observe(self):
         observation = super().observe()
@@ -87,7 +87,7 @@ class ReadOnlyArrays(Reach):
 
 
 class KeepsReadOnlyState(Reach):
-    """Returns its own arrays, which nobody can change."""
+    """Returns its own state, as read-only arrays."""
 
     def observe(self):
         for array in (self.position, self.goal):
@@ -96,7 +96,7 @@ class KeepsReadOnlyState(Reach):
 
 
 class Strided(Reach):
-    """Every second number of a larger array of its own."""
+    """Observations are strided views of larger arrays."""
 
     def observe(self):
         return {key: np.repeat(value, 2)[::2] for key, value in super().observe().items()}
@@ -111,7 +111,7 @@ class DoubleObservation(Reach):
 
 
 class ActsBy(Reach):
-    """Actions of another kind of space."""
+    """Actions are elements of the space ``actions``."""
 
     def __init__(self):
         super().__init__()
@@ -172,7 +172,7 @@ class IntegerActions(ActsBy):
 
 
 class SeededByHand(Reach):
-    """A second generator, which reset seeds too."""
+    """Draws noise from a second generator, which reset seeds too."""
 
     noise = np.random.default_rng(0)
 
@@ -192,7 +192,7 @@ class RandomHorizon(Reach):
 
 
 class RandomCrash(Reach):
-    """Terminates by chance, for any goals."""
+    """Terminates at random, independently of the goals."""
 
     def terminated(self, observation, info):
         return super().terminated(observation, info) or bool(self.np_random.random() < 0.05)
@@ -205,7 +205,7 @@ class Slow(Reach):
 
 
 class SlowReward(Reach):
-    """Loops over the rows."""
+    """compute_reward loops over the rows."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         if np.ndim(achieved_goal) == 1:
@@ -215,7 +215,7 @@ class SlowReward(Reach):
 
 
 class OneStep(Reach):
-    """A single throw: the episode terminates after it."""
+    """The episode terminates after a single step."""
 
     horizon = 1
 
@@ -281,7 +281,7 @@ class SquaredDistance(DenseReach):
 
 
 class ExponentialReward(DenseReach):
-    """As of the DeepMind control suite: between 0 and 1."""
+    """Rewards between 0 and 1, as in the DeepMind control suite."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return np.exp(-np.square(self.distance(achieved_goal, desired_goal)))
@@ -298,7 +298,7 @@ class HundredForSuccess(Reach):
 
 
 class FurtherParameter(Reach):
-    """As highway-env's parking."""
+    """compute_reward has another parameter, as in highway-env's parking."""
 
     def compute_reward(self, achieved_goal, desired_goal, info, p=0.5):
         return super().compute_reward(achieved_goal, desired_goal, info) * (2 * p)
@@ -311,7 +311,7 @@ class StaticReward(Reach):
 
 
 class RewardIsAnAttribute(Reach):
-    """As panda-gym: a function that the constructor assigns."""
+    """compute_reward is a function that the constructor assigns, as in panda-gym."""
 
     def __init__(self):
         super().__init__()
@@ -341,7 +341,7 @@ class SuccessOfTwoParts(Reach):
 
 
 class CrashInInfo(Reach):
-    """compute_terminated reads the crash from the info, and does without."""
+    """compute_terminated reads a crash from the info, and works without the info."""
 
     def inform(self, observation):
         return super().inform(observation) | {"crashed": bool(np.abs(self.position).max() > 0.97)}
@@ -365,7 +365,7 @@ class RichInfo(Reach):
 
 
 class SuccessIsNumpy(Reach):
-    """Flags of NumPy, and a reward without axes."""
+    """Rewards and flags are NumPy scalars."""
 
     def terminated(self, observation, info):
         return np.bool_(super().terminated(observation, info))
