@@ -46,7 +46,7 @@ def attribute_to_wrappers(
         budget, max_steps=min(budget.max_steps, MAX_STEPS), max_seconds=None, on_step=lambda: None
     )
     rules = [RULES[code] for code in sorted({finding.code for finding in candidates})]
-    found = [_found_at(layer, replicator, layer_budget, rules) for layer in range(len(stack))]
+    found = [_findings_at(layer, replicator, layer_budget, rules) for layer in range(len(stack))]
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(stack, 1)]
     return [
         replace(finding, wrapper=_causing_layer(finding, found, names)) if finding in candidates else finding
@@ -62,7 +62,7 @@ def _is_attributable(finding: Finding, evidence: Evidence) -> bool:
     return all(finding.count >= MIN_SHARE * count for name, count in places.items() if name in finding.place)
 
 
-def _found_at(
+def _findings_at(
     layer: int, replicator: EnvReplicator, budget: Budget, rules: Sequence[Rule]
 ) -> set[tuple[str, str]]:
     """Return codes and subjects of the findings in an environment without the wrappers outside ``layer``."""
@@ -74,7 +74,7 @@ def _found_at(
 
 
 def _causing_layer(finding: Finding, found: Sequence[set[tuple[str, str]]], names: Sequence[str]) -> str:
-    """Return the innermost layer with the finding if all layers outside it have the finding too, else ''."""
+    """Return the innermost of the outer layers with the finding; empty if no layer or every layer has it."""
     has = [(finding.code, finding.subject) in layer for layer in found]
     depth = sum(has)
     return names[depth - 1] if 0 < depth < len(has) and all(has[:depth]) else ""

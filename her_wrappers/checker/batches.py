@@ -11,7 +11,9 @@ from her_wrappers.checker.rollout import ResetRecord, StepRecord
 from her_wrappers.trees import leaf_arrays, map_tree
 
 
-def misshapen(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, tuple[int, ...], str]]:
+def wrong_shapes(
+    record: ResetRecord | StepRecord, num_envs: int
+) -> Iterator[tuple[str, tuple[int, ...], str]]:
     """Yield name, shape and expected shape of each array that lacks a row for some environment."""
     observation = record.observation
     parts = observation if isinstance(observation, dict) else {"observation": observation}

@@ -92,7 +92,7 @@ def run_check(env: AnyEnv, factory: Factory | None, budget: Budget, rules: Seque
         budget: Steps, time, policy and seed of the run.
         rules: Rules to report.
     """
-    with quiet():
+    with ignore_warnings():
         replicator = EnvReplicator.of(env, factory)
         try:
             return _report(env, replicator, budget, rules)
@@ -117,7 +117,7 @@ def _report(env: Any, replicator: EnvReplicator, budget: Budget, rules: Sequence
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def ignore_warnings() -> Iterator[None]:
     """Ignore warnings of environments: a filter that turns them into errors would change the findings."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""The global random generators of Python, NumPy and torch: does an environment seed them?
+"""Detection of environments that seed the global random generators of Python, NumPy or torch.
 
 After a global generator is seeded, the random numbers of all other code repeat: exploration noise, or the
 batches of a replay buffer.

@@ -68,7 +68,7 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return the pairs (minimum, maximum) and (maximum, minimum) of the recorded goals, for each element."""
+    """Return two pairs of the elementwise minimum and maximum of the recorded goals, in both orders."""
     indices = np.unique(np.linspace(0, len(steps) - 1, NUM_EXTREME_STEPS).astype(int))
     observations = [steps[i].observation for i in indices]
     goals = stack([observation[key] for observation in observations for key in GOALS])

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.check import name_of, quiet
+from her_wrappers.checker.check import ignore_warnings, name_of
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.judge import apply, errors_first, findings_of, without_implied
 from her_wrappers.checker.probe import probe
@@ -200,7 +200,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
         """Apply the passive rules to a reset or to steps."""
         rollout = Rollout(resets, steps)
-        with quiet():
+        with ignore_warnings():
             evidence = WindowEvidence(
                 self.env,
                 self.observation_space,

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.batches import ended_rows, misshapen, row
+from her_wrappers.checker.batches import ended_rows, row, wrong_shapes
 from her_wrappers.checker.rollout import (
     InterruptedRunError,
     ResetRecord,
@@ -55,7 +55,7 @@ class VectorRolloutCollector(RolloutCollector):
 
     def _require_complete(self, record: Record) -> Record:
         """Return the record, or raise InterruptedRunError if a row is missing, which GE603 reports."""
-        if any(misshapen(record, self._num_envs)):
+        if any(wrong_shapes(record, self._num_envs)):
             raise InterruptedRunError
         return record
 
@@ -107,7 +107,7 @@ class _Splitter:
             while run < step.episode:
                 self._read_reset(next(resets))
                 run += 1
-            if any(misshapen(step, self._num_envs)):
+            if any(wrong_shapes(step, self._num_envs)):
                 break
             self._read_step(step)
         return self._rollout

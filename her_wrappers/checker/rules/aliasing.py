@@ -114,7 +114,7 @@ def _shared_action(step: StepRecord) -> Iterator[Violation]:
 
 def _shares(name: str, other: str, place: str = "") -> Violation:
     key = name.split("/", maxsplit=1)[0]
-    return Violation(f"{name} shares memory with {other}", "an array with memory of its own", place, key)
+    return Violation(f"{name} sharing memory with {other}", "an array with separate memory", place, key)
 
 
 @rule(
@@ -136,4 +136,4 @@ def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
     for step in evidence.steps:
         before, after = step.before["desired_goal"], step.observation["desired_goal"]
         if not identical(before, after):
-            yield Violation(show(after), f"{show(before)} as before the step", step.place)
+            yield Violation(show(after), f"desired_goal {show(before)} as before the step", step.place)

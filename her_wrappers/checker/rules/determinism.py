@@ -79,7 +79,7 @@ def options_ignore_seed(evidence: Evidence) -> Iterator[Violation]:
         yield _violation(
             found,
             "a second reset with the same seed and options",
-            "the seed has no effect with these options",
+            "the seed does not determine the reset with these options",
         )
 
 
@@ -98,7 +98,7 @@ noise = np.random.normal(size=2)""",
 def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
     """Environments do not seed the generators that exploration and replay may draw from."""
     for call, generator in evidence.global_seeding:
-        yield Violation(f"{generator} seeded by {call}", "no call that seeds it", subject=call)
+        yield Violation(f"a seed of {generator}", "no seed of a global generator", subject=call)
 
 
 def _violation(found: Divergence, other: str, cause: str = "") -> Violation:

@@ -49,7 +49,7 @@ def reward_mutates_input(evidence: Evidence) -> Iterator[Violation]:
     "reward-depends-on-state",
     "error",
     meaning="compute_reward returns other rewards for the same arguments later, or ignores desired_goal.",
-    fix="use only the arguments",
+    fix="use only the arguments, and desired_goal itself instead of values in info that depend on it",
     needs=("later",),
     implies=(*REWARD_VALUE_RULES, *SUCCESS_RULES, "GE118"),
     wrong="return -np.linalg.norm(achieved_goal - self.goal, axis=-1)",
@@ -95,8 +95,8 @@ def _reads_info(evidence: Evidence) -> bool:
     if evidence.reward is None or not evidence.pairs:
         return False
     pair, first = evidence.pairs[0], evidence.pair_results[0].number
-    others = [evidence.reward(pair.achieved, pair.desired, other.info).number for other in evidence.pairs]
-    return first is not None and any(number is not None and not close(number, first) for number in others)
+    numbers = (evidence.reward(pair.achieved, pair.desired, step.info).number for step in evidence.steps)
+    return first is not None and any(number is not None and not close(number, first) for number in numbers)
 
 
 @rule(

@@ -138,7 +138,7 @@ def goal_space_mismatch(evidence: Evidence) -> Iterator[Violation]:
     "outside-space",
     "error",
     meaning="A part of an observation is not an element of its space: its dtype, shape or bounds are wrong.",
-    fix="cast the value, widen the bounds, or clip",
+    fix="cast or clip the value, or declare its key, shape, dtype and bounds in the space",
     adapter="CastObservation",
     passive=True,
     implies=("GE103",),

@@ -67,7 +67,8 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
     for step, reached in zip(evidence.steps, evidence.reached, strict=True):
         result = call_at(evidence.terminated, step)
         if isinstance(result.error, NotImplementedError):
-            yield Violation(result.error_text, "an implementation, or no compute_terminated", step.place)
+            expected = "an implemented compute_terminated, or no such method"
+            yield Violation(result.error_text, expected, step.place)
             return
         terminates = None if result.number is None else bool(result.number)
         if terminates is True and not step.terminated:
@@ -129,7 +130,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
     return self._is_reached(achieved_goal, desired_goal)""",
 )
 def terminated_depends_on_state(evidence: Evidence) -> Iterator[Violation]:
-    """The termination is a function of the two goals and the info single."""
+    """The termination is a function of the two goals and the info alone."""
     for change in evidence.state_changes:
         if change.function == "compute_terminated":
             got = f"{describe_result(change.later)} after a reset"

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.batches import as_array, ended_rows, misshapen
+from her_wrappers.checker.batches import as_array, ended_rows, wrong_shapes
 from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show
 from her_wrappers.checker.vector import autoreset_mode
@@ -76,7 +76,7 @@ def vector_shape(evidence: Evidence) -> Iterator[Violation]:
             show(env.observation_space), "a batch of single_observation_space", subject="observation_space"
         )
     for record in evidence.vector_rollout.records:
-        for name, shape, expected in misshapen(record, env.num_envs):
+        for name, shape, expected in wrong_shapes(record, env.num_envs):
             yield Violation(f"shape {shape}", f"shape {expected}", record.place, name)
     for step in evidence.vector_rollout.steps:
         for name in ("terminated", "truncated"):
@@ -106,5 +106,5 @@ def _resetting_steps(evidence: Evidence) -> list[StepRecord]:
     rollout = evidence.vector_rollout
     if not rollout.resets or autoreset_mode(evidence.env, rollout) is not AutoresetMode.SAME_STEP:
         return []
-    steps = (step for step in rollout.steps if not any(misshapen(step, evidence.env.num_envs)))
+    steps = (step for step in rollout.steps if not any(wrong_shapes(step, evidence.env.num_envs)))
     return [step for step in steps if ended_rows(step).any()]

@@ -138,7 +138,7 @@ class NeedsInfoAsDict(Reach):
         return super().compute_reward(achieved_goal, desired_goal, info) - info.get("cost", 0.0)
 
 
-class ComparisonTurnedRound(Reach):
+class ReversedComparison(Reach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.is_success(achieved_goal, desired_goal).astype(np.float32)
 
@@ -187,7 +187,7 @@ FAULTS = [
     (NeedsInfoKey, "GE113"),
     (NeedsInfoOfEachRow, "GE113"),
     (NeedsInfoAsDict, "GE113"),
-    (ComparisonTurnedRound, "GE115"),
+    (ReversedComparison, "GE115"),
     (RewardsDistance, "GE115"),
     (SparseThatIsDense, "GE116"),
     (DenseThatIsSparse, "GE116"),

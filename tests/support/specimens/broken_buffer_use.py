@@ -28,7 +28,7 @@ class DropsTheLastChunk(DenseReach):
         return super().compute_reward(achieved_goal[:whole], desired_goal[:whole], info)
 
 
-class CountsRowsInABytes(Reach):
+class CountsRowsInBytes(Reach):
     """The index of a row is a byte, which overflows at 256."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -211,7 +211,7 @@ class SumsOverflow(IntegerReach):
 FAULTS = [
     (FillsAHundredRows, "GE119"),
     (DropsTheLastChunk, "GE119"),
-    (CountsRowsInABytes, "GE119"),
+    (CountsRowsInBytes, "GE119"),
     (HalfPrecisionForMany, "GE119"),
     (NoMoreThanAThousand, "GE119"),
     (SubtractsAndAddsBack, "GE121"),

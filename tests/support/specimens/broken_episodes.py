@@ -149,7 +149,7 @@ class GrowsListInInfo(Reach):
     path = ()
 
 
-class HandsOutItsGoal(Reach):
+class ReturnsItsGoal(Reach):
     def observe(self):
         return super().observe() | {"desired_goal": self.goal}
 
@@ -284,7 +284,7 @@ FAULTS = [
     (ReusesDict, "GE301"),
     (ReusesInfo, "GE301"),
     (GrowsListInInfo, "GE301"),
-    (HandsOutItsGoal, "GE302"),
+    (ReturnsItsGoal, "GE302"),
     (GoalIsViewOfObservation, "GE302"),
     (ChangesTheAction, "GE302"),
     (InfoHoldsTheAction, "GE302"),

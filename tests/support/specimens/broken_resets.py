@@ -95,7 +95,7 @@ class InfoOfLastEpisode(Reach):
         return observation, dict(self.last or info)
 
 
-class FlagBeforeTheNewGoal(Reach):
+class FlagOfLastPosition(Reach):
     """The flag at reset belongs to the last position of the last episode."""
 
     def reset(self, *, seed=None, options=None):
@@ -123,7 +123,7 @@ class ClockStays(Reach):
         return observation, reward, terminated, self.total % 13 == 0 and not terminated, info
 
 
-class NoiseOfItsOwn(Reach):
+class GeneratorWithFixedSeed(Reach):
     """Has a generator that the seed of reset does not set."""
 
     def __init__(self):
@@ -134,7 +134,7 @@ class NoiseOfItsOwn(Reach):
         return super().move(action + self.noise.normal(0, 0.1, 2))
 
 
-class WearsOut(Reach):
+class ActionsDecay(Reach):
     steps = 0
 
     def move(self, action):
@@ -227,11 +227,11 @@ FAULTS = [
     (TerminationNeedsSomeSteps, "GE209"),
     (FlagOfLastEpisode, "GE202"),
     (InfoOfLastEpisode, "GE202"),
-    (FlagBeforeTheNewGoal, "GE202"),
+    (FlagOfLastPosition, "GE202"),
     (VelocityStays, "GE402"),
     (ClockStays, "GE402"),
-    (NoiseOfItsOwn, "GE402"),
-    (WearsOut, "GE402"),
+    (GeneratorWithFixedSeed, "GE402"),
+    (ActionsDecay, "GE402"),
     (OptionsSkipTheSeed, "GE403"),
     (OptionsDrawElsewhere, "GE403"),
     (OptionsKeepThePosition, "GE403"),

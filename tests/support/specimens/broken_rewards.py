@@ -237,7 +237,7 @@ class CountsCalls(Reach):
         return super().move(action if calls <= 1 else -action)
 
 
-class CountsAnswersForOneGoal(CountsCalls):
+class CountsSingleGoalCalls(CountsCalls):
     def is_counted(self, reward, info):
         return np.ndim(reward) == 0 and "is_success" in info
 
@@ -254,7 +254,7 @@ class DividesByDistance(DenseReach):
         return cosine - self.distance(achieved_goal, desired_goal)
 
 
-class ForgetsReturn(DenseReach):
+class ReturnsNothing(DenseReach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         self.distance(achieved_goal, desired_goal)
 
@@ -315,10 +315,10 @@ FAULTS = [
     (NoisyThreshold, "GE111"),
     (DrawsRandomNumbers, "GE112"),
     (CountsCalls, "GE112"),
-    (CountsAnswersForOneGoal, "GE112"),
+    (CountsSingleGoalCalls, "GE112"),
     (LogAtZero, "GE114"),
     (DividesByDistance, "GE114"),
-    (ForgetsReturn, "GE114"),
+    (ReturnsNothing, "GE114"),
     (RewardNamesDiffer, "GE117"),
     (WrapsUnsigned, "GE118"),
 ]

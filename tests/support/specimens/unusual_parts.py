@@ -66,7 +66,7 @@ class MixedObservation(Reach):
         return super().observe() | {"observation": parts}
 
 
-class SentencesToo(Reach):
+class TextInObservation(Reach):
     """A further key of the observation is a text."""
 
     def make_space(self):
@@ -375,7 +375,7 @@ class SuccessIsNumpy(Reach):
 
 
 PARTS = [
-    ImageObservation, EmptyObservation, ActionMask, MixedObservation, SentencesToo, ReadOnlyArrays,
+    ImageObservation, EmptyObservation, ActionMask, MixedObservation, TextInObservation, ReadOnlyArrays,
     KeepsReadOnlyState, Strided, DoubleObservation, NumberedActions, PairOfActions, Switches,
     DictActions, TupleActions, UnboundedActions, IntegerActions, SeededByHand, RandomHorizon,
     RandomCrash, Slow, SlowReward, OneStep, OneStepTruncated, Momentum, ActsOneStepLater, StrictOptions,
