@@ -13,11 +13,11 @@ import numpy as np
 from her_wrappers.arguments import require_count, require_function
 from her_wrappers.checker.attribution import attribute_to_wrappers
 from her_wrappers.checker.collect import Budget, collect
+from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.judge import judge, not_exercised
 from her_wrappers.checker.registry import Rule, selected
 from her_wrappers.checker.replicas import AnyEnv, EnvReplicator, Factory, close_safely
 from her_wrappers.checker.report import Report
-from her_wrappers.checker.rollout import describe
 
 if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy

@@ -24,7 +24,7 @@ from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from her_wrappers.checker.experiments import StateChange
     from her_wrappers.checker.replicas import Divergence
@@ -46,8 +46,7 @@ class Evidence:
     Attributes:
         env: The single or vectorised environment.
         observation_space: Observation space of one environment.
-        rollout: Values that the environment returned; those of a vector environment are split into
-            episodes of single environments.
+        rollout: Recorded resets and steps; batches are split into episodes of single environments.
         vector_rollout: Batches that a vector environment returned; empty for a single environment.
         reward: Probe of ``compute_reward``, or None.
         terminated: Probe of ``compute_terminated``, or None.
@@ -56,8 +55,7 @@ class Evidence:
         replica: Another environment of the same kind for experiments, or None.
         compared: Whether the rollout was replayed on a replica.
         divergence: First difference between the rollout and its replay on a replica, or None.
-        side_effect: First difference between the rollout and a replay with calls of ``compute_reward``
-            between the steps, or None.
+        side_effect: The same with calls of ``compute_reward`` between the steps of the replay.
         reset_divergence: First difference between two resets of ``env`` with the same seed, or None.
         rerun_divergence: First difference between the rollout and its replay on a used replica, or None.
         options_divergence: First difference between two resets with the same seed and options, or None.
@@ -217,10 +215,8 @@ class Evidence:
     def reached(self) -> list[bool]:
         """Whether each step reached its goal, according to a sparse reward, else to the success flag."""
         if self.is_sparse and self.success_reward is not None:
-            return [
-                result.number is not None and close(result.number, self.success_reward)
-                for result in self.recomputed
-            ]
+            numbers = (result.number for result in self.recomputed)
+            return [number is not None and close(number, self.success_reward) for number in numbers]
         return [flag_of(step.info) is True for step in self.steps]
 
     def starts_solved(self, record: ResetRecord) -> bool:
@@ -239,8 +235,7 @@ class Evidence:
 
     def missing(self, need: str) -> str:
         """Return the reason why a need of a rule, a key of `NEEDS`, is not met, or an empty text."""
-        reason: str = NEEDS[need](self)
-        return reason
+        return NEEDS[need](self)
 
 
 def _goal_shapes(observation: Any) -> Any:
@@ -268,7 +263,7 @@ def _missing_replica(evidence: Evidence) -> str:
     return "the run was too short to be repeated on a second environment"
 
 
-NEEDS: dict[str, Any] = {
+NEEDS: dict[str, Callable[[Evidence], str]] = {
     "goals": lambda evidence: "" if evidence.has_goals else NO_GOALS,
     "steps": lambda evidence: "" if evidence.steps else "no step was taken",
     "reward": _missing_reward,
@@ -301,9 +296,5 @@ def call_at(function: Probe, record: ResetRecord | StepRecord) -> CallResult:
 
 def info_of(pairs: Sequence[Pair], form: str) -> Any:
     """Return the info argument of a batch of pairs in one of `INFO_FORMS`."""
-    return {
-        INFO_FORMS[0]: [pair.info for pair in pairs],
-        INFO_FORMS[1]: [{} for _ in pairs],
-        INFO_FORMS[2]: {},
-        INFO_FORMS[3]: None,
-    }[form]
+    infos: list[Any] = [[pair.info for pair in pairs], [{} for _ in pairs], {}, None]
+    return infos[INFO_FORMS.index(form)]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.global_generators import find_global_seeding
 from her_wrappers.checker.policies import random_policy
 from her_wrappers.checker.probe import Probe, probe, same_result
 from her_wrappers.checker.replicas import Divergence, compare_reset, divergence_of, replay
-from her_wrappers.checker.rollout import FailedCall
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:

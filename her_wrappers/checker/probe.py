@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.checker.rollout import describe
+from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.values import close, identical, show
 from her_wrappers.goal_interface import find_function
 from her_wrappers.trees import copy_tree

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import sysconfig
 import time
-import traceback
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 
+from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.trees import copy_tree, leaf_arrays
 
 if TYPE_CHECKING:
@@ -24,11 +20,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2**30
 """Size of the observations at which a rollout of large images stops early."""
-
-STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
-
-LIBRARIES = [Path(__file__).parents[1], *(Path(package.__path__[0]) for package in (gymnasium, np))]
-"""Folders whose lines do not show where the user's code raised."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
 """Number and length of the first episodes, which are short so that replays contain resets."""
@@ -101,33 +92,6 @@ class StepRecord:
     def place(self) -> str:
         """Episode and step, for messages."""
         return f"episode {self.episode}, step {self.t}"
-
-
-@dataclass(frozen=True)
-class FailedCall:
-    """A call of the environment that raised an exception.
-
-    Attributes:
-        place: Episode and step, for messages.
-        call: The method, such as ``"step()"``.
-        error: The exception.
-    """
-
-    place: str
-    call: str
-    error: Exception
-
-    @property
-    def hint(self) -> str:
-        """Likely cause: an API of old Gym versions, or the line that raised."""
-        text = str(self.error)
-        if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
-            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
-        if self.call == "reset()" and "expected 2" in text:
-            return "old Gym API of one value; return (observation, info)"
-        if self.call == "step()" and re.search("expected 5.* got 4", text):
-            return "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
-        return raised_at(self.error)
 
 
 @dataclass(eq=False)
@@ -264,30 +228,6 @@ class RolloutCollector:
         else:
             return
         raise InterruptedRunError
-
-
-def describe(error: Exception) -> str:
-    """Return type and first line of the message of an exception, as at the end of a traceback."""
-    text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def raised_at(error: Exception) -> str:
-    """Return file and line of the innermost frame outside libraries, or an empty text if there is none."""
-    frames = [
-        (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-    user_frames = [(path, line) for path, line in frames if not _is_library(path)]
-    if not user_frames:
-        return ""
-    path, line = user_frames[-1]
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f"raised in {shown}, line {line}"
-
-
-def _is_library(path: Path) -> bool:
-    is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
-    return is_standard or any(path.is_relative_to(folder) for folder in LIBRARIES)
 
 
 def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:

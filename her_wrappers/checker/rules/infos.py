@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.registry import Violation, rule
-from her_wrappers.checker.rollout import describe
 from her_wrappers.checker.values import differences, identical, show
 from her_wrappers.trees import copy_tree
 

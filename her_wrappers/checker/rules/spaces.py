@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.checker.registry import Violation, rule
-from her_wrappers.checker.rollout import describe, raised_at
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.trees import Path, path_name

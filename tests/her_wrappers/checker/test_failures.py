@@ -1,4 +1,4 @@
-"""GE000 names the line that raised and recognises the old Gym API; goals of NaN give no actions of NaN."""
+"""Exceptions, old Gym APIs and invalid goals: GE000 names the line that raised, actions stay valid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import check_goal_env
-from tests.support.specimens.broken_rewards import RewardFromDistanceInInfo
+from tests.support.specimens.broken_rewards import RewardFromDistanceInInfo, RewardScaled
+from tests.support.specimens.broken_spaces import ResetRaises, StepRaises, StepReturnsFourValues
 from tests.support.specimens.reach import DenseReach, Reach
 
 HERE = Path(__file__)
@@ -134,3 +135,53 @@ def test_a_reward_read_from_the_info_has_this_hint():
     (finding,) = check_goal_env(RewardFromDistanceInInfo, max_steps=200).of_severity("error")
     assert finding.code == "GE110"
     assert finding.hint == "the reward is read from info, which belongs to the recorded goal"
+
+
+@pytest.mark.parametrize(
+    ("specimen", "place", "got"),
+    [
+        (StepRaises, "episode 0, step 7", "RuntimeError: the simulator has crashed"),
+        (ResetRaises, "episode 4", "OSError: no such level"),
+        (StepReturnsFourValues, "episode 0, step 0", "TypeError: expected 5 values, got 4 values"),
+    ],
+)
+def test_an_exception_gives_a_finding_with_the_last_line_of_the_traceback(specimen, place, got):
+    report = check_goal_env(specimen, max_steps=200)
+    (finding,) = report.of_severity("error")
+    assert (finding.code, finding.place, finding.got) == ("GE000", place, got)
+
+
+def test_steps_before_an_exception_are_judged():
+    class ScaledAndFragile(StepRaises, RewardScaled):
+        pass
+
+    assert check_goal_env(ScaledAndFragile, max_steps=200).codes == ["GE000", "GE101"]
+
+
+class RaisesAfterManySteps(Reach):
+    steps_left = 300  # more than each replica takes in a check of 300 steps
+
+    def step(self, action):
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise RuntimeError("worn out")
+        return super().step(action)
+
+
+def test_an_exception_after_the_run_is_a_finding():
+    [found] = check_goal_env(RaisesAfterManySteps, max_steps=300).of_severity("error")
+    assert found.code == "GE000"
+    assert found.place == "after the run"
+    assert found.got == "RuntimeError: worn out"
+
+
+class NoInfoAtStepThree(Reach):
+    def inform(self, observation):
+        return None if self.elapsed == 3 else super().inform(observation)
+
+
+def test_an_info_that_is_not_a_dict_is_reported_with_its_step():
+    report = check_goal_env(NoInfoAtStepThree, max_steps=100)
+    [found] = [finding for finding in report.findings if finding.expected == "a dict as info"]
+    assert found.got == "None"
+    assert found.place.endswith("step 2")

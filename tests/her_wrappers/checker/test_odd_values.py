@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import GoalEnvChecker, check_goal_env
-from tests.support.specimens.correct import GoalsInPairs
+from tests.support.specimens.correct_goals import GoalsInPairs
 from tests.support.specimens.reach import Reach
 
 RAGGED = [[1], [1, 2]]

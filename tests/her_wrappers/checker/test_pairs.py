@@ -9,7 +9,7 @@ from her_wrappers.checker.collect import Budget, collect
 from her_wrappers.checker.pairs import threshold
 from her_wrappers.checker.probe import Probe
 from her_wrappers.checker.replicas import EnvReplicator
-from tests.support.specimens.correct import GridGoals
+from tests.support.specimens.correct_goals import GridGoals
 from tests.support.specimens.reach import DenseReach, Reach
 
 NEAR, FAR = np.zeros(2), np.array([1.0, 0.0])

@@ -208,6 +208,26 @@ class SumsOverflow(IntegerReach):
         return -np.add.reduce(difference, axis=-1, dtype=achieved_goal.dtype).astype(float)
 
 
+class WrapsUnsigned(DenseReach):
+    dtype = np.uint8
+
+    def make_space(self):
+        cells = spaces.Box(0, 20, (2,), np.uint8)
+        return spaces.Dict({"observation": cells, "achieved_goal": cells, "desired_goal": cells})
+
+    def draw_start(self):
+        return self.np_random.integers(0, 21, (2, 2)).astype(np.uint8)
+
+    def move(self, action):
+        return (self.position + np.round(action)).clip(0, 20).astype(np.uint8)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return (achieved_goal == desired_goal).all(-1)
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.abs(achieved_goal - desired_goal).sum(-1).astype(np.float32)
+
+
 FAULTS = [
     (FillsAHundredRows, "GE119"),
     (DropsTheLastChunk, "GE119"),
@@ -223,6 +243,7 @@ FAULTS = [
     (OutputOfEachShape, "GE122"),
     (TwoOutputArrays, "GE122"),
     (TerminationInOneArray, "GE122"),
+    (WrapsUnsigned, "GE118"),
     (SquaresOverflow, "GE118"),
     (SquaresOverflowAtTheEdges, "GE118"),
     (DifferencesOverflow, "GE118"),

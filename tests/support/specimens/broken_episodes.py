@@ -167,14 +167,9 @@ class ChangesTheAction(Reach):
 
 
 class InfoHoldsTheAction(Reach):
-    last = None
-
     def step(self, action):
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, info | {"action": action}
-
-    def inform(self, observation):
-        return super().inform(observation)
 
 
 class GoalMoves(DenseReach):

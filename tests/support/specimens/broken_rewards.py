@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from gymnasium import spaces
 
 from tests.support.specimens.reach import DenseReach, Reach
 
@@ -172,8 +171,6 @@ class RewardFromSuccessInInfo(Reach):
 
 
 class RewardFromRewardInInfo(DenseReach):
-    """The info contains the reward, on a grid where many steps achieve the same goal."""
-
     def draw_start(self):
         return np.round(4 * super().draw_start()) / 4
 
@@ -267,26 +264,6 @@ class RewardNamesDiffer(Reach):
         return super().compute_reward(achieved, desired, info)
 
 
-class WrapsUnsigned(DenseReach):
-    dtype = np.uint8
-
-    def make_space(self):
-        cells = spaces.Box(0, 20, (2,), np.uint8)
-        return spaces.Dict({"observation": cells, "achieved_goal": cells, "desired_goal": cells})
-
-    def draw_start(self):
-        return self.np_random.integers(0, 21, (2, 2)).astype(np.uint8)
-
-    def move(self, action):
-        return (self.position + np.round(action)).clip(0, 20).astype(np.uint8)
-
-    def is_success(self, achieved_goal, desired_goal):
-        return (achieved_goal == desired_goal).all(-1)
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -np.abs(achieved_goal - desired_goal).sum(-1).astype(np.float32)
-
-
 FAULTS = [
     (RewardBeforeTheMove, "GE101"),
     (RewardOffset, "GE101"),
@@ -320,5 +297,4 @@ FAULTS = [
     (DividesByDistance, "GE114"),
     (ReturnsNothing, "GE114"),
     (RewardNamesDiffer, "GE117"),
-    (WrapsUnsigned, "GE118"),
 ]

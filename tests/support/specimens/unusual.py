@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.adapters import BooleanSuccess, CastObservation, CopyObservation
-from tests.support.specimens import unusual_goals, unusual_parts
+from tests.support.specimens import unusual_dynamics, unusual_goals, unusual_observations, unusual_rewards
 from tests.support.specimens.broken_episodes import FlagIsFloat, ReusesArrays
 from tests.support.specimens.broken_spaces import Float64InFloat32Space
 from tests.support.specimens.reach import DenseReach, Reach
@@ -47,7 +47,7 @@ WRAPPED = {
     "order and passive checker": inside(Reach, wrappers.PassiveEnvChecker, wrappers.OrderEnforcing, limited),
     "rescaled and clipped actions": inside(Reach, rescaled, wrappers.ClipAction, limited),
     "sticky actions": inside(Reach, sticky, limited),
-    "sticky discrete actions": inside(unusual_parts.NumberedActions, sticky),
+    "sticky discrete actions": inside(unusual_dynamics.NumberedActions, sticky),
     "autoreset": inside(Reach, limited, wrappers.Autoreset),
     "a further key": inside(Reach, with_further_key, limited),
     "time in the observation": inside(Reach, limited, timed),
@@ -71,10 +71,15 @@ WRAPPED = {
         [unusual_goals.NumberedCells] * 2, autoreset_mode=AutoresetMode.DISABLED
     ),
     "vector with statistics": lambda: wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv([Reach] * 3)),
-    "vector of one": lambda: SyncVectorEnv([unusual_parts.Momentum]),
+    "vector of one": lambda: SyncVectorEnv([unusual_dynamics.Momentum]),
 }
 
-ALONE = [*unusual_goals.GOALS, *unusual_parts.PARTS]
+UNWRAPPED = [
+    *unusual_goals.GOALS,
+    *unusual_observations.OBSERVATIONS,
+    *unusual_dynamics.DYNAMICS,
+    *unusual_rewards.REWARDS,
+]
 
-UNUSUAL = {specimen.__name__: specimen for specimen in ALONE} | WRAPPED
+UNUSUAL = {specimen.__name__: specimen for specimen in UNWRAPPED} | WRAPPED
 """Functions that make correct environments with unusual properties, by name."""
