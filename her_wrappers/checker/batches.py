@@ -16,8 +16,8 @@ def wrong_shapes(
 ) -> Iterator[tuple[str, tuple[int, ...], str]]:
     """Yield name, shape and expected shape of each array that lacks a row for some environment."""
     observation = record.observation
-    parts = observation if isinstance(observation, dict) else {"observation": observation}
-    for key, tree in parts.items():
+    trees = observation if isinstance(observation, dict) else {"observation": observation}
+    for key, tree in trees.items():
         for leaf in leaf_arrays(tree):
             if as_array(leaf).shape[:1] != (num_envs,):
                 yield str(key), as_array(leaf).shape, f"({num_envs}, ...)"

@@ -51,7 +51,7 @@ def describe(error: Exception) -> str:
 
 
 def raised_at(error: Exception) -> str:
-    """Return file and line of the innermost frame outside libraries, or an empty text if there is none."""
+    """Return file and line of the innermost frame outside libraries, or an empty text."""
     frames = [
         (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
     ]

@@ -71,10 +71,10 @@ def _run_episode(env: Any, seed: int) -> None:
 
 def _get_states() -> dict[str, Any]:
     """Return the states of the generators, with torch's only if torch is imported."""
-    name, *parts = np.random.get_state()  # noqa: NPY002 - the generator that environments should not touch
+    name, *values = np.random.get_state()  # noqa: NPY002 - the generator that environments should not touch
     states: dict[str, Any] = {
         "Python's random": random.getstate(),
-        "numpy.random": (name, np.asarray(parts[0]).tolist(), *parts[1:]),
+        "numpy.random": (name, np.asarray(values[0]).tolist(), *values[1:]),
     }
     if "torch" in sys.modules:
         states["torch"] = sys.modules["torch"].get_rng_state().tolist()

@@ -194,8 +194,8 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     def _judge_pending(self) -> None:
         if self._pending:
-            held, self._pending = self._pending, []
-            self._judge([], held, [])
+            steps, self._pending = self._pending, []
+            self._judge([], steps, [])
 
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
         """Apply the passive rules to a reset or to steps."""

@@ -127,14 +127,14 @@ class Divergence:
     Attributes:
         place: Episode and step.
         at_reset: Whether the difference is in a reset.
-        part: Path of the value that differs, such as ``"desired_goal[0]"``.
+        path: Path of the value that differs, such as ``"desired_goal[0]"``.
         original: Value in the rollout.
         repeated: Value in the repetition.
     """
 
     place: str
     at_reset: bool
-    part: str
+    path: str
     original: Any
     repeated: Any
 

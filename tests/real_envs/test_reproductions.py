@@ -97,10 +97,10 @@ def test_ge104_pen_rewards_raise_for_two_goals_and_are_wrong_for_more():
         reward(np.stack([goal] * 2), np.stack([goal] * 2), {})
     turned = observation["desired_goal"].copy()
     turned[:3] = goal[:3]
-    alone = reward(goal, turned, {})
-    assert alone == -1
+    single = reward(goal, turned, {})
+    assert single == -1
     batch = reward(np.stack([goal] * 3), np.stack([turned] * 3), {})
-    assert batch[2] == 0 != alone, "row 2 was overwritten with the desired goal's"
+    assert batch[2] == 0 != single, "row 2 was overwritten with the desired goal's"
 
 
 @pytest.mark.parametrize("name", MAZES)

@@ -104,7 +104,7 @@ def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
 def _violation(found: Divergence, other: str, cause: str = "") -> Violation:
     if not found.at_reset:
         subject, hint = "dynamics", "step() draws from a generator that the seed does not set"
-    elif found.part.startswith("desired_goal"):
+    elif found.path.startswith("desired_goal"):
         subject, hint = "goal", "the goal is drawn from a generator that the seed does not set"
     else:
         subject, hint = (
@@ -113,7 +113,7 @@ def _violation(found: Divergence, other: str, cause: str = "") -> Violation:
         )
     return Violation(
         f"{show(found.repeated)} in {other}",
-        f"{found.part} {show(found.original)}",
+        f"{found.path} {show(found.original)}",
         found.place,
         subject,
         cause or hint,

@@ -139,7 +139,7 @@ def reward_side_effect(evidence: Evidence) -> Iterator[Violation]:
     found = evidence.side_effect
     if found is not None:
         expected = f"{show(found.original)} as without calls of compute_reward"
-        yield Violation(show(found.repeated), expected, found.place, found.part)
+        yield Violation(show(found.repeated), expected, found.place, found.path)
 
 
 @rule(

@@ -201,7 +201,7 @@ def _both_goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Spa
 def _leaf_types(space: spaces.Space[Any]) -> Any:
     """Return the shapes and dtypes of the leaves of a space, in its structure."""
     if isinstance(space, spaces.Dict):
-        return {key: _leaf_types(part) for key, part in space.items()}
+        return {key: _leaf_types(subspace) for key, subspace in space.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(map(_leaf_types, space))
     return space.shape, space.dtype
@@ -224,9 +224,9 @@ def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[
         return
     for key in value.keys() - space.spaces.keys():
         yield (*path, key), Violation("a key that the space lacks", "only keys of the space", adapter="")
-    for key, part in space.spaces.items():
+    for key, subspace in space.spaces.items():
         if key in value:
-            yield from _outside(part, value[key], (*path, key))
+            yield from _outside(subspace, value[key], (*path, key))
 
 
 def _outside_array(space: Any, value: Any) -> Iterator[Violation]:
