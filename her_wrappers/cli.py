@@ -12,7 +12,7 @@ import gymnasium as gym
 import typer
 from typer.core import TyperGroup
 
-from her_wrappers.checker.rollout import describe, raised_at
+from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.commands.check import check, explain, rules
 from her_wrappers.commands.envs import envs
 from her_wrappers.commands.inspect import inspect

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 
-from her_wrappers.checker.rollout import describe, raised_at
+from her_wrappers.checker.exceptions import describe, raised_at
 
 EnvFactory: TypeAlias = Callable[..., Any]
 """Function that returns an environment, called with the options as keyword arguments."""

@@ -24,11 +24,16 @@ BELOW = {
     "her_wrappers.success_flag": {"her_wrappers.trees"},
     "her_wrappers.environments": {"her_wrappers.checker"},
     "her_wrappers.files": {"her_wrappers.arguments"},
+    "her_wrappers.goal_functions": {
+        "her_wrappers.trees",
+        "her_wrappers.arguments",
+        "her_wrappers.user_warning",
+    },
     "her_wrappers.goal_interface": {
         "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.arguments",
-        "her_wrappers.user_warning",
+        "her_wrappers.goal_functions",
     },
     "her_wrappers.checker": {
         "her_wrappers.infos",
@@ -61,6 +66,7 @@ BELOW = {
         "her_wrappers.user_warning",
         "her_wrappers.arguments",
         "her_wrappers.files",
+        "her_wrappers.goal_functions",
         "her_wrappers.goal_interface",
         "her_wrappers.recording",
     },

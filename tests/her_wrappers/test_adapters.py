@@ -52,7 +52,7 @@ ADAPTER_OF = {
     "ReusesDict": "CopyObservation",
     "ReusesInfo": "CopyObservation",
     "GrowsListInInfo": "CopyObservation",
-    "HandsOutItsGoal": "CopyObservation",
+    "ReturnsItsGoal": "CopyObservation",
     "GoalIsViewOfObservation": "CopyObservation",
     "ChangesTheAction": "CopyObservation",
     "InfoHoldsTheAction": "CopyObservation",
