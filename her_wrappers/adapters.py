@@ -1,6 +1,6 @@
-"""Adapters: wrappers that give an environment what its goal interface lacks.
+"""Adapters: wrappers that fix faults of a goal environment, or give an environment the goal interface.
 
-`her_wrappers.checker` names the one that repairs a finding.
+`her_wrappers.checker` names the adapter that fixes a finding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Success: TypeAlias = Callable[[Any, Any], Any]
 
 
 class _Adapter(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """A wrapper that changes what the environment hands out; reset and step go through `_adapt`."""
+    """A wrapper that changes observations and infos with `_adapt`."""
 
     def __init__(self, env: Env) -> None:
         RecordConstructorArgs.__init__(self)
@@ -48,9 +48,7 @@ class _Adapter(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class CopyObservation(_Adapter):
-    """Hands out copies of observations and infos, and hands copies of the actions in.
-
-    Repairs environments that reuse their arrays (GE301, GE302).
+    """Copies observations, infos and actions, for environments that reuse their arrays (GE301, GE302).
 
     Args:
         env: The environment.
@@ -65,10 +63,10 @@ class CopyObservation(_Adapter):
 
 
 class CastObservation(_Adapter):
-    """Casts every part of the observation to the dtype of its space, lists to arrays (GE005).
+    """Casts observations to the dtypes of their space, and lists to arrays (GE005).
 
     Args:
-        env: The environment; the leaves of its observation space are arrays.
+        env: An environment whose observations consist of arrays.
     """
 
     def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -87,12 +85,12 @@ def _cast(space: spaces.Space[Any], value: Any) -> Any:
 class BooleanSuccess(_Adapter):
     """Sets ``info["is_success"]`` to a bool, at reset and at every step (GE201, GE203).
 
-    The flag is read from ``info["is_success"]`` or ``info["success"]``; where neither is there, or with
-    ``success``, it is worked out from the goals.
+    Without ``success``, the flag is read from ``info["is_success"]`` or ``info["success"]``. If the info has
+    neither, the flag is True if the reward is at least that of a goal that is reached exactly.
 
     Args:
-        env: The environment.
-        success: ``(achieved_goal, desired_goal) -> bool``; decides wherever it is given.
+        env: A goal environment.
+        success: Function ``(achieved_goal, desired_goal) -> bool`` that computes the flag, or None.
     """
 
     def __init__(self, env: Env, success: Success | None = None) -> None:
@@ -111,7 +109,7 @@ class BooleanSuccess(_Adapter):
         name = flag_name(info)
         if name is not None:
             return bool(np.all(info[name]))
-        # The environment's own measure: nothing is rewarded better than a goal that is reached exactly.
+        # A goal that is reached exactly has the highest reward.
         compute_reward = self.get_wrapper_attr("compute_reward")
         return bool(compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info))
 
@@ -119,20 +117,20 @@ class BooleanSuccess(_Adapter):
 class AsGoalEnv(_Adapter):
     """Gives a plain environment the goal interface (GE001, GE002, GE003).
 
-    The reward is sparse, 0 on success and -1 otherwise, with ``compute_reward`` to match, and
-    ``info["is_success"]`` is set. A success ends the episode if ``terminate_on_success``; the environment's
-    own terminations stay.
+    The reward is 0 on success and -1 otherwise, ``compute_reward`` computes the same, and
+    ``info["is_success"]`` is set. Terminations of the environment are kept.
 
     Args:
-        env: The environment; its observation becomes the part ``observation``.
-        achieved_goal: ``(observation, info) -> goal`` that was reached.
-        sample_goal: ``(observation, info, rng) -> goal`` to pursue, called at reset.
-        success: ``(achieved, desired) -> bool`` for any leading axes.
+        env: The environment, whose observation becomes ``observation["observation"]``.
+        achieved_goal: Function ``(observation, info) -> goal`` that returns the achieved goal.
+        sample_goal: Function ``(observation, info, rng) -> goal`` that returns the desired goal, called by
+            ``reset``.
+        success: Function ``(achieved_goal, desired_goal) -> bool`` for goals with any leading axes.
         goal_space: Space of the goals.
-        terminate_on_success: Whether success ends an episode.
+        terminate_on_success: Whether success terminates an episode.
 
     Raises:
-        TypeError: ``terminate_on_success`` is neither True nor False.
+        TypeError: ``terminate_on_success`` is not a bool.
 
     Example:
         >>> env = AsGoalEnv(
@@ -177,7 +175,7 @@ class AsGoalEnv(_Adapter):
         })
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
-        """Reset the environment and draw a goal; ``options["goal"]`` sets it."""
+        """Reset the environment and sample a goal; ``options["goal"]`` sets the goal instead."""
         own = dict(options or {})
         goal = own.pop("goal", None)
         observation, info = self.env.reset(seed=seed, options=own or None)
@@ -187,18 +185,18 @@ class AsGoalEnv(_Adapter):
         return self._adapt(observation, info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        """Step the environment, with the reward of the goal."""
+        """Step the environment, and return the reward for the desired goal."""
         observation, _, terminated, truncated, info = super().step(action)
         goals = observation["achieved_goal"], observation["desired_goal"]
         terminated = bool(terminated or self.compute_terminated(*goals, info))
         return observation, float(self.compute_reward(*goals, info)), terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Reward of each pair of goals: (..., G), (..., G) -> (...) float32, 0 on success, else -1."""
+        """Return the rewards of goals: (..., G), (..., G) -> (...) float32, 0 on success and -1 otherwise."""
         return np.asarray(self._success(achieved_goal, desired_goal), np.float32)[()] - np.float32(1)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Whether reaching each goal ends the episode: (..., G), (..., G) -> (...) bool."""
+        """Return whether the achieved goals terminate the episode: (..., G), (..., G) -> (...) bool."""
         return np.asarray(self._success(achieved_goal, desired_goal), bool)[()] & self._terminates
 
     def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -207,11 +205,7 @@ class AsGoalEnv(_Adapter):
         return goals, info | {"is_success": bool(self._success(achieved, desired))}
 
     def _as_goal(self, goal: Any) -> Any:
-        """Return a goal in memory of its own.
-
-        Raises:
-            ValueError: Its shape is not that of the goal space.
-        """
+        """Return a copy of a goal with the dtype of the goal space."""
         own = np.array(goal, dtype=self._goal_space.dtype)
         if own.shape != self._goal_space.shape:
             raise ValueError(f"goals must have shape {self._goal_space.shape}, got {own.shape}")
@@ -219,11 +213,11 @@ class AsGoalEnv(_Adapter):
 
 
 class FlattenGoalObservation(_Adapter):
-    """Flattens observations and goals that are neither vectors nor images, for agents that need these.
+    """Flattens observations and goals that are neither vectors nor images.
 
-    Discrete goals become one-hot vectors; Dict and Tuple observations are concatenated. ``compute_reward``
-    and ``compute_terminated`` take the flat goals. Vectors (Box, MultiBinary, MultiDiscrete) and uint8 images
-    are unchanged.
+    Discrete goals become one-hot vectors; Dict and Tuple observations are concatenated. The arguments of
+    ``compute_reward`` and ``compute_terminated`` are flat goals. Vectors (Box, MultiBinary, MultiDiscrete)
+    and uint8 images do not change.
 
     Args:
         env: A goal environment, with spaces of Box, Discrete, MultiBinary, MultiDiscrete, Dict and Tuple.
@@ -252,7 +246,7 @@ class FlattenGoalObservation(_Adapter):
             self.compute_terminated = partial(self._call, "compute_terminated")
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Reward of each pair of flat goals: (..., G), (..., G) -> (...)."""
+        """Return the rewards of flat goals: (..., G), (..., G) -> (...)."""
         return self._call("compute_reward", achieved_goal, desired_goal, info)
 
     def _call(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

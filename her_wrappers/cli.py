@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import platform
+import traceback
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
+import gymnasium as gym
 import typer
+from typer.core import TyperGroup
 
+from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.commands.check import check, explain, rules
 from her_wrappers.commands.envs import envs
 from her_wrappers.commands.inspect import inspect
@@ -15,14 +20,46 @@ from her_wrappers.commands.play import play
 from her_wrappers.commands.record import record
 from her_wrappers.commands.reproduce import reproduce
 from her_wrappers.commands.show_relabeling import show_relabeling
-from her_wrappers.commands.terminal import EXIT_CODES_HELP
+from her_wrappers.commands.terminal import EXIT_CODES_HELP, fail
 from her_wrappers.commands.train import train
 from her_wrappers.commands.watch import watch
+from her_wrappers.environments import BrokenModuleError, EnvNameError
+
+GYMNASIUM = Path(gym.__file__).parent
+
+EXPLAINED = (BrokenModuleError, gym.error.DependencyNotInstalled)
+"""Errors whose messages are sentences for the user; lines of code would add nothing."""
+
+
+class _Commands(TyperGroup):
+    """Group of all commands; unusable code or data end a command with one sentence and exit code 3."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the user chose."""
+        usage_error = typer.BadParameter.__base__
+        try:
+            return super().invoke(ctx)
+        except (usage_error, typer.Exit, typer.Abort, BrokenPipeError):  # type: ignore[misc] # a class of click
+            raise
+        except EnvNameError as error:
+            raise typer.BadParameter(str(error)) from error
+        except (Exception, SystemExit) as error:
+            place = "" if isinstance(error, EXPLAINED) else raised_at(error)
+            if place:
+                notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+                fail(f"{describe(error)}; {place}{notes}")
+            if isinstance(error, (*EXPLAINED, OSError, ValueError)):
+                fail(str(error))
+            if Path(traceback.extract_tb(error.__traceback__)[-1].filename).is_relative_to(GYMNASIUM):
+                fail(describe(error))
+            raise  # a defect of the toolkit, whose report needs the traceback
+
 
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     epilog=EXIT_CODES_HELP,
-    rich_markup_mode="markdown",  # or the examples, one a line, would have to be paragraphs
+    rich_markup_mode="markdown",  # keeps lists of examples as lists
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

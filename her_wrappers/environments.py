@@ -16,19 +16,25 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 
+from her_wrappers.checker.exceptions import describe, raised_at
+
 EnvFactory: TypeAlias = Callable[..., Any]
-"""Makes an environment from keyword arguments."""
+"""Function that returns an environment, called with the options as keyword arguments."""
 
 FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Class"
 
 
-class BrokenModuleError(ValueError):
-    """A module raised an error while it was imported."""
+class BrokenModuleError(RuntimeError):
+    """The code of a module raised an error when it was imported, or when it made an environment."""
+
+
+class EnvNameError(ValueError):
+    """An environment does not exist, or does not take its options."""
 
 
 @contextlib.contextmanager
 def present_folder() -> Iterator[None]:
-    """Let modules be imported from the current folder, as ``python -m`` does."""
+    """Make the modules of the current folder importable, as ``python -m`` does."""
     sys.path.insert(0, "")
     try:
         yield
@@ -40,28 +46,28 @@ def find_env(name: str) -> str | EnvFactory:
     """Find an environment by its name.
 
     Args:
-        name: A registered id, ``module:id``, ``module:Class``, ``module:function``, or the same with
-            ``path/to/file.py`` in the place of the module. Modules are found in the current folder too.
+        name: A registered id, ``module:id``, ``module:Class`` or ``module:function``. Instead of a module,
+            the name can have the path of a file, ``path/to/file.py``. The current folder is searched too.
 
     Returns:
         The id for `gymnasium.make`, or the class or function.
 
     Raises:
-        BrokenModuleError: The module raises an error.
-        ValueError: The module does not exist, or has neither such an id nor such a class or function.
+        BrokenModuleError: The module raised an error.
+        EnvNameError: The module does not exist, or has no such id, class or function.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
         return name
-    module = _import(origin, name)
+    module = import_module(origin, name, FORMS)
     if attribute in gym.registry:
         return attribute
     found = getattr(module, attribute, None)
     if found is None:
-        raise ValueError(_not_found(module, origin, attribute))
+        raise EnvNameError(_not_found(module, origin, attribute))
     is_other_class = inspect.isclass(found) and not issubclass(found, gym.Env | gym.vector.VectorEnv)
     if is_other_class or not callable(found):
-        raise ValueError(
+        raise EnvNameError(
             f"cannot make {name}: expected an id, a subclass of gymnasium.Env, or a function, got {found!r}"
         )
     return found  # type: ignore[no-any-return] # any callable
@@ -71,80 +77,110 @@ def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options
     """Make an environment.
 
     Args:
-        name: The environment, see `find_env`.
-        disable_env_checker: For `gymnasium.make`, where the name is an id.
+        name: Name of the environment, see `find_env`.
+        disable_env_checker: Argument of `gymnasium.make`, used if the name is an id.
         **options: Arguments of the environment.
 
     Raises:
-        ValueError: The environment does not exist, does not take the options, or is not a `gymnasium.Env`.
+        BrokenModuleError: The environment raised an error, or its module did.
+        EnvNameError: The environment does not exist, does not take the options, or is not a `gymnasium.Env`.
     """
-    with present_folder():
-        found = find_env(name)
-        if isinstance(found, str):
-            found = partial(gym.make, found, disable_env_checker=disable_env_checker)
-        try:
-            env = found(**options)
-        except (gym.error.Error, ImportError, TypeError, ValueError) as error:
-            reason = str(error).rstrip(".")
-            raise ValueError(
-                f"cannot make {name}: {reason}; `her envs` lists the bundled ones and their options"
-            ) from error
+    env = call_factory(name, env_factory(name, disable_env_checker=disable_env_checker), options)
     if not isinstance(env, gym.Env):
-        raise ValueError(f"cannot make {name}: expected a gymnasium.Env, got {type(env).__name__}")  # noqa: TRY004 - a name's value
+        raise EnvNameError(f"cannot make {name}: expected a gymnasium.Env, got {type(env).__name__}")
     return env
 
 
-def make_vector_env(name: str, num_envs: int, /, **options: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Make several environments in one process: by the id's own vector environment where it has one.
+def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFactory:
+    """Return the function that makes an environment from its options, see `make_env`."""
+    found = find_env(name)
+    if isinstance(found, str):
+        return partial(gym.make, found, disable_env_checker=disable_env_checker)
+    return found
+
+
+def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
+    """Return the environment that a factory makes.
 
     Args:
-        name: The environment, see `find_env`.
+        name: Name of the environment, for messages.
+        factory: The factory.
+        options: Arguments of the factory.
+
+    Raises:
+        BrokenModuleError: The code of the environment raised an error; the message has the file and the line.
+        EnvNameError: The environment does not exist, or does not take the options.
+    """
+    try:
+        with present_folder():
+            return factory(**options)
+    except (gym.error.DependencyNotInstalled, ImportError) as error:
+        raise BrokenModuleError(f"cannot make {name}: {error}") from error
+    except Exception as error:
+        place = raised_at(error)
+        if place and "unexpected keyword argument" not in str(error):
+            raise BrokenModuleError(f"cannot make {name}: {describe(error)}; {place}") from error
+        if not isinstance(error, gym.error.Error | TypeError | ValueError):
+            raise
+        reason = str(error).rstrip(".")
+        raise EnvNameError(
+            f"cannot make {name}: {reason}; `her envs` lists the bundled environments and their options"
+        ) from error
+
+
+def make_vector_env(name: str, num_envs: int, /, **options: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Make a vector environment: the environment's own one, or else a `gymnasium.vector.SyncVectorEnv`.
+
+    Args:
+        name: Name of the environment, see `find_env`.
         num_envs: Number of environments, N.
         **options: Arguments of each environment.
 
     Raises:
-        ValueError: The environment does not exist, or does not take the options.
+        BrokenModuleError: The environment raised an error, or its module did.
+        EnvNameError: The environment does not exist, or does not take the options.
     """
-    with present_folder():
-        found = find_env(name)
-        try:
-            if not isinstance(found, str):
-                return gym.vector.SyncVectorEnv([partial(found, **options)] * num_envs)
-            native = gym.spec(found).vector_entry_point is not None
-            checker: dict[str, Any] = {} if native else {"disable_env_checker": True}
-            return gym.make_vec(found, num_envs, **checker, **options)
-        except (gym.error.Error, ImportError, TypeError, ValueError) as error:
-            raise ValueError(f"cannot make {num_envs} {name} together: {error}") from error
+    found = find_env(name)
+    if not isinstance(found, str):
+        make_one = partial(found, **options)
+        return call_factory(name, partial(gym.vector.SyncVectorEnv, [make_one] * num_envs), {})  # type: ignore[no-any-return]
+    if found not in gym.registry or gym.spec(found).vector_entry_point is None:
+        options = {"disable_env_checker": True, **options}
+    return call_factory(name, partial(gym.make_vec, found, num_envs), options)  # type: ignore[no-any-return]
 
 
-def _import(origin: str, name: str) -> ModuleType:
-    """Import a module by its name or its file.
+def import_module(origin: str, name: str, forms: str) -> ModuleType:
+    """Import a module.
+
+    Args:
+        origin: Name or file of the module.
+        name: Name that the user gave, for messages.
+        forms: Forms that the name can have, for messages.
 
     Raises:
-        BrokenModuleError: The module raises an error.
-        ValueError: The module does not exist.
+        BrokenModuleError: The module raised an error; the message has the file and the line.
+        EnvNameError: The module does not exist.
     """
     try:
         with present_folder():
             return _import_file(Path(origin)) if origin.endswith(".py") else importlib.import_module(origin)
-    except Exception as error:  # anything that the module's own code raises
+    except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == origin.partition(".")[0]:
             reason = f"{error}, neither in this folder nor installed"
         elif isinstance(error, FileNotFoundError) and error.filename == str(Path(origin).resolve()):
             reason = f"there is no file {origin}"
         elif isinstance(error, SyntaxError):
-            raise BrokenModuleError(
-                f"cannot import {error.filename}, line {error.lineno}: {error.msg}"
-            ) from error
-        else:
-            raise BrokenModuleError(
-                f"cannot make {name}: {origin} raised {type(error).__name__}: {error}"
-            ) from error
-        raise ValueError(f"cannot make {name}: {reason}; expected {FORMS}") from error
+            place = f"{error.filename}, line {error.lineno}"
+            raise BrokenModuleError(f"cannot import {place}: {error.msg}") from error
+        elif place := raised_at(error):
+            raise BrokenModuleError(f"cannot import {origin}: {describe(error)}; {place}") from error
+        else:  # not the name of a module
+            reason = describe(error)
+        raise EnvNameError(f"cannot import {origin!r} for {name}: {reason}; expected {forms}") from error
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import a file once; its neighbours can be imported by it."""
+    """Import a file, unless it was imported before; the file can import the modules of its folder."""
     path = path.resolve()
     key = str(path)  # as the name of the module, since the stem may be the name of another one
     if key in sys.modules:
@@ -163,7 +199,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
-    """Say which environments a module has, first the one that was probably meant."""
+    """Return a message with the environments of a module, or only the one that the user probably meant."""
     message = f"{'file' if origin.endswith('.py') else 'module'} {origin} has no registered id {attribute!r}"
     classes = [
         each.__name__

@@ -51,6 +51,12 @@ def as_info(key: str, value: Any, where: str) -> np.ndarray:
     return array
 
 
+def missing_info(key: str, where: str, has: object) -> str:
+    """Return the message of the error for an info that a step does not have."""
+    adapter = "; her_wrappers.adapters.BooleanSuccess adds it" if key == "is_success" else ""
+    return f"info has no {key!r} {where}; it has {has}{adapter}"
+
+
 def describe_info(value: np.ndarray) -> str:
     """Return the kind and shape of an info, which all values of one info have in common."""
     return f"{'strings' if value.dtype.kind in STRINGS else 'numbers'} of shape {value.shape}"
@@ -85,7 +91,7 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
     missing = np.flatnonzero(required & ~present)
     if missing.size:
         has = sorted(name for name in infos if not name.startswith("_"))
-        raise ValueError(f"info has no {key!r} {where(int(missing[0]))}; it has {has}")
+        raise ValueError(missing_info(key, where(int(missing[0])), has))
     if not present.any():
         return None
     values = _as_rows(infos[key])

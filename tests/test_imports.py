@@ -22,13 +22,18 @@ ALLOWED_IMPORTS = {
     "her_wrappers.user_warning": set(),
     "her_wrappers.autoreset": set(),
     "her_wrappers.success_flag": {"her_wrappers.trees"},
-    "her_wrappers.environments": set(),
+    "her_wrappers.environments": {"her_wrappers.checker"},
     "her_wrappers.files": {"her_wrappers.arguments"},
+    "her_wrappers.goal_functions": {
+        "her_wrappers.trees",
+        "her_wrappers.arguments",
+        "her_wrappers.user_warning",
+    },
     "her_wrappers.goal_interface": {
         "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.arguments",
-        "her_wrappers.user_warning",
+        "her_wrappers.goal_functions",
     },
     "her_wrappers.checker": {
         "her_wrappers.infos",
@@ -61,6 +66,7 @@ ALLOWED_IMPORTS = {
         "her_wrappers.user_warning",
         "her_wrappers.arguments",
         "her_wrappers.files",
+        "her_wrappers.goal_functions",
         "her_wrappers.goal_interface",
         "her_wrappers.recording",
     },

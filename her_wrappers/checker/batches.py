@@ -1,4 +1,4 @@
-"""Batches of a vector environment: the rows of each environment, and the parts without such rows."""
+"""Batches of a vector environment: the rows of each environment, and arrays of wrong shapes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from her_wrappers.checker.rollout import ResetRecord, StepRecord
 from her_wrappers.trees import leaf_arrays, map_tree
 
 
-def misshapen(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield the parts without a row for each environment: name, shape and expected shape."""
-    whole = record.observation
-    for key, part in whole.items() if isinstance(whole, dict) else [("observation", whole)]:
-        for leaf in leaf_arrays(part):
+def wrong_shapes(
+    record: ResetRecord | StepRecord, num_envs: int
+) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """Yield name, shape and expected shape of each array that lacks a row for some environment."""
+    observation = record.observation
+    trees = observation if isinstance(observation, dict) else {"observation": observation}
+    for key, tree in trees.items():
+        for leaf in leaf_arrays(tree):
             if as_array(leaf).shape[:1] != (num_envs,):
                 yield str(key), as_array(leaf).shape, f"({num_envs}, ...)"
     if isinstance(record, ResetRecord):
@@ -27,7 +30,7 @@ def misshapen(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return a value as an array; an array without axes for values such as lists of unequal length."""
+    """Return a value as an array, or an array of shape () for lists of unequal length."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -35,10 +38,10 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def ended_rows(step: StepRecord) -> np.ndarray:
-    """Return which environments ended their episode: (N,) bool."""
+    """Return whether the episode of each environment ended: (N,) bool."""
     return np.array([bool(one or other) for one, other in zip(step.terminated, step.truncated, strict=True)])
 
 
 def row(batch: Any, i: int) -> Any:
-    """Return what belongs to environment ``i``."""
+    """Return the row of environment ``i`` of each array of a tree."""
     return map_tree(lambda leaf: leaf[i], batch)

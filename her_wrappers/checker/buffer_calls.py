@@ -1,7 +1,8 @@
-"""Calls of the goal functions as replay buffers make them: large batches, read-only views, repetitions."""
+"""Calls of the goal functions as in replay buffers: large batches, read-only views, repeated calls."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,38 +14,38 @@ from her_wrappers.trees import copy_tree, map_tree
 
 if TYPE_CHECKING:
     from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.probe import Answer, Probe
+    from her_wrappers.checker.probe import CallResult, Probe
     from her_wrappers.trees import Tree
 
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
-"""Batch sizes that are common in practice; 205 is the relabeled part of 256."""
+"""Batch sizes that are common in practice; 205 is the number of relabeled rows in a batch of 256."""
 
 MAX_BYTES = 2**24
-"""Larger batches of goals (images) are not tried."""
+"""Largest batch of goals in bytes; larger batches, of images, are skipped."""
 
-FEW = 3
-"""Size of the two batches that are computed one after another."""
+REPEATED_CALLS, REPEATED_SIZE = 4, 3
+"""Number and size of the batches that are computed one after another, to detect a shared output array."""
 
 
 @dataclass(frozen=True)
 class BufferCalls:
-    """Answers of the goal functions to such calls.
+    """Results of calls of the goal functions.
 
     Attributes:
-        large: For each large batch, the indices of its pairs and the rewards.
-        on_views: For each function that takes batches, its name, the answer for new arrays, and the answer
-            for read-only strided views of the same goals.
-        reused: Names of the functions whose second answer is in the memory of the first.
+        large: For each large batch, the indices of its pairs and the result of ``compute_reward``.
+        on_views: For each goal function that takes batches, its name, its result for new arrays, and its
+            result for read-only strided views of the same goals.
+        reused: Names of the goal functions whose results share memory.
     """
 
-    large: list[tuple[np.ndarray, Answer]]
-    on_views: list[tuple[str, Answer, Answer]]
+    large: list[tuple[np.ndarray, CallResult]]
+    on_views: list[tuple[str, CallResult, CallResult]]
     reused: list[str]
 
     @classmethod
     def of(cls, evidence: Evidence) -> BufferCalls:
         """Call the goal functions of an environment whose ``compute_reward`` takes batches."""
-        everything = range(len(evidence.pairs))
+        rows = range(len(evidence.pairs))
         on_views, reused = [], []
         for name, function in (
             ("compute_reward", evidence.reward),
@@ -52,17 +53,17 @@ class BufferCalls:
         ):
             if function is None:
                 continue
-            goals_and_infos = evidence.batch(everything)
-            answer = function(*goals_and_infos)
-            if answer.shape == (len(everything),):
+            goals_and_infos = evidence.batch(rows)
+            result = function(*goals_and_infos)
+            if result.shape == (len(rows),):
                 achieved, desired, infos = goals_and_infos
-                viewed = function.on_views(_read_only_view(achieved), _read_only_view(desired), infos)
-                on_views.append((name, answer, viewed))
+                views = _read_only_view(achieved), _read_only_view(desired)
+                on_views.append((name, result, function.call_on_views(*views, infos)))
                 reused += [name] if _reuses_output(function, evidence) else []
-        return cls(_large_answers(evidence), on_views, reused)
+        return cls(_compute_large_batches(evidence), on_views, reused)
 
 
-def _large_answers(evidence: Evidence) -> list[tuple[np.ndarray, Answer]]:
+def _compute_large_batches(evidence: Evidence) -> list[tuple[np.ndarray, CallResult]]:
     if evidence.reward is None:
         return []
     rng = np.random.default_rng(evidence.seed)
@@ -73,17 +74,21 @@ def _large_answers(evidence: Evidence) -> list[tuple[np.ndarray, Answer]]:
 
 
 def _reuses_output(function: Probe, evidence: Evidence) -> bool:
-    """Whether the second of two answers is in the memory of the first."""
-    calls = [range(FEW), range(FEW, 2 * FEW)]
+    """Whether two of several outputs share memory."""
+    count = len(evidence.pairs)
+    calls = [
+        [(REPEATED_SIZE * call + i) % count for i in range(REPEATED_SIZE)] for call in range(REPEATED_CALLS)
+    ]
     try:
-        first, second = [function.function(*copy_tree(evidence.batch(rows))) for rows in calls]
+        outputs = [function.function(*copy_tree(evidence.batch(rows))) for rows in calls]
     except Exception:
         return False
-    return isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and share_memory(first, second)
+    arrays = [output for output in outputs if isinstance(output, np.ndarray)]
+    return any(share_memory(first, later) for first, later in itertools.combinations(arrays, 2))
 
 
 def _read_only_view(goals: Tree) -> Any:
-    """Return goals as part of larger records that cannot be written, as buffers keep them."""
+    """Return goals as fields of larger read-only records, the form in which buffers store them."""
 
     def view(leaf: np.ndarray) -> np.ndarray:
         fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]

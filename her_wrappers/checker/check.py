@@ -1,4 +1,4 @@
-"""check_goal_env: collect evidence, apply the rules, return a report."""
+"""check_goal_env: collects evidence, applies the rules, and returns a report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from her_wrappers.arguments import require_count, require_function
 from her_wrappers.checker.attribution import attribute_to_wrappers
 from her_wrappers.checker.collect import Budget, collect
+from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.judge import judge, not_exercised
 from her_wrappers.checker.registry import Rule, selected
 from her_wrappers.checker.replicas import AnyEnv, EnvReplicator, Factory, close_safely
 from her_wrappers.checker.report import Report
-from her_wrappers.checker.rollout import describe
 
 if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy
@@ -36,32 +36,36 @@ def check_goal_env(
     ignore: Iterable[str] = (),
     seed: int = 0,
 ) -> Report:
-    """Check whether an environment keeps the promises that hindsight relabeling relies on.
+    """Check whether an environment is correct for hindsight relabeling.
 
-    The environment is run with random actions, with actions repeated for several steps, and with actions that
-    steer to the goal by a linear model of the recorded steps. Then its goal functions are called with
-    relabeled goals. The verdict depends on ``seed`` and ``max_steps`` alone. An environment passed in is used
-    but not closed.
+    The check runs the environment with random actions, with actions repeated for several steps, and with
+    actions that steer to the goal by a linear model of the recorded steps. Then it calls the goal functions
+    with relabeled goals, and compares the environment with replicas. The report depends on ``seed`` and
+    ``max_steps``, not on the speed of the machine. An environment passed in is not closed.
 
     Args:
-        env_or_factory: A goal environment, with any wrappers, or a function that returns one. Replicas for
-            comparison are made by the function, else from the environment's spec, else by a deep copy.
-        max_steps: Number of steps; the replicas together take up to 25 % more, and 80 at least.
-        max_seconds: Seconds after which the run is cut off; the report says so.
-        policy: ``observation -> action``, used for two thirds of the steps, for goals that random actions do
-            not reach.
-        reset_options: Options of ``reset``, or several in turn, for every second episode.
-        select: Codes or beginnings of codes to report, such as ``"GE1"``; all by default. Other rules are not
-            applied, except those that imply a selected one.
-        ignore: Codes or beginnings of codes not to report.
+        env_or_factory: A single or vectorised goal environment, with any wrappers, or a function without
+            arguments that returns one. Replicas are made by the function, else from the environment's spec,
+            else by a deep copy.
+        max_steps: Number of steps of the environment. The replicas together take up to 25 % more steps, and
+            at least 200.
+        max_seconds: Time in seconds after which the run stops early, which the report then contains; None for
+            no limit.
+        policy: Function ``observation -> action`` that chooses the actions of two thirds of the steps, for
+            goals that random actions do not reach; None for the policies of the check.
+        reset_options: Options dict of ``reset`` for every second episode, or a list of dicts that are used in
+            turn.
+        select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Other rules are
+            applied only if they imply a selected one.
+        ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
 
     Returns:
-        The report; ``report.raise_if_errors()`` makes it a test.
+        The report. In a test suite, call ``report.raise_if_errors()``.
 
     Raises:
-        TypeError: ``env_or_factory`` is not an environment and does not return one, ``policy`` is not
-            callable, or ``reset_options`` is neither a dict nor a list of dicts.
+        TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
+            not callable, or ``reset_options`` is neither a dict nor a list of dicts.
         ValueError: The factory raised, a rule code is unknown, ``max_steps`` is not an integer >= 1, or
             ``seed`` is not an integer >= 0.
 
@@ -80,16 +84,15 @@ def check_goal_env(
 
 
 def run_check(env: AnyEnv, factory: Factory | None, budget: Budget, rules: Sequence[Rule]) -> Report:
-    """Check an environment with a choice of rules.
+    """Check an environment with the given rules.
 
     Args:
-        env: The environment.
-        factory: The function that made the environment; None for an environment of the user, which stays
-            open.
+        env: A single or vectorised goal environment.
+        factory: Function that made ``env``; None if the user passed the environment, which then stays open.
         budget: Steps, time, policy and seed of the run.
-        rules: The rules to report.
+        rules: Rules to report.
     """
-    with quiet():
+    with ignore_warnings():
         replicator = EnvReplicator.of(env, factory)
         try:
             return _report(env, replicator, budget, rules)
@@ -114,8 +117,8 @@ def _report(env: Any, replicator: EnvReplicator, budget: Budget, rules: Sequence
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Ignore warnings of environments: a filter that turns them into errors would change the verdict."""
+def ignore_warnings() -> Iterator[None]:
+    """Ignore warnings of environments: a filter that turns them into errors would change the findings."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -131,18 +134,18 @@ def name_of(env: Any) -> str:
 
 
 def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
-    """Return the environment, and the factory if the argument is one.
+    """Return the environment, and the factory if ``env_or_factory`` is a function.
 
     Raises:
-        TypeError: The argument is not an environment and does not return one.
+        TypeError: ``env_or_factory`` is neither an environment nor a function that returns one.
         ValueError: The factory raised.
     """
     if isinstance(env_or_factory, gym.Env | gym.vector.VectorEnv):
         return env_or_factory, None
     if not callable(env_or_factory):
         raise TypeError(
-            "expected a gymnasium Env or VectorEnv, or a function that makes one, "
-            f"got {type(env_or_factory).__name__}"
+            "expected a gymnasium Env or VectorEnv, or a function that returns one, "
+            f"got {type(env_or_factory).__name__}; pass gymnasium.make(id) for an id"
         )
     try:
         env = env_or_factory()
@@ -154,14 +157,10 @@ def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
 
 
 def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
-    """Return reset options as a list.
-
-    Raises:
-        TypeError: The options are neither a dict nor a list of dicts.
-    """
-    is_one = isinstance(options, Mapping) or not isinstance(options or (), Iterable)
-    parts: list[Any] = [options] if is_one else list(options or ())
-    for part in parts:
-        if not isinstance(part, Mapping):
-            raise TypeError(f"reset_options must be a dict or a list of dicts, got {part!r}")
-    return [dict(part) for part in parts]
+    """Return reset options as a list, or raise TypeError if they are neither a dict nor a list of dicts."""
+    is_single = isinstance(options, Mapping) or not isinstance(options or (), Iterable)
+    choices: list[Any] = [options] if is_single else list(options or ())
+    for choice in choices:
+        if not isinstance(choice, Mapping):
+            raise TypeError(f"reset_options must be a dict or a list of dicts, got {choice!r}")
+    return [dict(choice) for choice in choices]

@@ -1,4 +1,4 @@
-"""Collecting evidence: run the environment by a budget of steps, then experiment."""
+"""Collection of evidence: a run of the environment within a budget of steps, then experiments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.experiments import repeat_calls, replay_on_replicas
-from her_wrappers.checker.policies import random_policy, repeating_policy, seeking_policy
+from her_wrappers.checker.policies import random_policy, repeating_policy, steering_policy
 from her_wrappers.checker.probe import probe
 from her_wrappers.checker.replicas import AnyEnv, EnvReplicator
 from her_wrappers.checker.rollout import InterruptedRunError, Rollout, RolloutCollector
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy
 
 EPISODE_CAP = 0.3
-"""An episode that does not end by itself is left after this share of the budget."""
+"""An episode that does not end stops after this share of the budget."""
+
+MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
+"""Errors of the steering policy with the observations of a faulty environment."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,13 @@ class Budget:
     """Steps, time, policy and seed of a run.
 
     Attributes:
-        max_steps: Steps of the environment under test; replicas take up to 25 % more, and 80 at least.
-        max_seconds: Time after which the run is cut off, or None.
-        policy: Policy of the user, or None.
-        reset_options: Every second episode is reset with the next of these.
+        max_steps: Number of steps of the environment under test; replicas take up to 25 % more steps, and at
+            least 200.
+        max_seconds: Time in seconds after which the run stops early, or None.
+        policy: Function ``observation -> action`` of the user, or None.
+        reset_options: Options of ``reset``, used in turn for every second episode.
         seed: Seed of the first reset and of all random choices.
-        on_step: Called after each step.
+        on_step: Function called after each step, such as the update of a progress bar.
     """
 
     max_steps: int
@@ -53,22 +57,22 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
 
     Args:
         env: A single or a vector environment.
-        replicator: Makes further environments like it.
+        replicator: Makes further environments like ``env``.
         budget: Steps, time, policy and seed of the run.
     """
     vector = isinstance(env, gym.vector.VectorEnv)
-    width = env.num_envs if vector else 1
+    num_envs = env.num_envs if vector else 1
+    space_objects = _space_objects(env)
     collector = (VectorRolloutCollector if vector else RolloutCollector)(
         env,
         seed=budget.seed,
         reset_options=budget.reset_options,
-        episode_cap=max(1, int(EPISODE_CAP * budget.max_steps) // width),
+        episode_cap=max(1, int(EPISODE_CAP * budget.max_steps) // num_envs),
         max_seconds=budget.max_seconds,
         on_step=budget.on_step,
     )
-    spaces_watch = _SpacesWatch(env)
     with contextlib.suppress(InterruptedRunError):
-        _run_phases(collector, env, replace(budget, max_steps=max(4, budget.max_steps // width)))
+        _run_phases(collector, env, replace(budget, max_steps=max(4, budget.max_steps // num_envs)))
     evidence = Evidence(
         env,
         env.single_observation_space if vector else env.observation_space,
@@ -78,7 +82,9 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
         seed=budget.seed,
         vector_rollout=collector.rollout if vector else Rollout(),
         state=arrays_in(env.unwrapped),
-        spaces_replaced=spaces_watch.replaced(),
+        spaces_replaced=[
+            name for name, space in _space_objects(env).items() if space is not space_objects[name]
+        ],
     )
     replay_on_replicas(evidence, collector.rollout, replicator, budget.reset_options)
     if collector.rollout.failure is None and collector.rollout.steps:
@@ -87,11 +93,7 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
 
 
 def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None:
-    """Spend the budget on policies that reach different states.
-
-    Raises:
-        InterruptedRunError: The environment raised, or time or memory ran out.
-    """
+    """Run several policies, which reach different states, within the budget."""
     rng = np.random.default_rng(budget.seed)
     space, total = env.action_space, budget.max_steps
     random = random_policy(space, budget.seed)
@@ -101,43 +103,29 @@ def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> Non
         return
     collector.run(random, total - 2 * (total // 4))
     collector.run(repeating_policy(space, rng), total // 4)
-    seek = (
-        random if isinstance(env, gym.vector.VectorEnv) else _seeking(collector.rollout, space, rng, random)
-    )
-    collector.run(seek, total // 4)
+    is_vector = isinstance(env, gym.vector.VectorEnv)
+    collector.run(random if is_vector else _steering(collector.rollout, space, rng, random), total // 4)
 
 
-def _seeking(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, otherwise: Policy) -> Policy:
-    """Return a policy that steers to the goal, or the other one where goals cannot be modelled."""
-    broken = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
+def _steering(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, fallback: Policy) -> Policy:
+    """Return a policy that steers to the goal, or calls ``fallback`` where it has no valid action."""
     try:
-        seek = seeking_policy(rollout, space, rng)
-    except broken:
-        return otherwise
-    if seek is None:
-        return otherwise
+        steer = steering_policy(rollout, space, rng)
+    except MODEL_ERRORS:
+        return fallback
+    if steer is None:
+        return fallback
 
     def policy(observation: Any) -> Any:
         try:
-            action = seek(observation)
-        except broken:
-            return otherwise(observation)
+            action = steer(observation)
+        except MODEL_ERRORS:
+            return fallback(observation)
         # A goal of NaN gives an action of NaN, which must not reach a simulator or a robot.
-        return action if np.isfinite(action).all() and space.contains(action) else otherwise(observation)
+        return action if np.isfinite(action).all() and space.contains(action) else fallback(observation)
 
     return policy
 
 
-class _SpacesWatch:
-    """The space objects of an environment, to detect that they are replaced."""
-
-    def __init__(self, env: AnyEnv) -> None:
-        self._env = env
-        self._before = self._now()
-
-    def _now(self) -> dict[str, Any]:
-        return {name: getattr(self._env, name) for name in ("observation_space", "action_space")}
-
-    def replaced(self) -> list[str]:
-        """Return the names of the spaces that were replaced."""
-        return [name for name, space in self._now().items() if space is not self._before[name]]
+def _space_objects(env: AnyEnv) -> dict[str, Any]:
+    return {name: getattr(env, name) for name in ("observation_space", "action_space")}

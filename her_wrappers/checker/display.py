@@ -1,4 +1,4 @@
-"""Reports and rules on a terminal."""
+"""Output of reports and rules on a terminal, with rich."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print all findings, each with its first violation, and what was not exercised."""
+    """Print the summary, the findings with their first violations, and the rules that were not exercised."""
     console.print(escape(report.summary()))
     for finding in report.findings:
         console.print(f"\n{_coloured(finding.severity)} [bold]{finding.code}[/] {finding.name}")
@@ -30,7 +30,7 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def print_rules(rules: Iterable[Rule], console: Console) -> None:
-    """Print a table of rules."""
+    """Print a table of rules: code, name, severity and meaning."""
     table = Table("code", "name", "severity", "meaning", header_style="bold")
     for rule in rules:
         table.add_row(rule.code, rule.name, _coloured(rule.severity), escape(rule.meaning))
@@ -38,11 +38,11 @@ def print_rules(rules: Iterable[Rule], console: Console) -> None:
 
 
 def print_explanation(rule: Rule, console: Console) -> None:
-    """Print one rule with a wrong and a right example."""
+    """Print one rule with its fix, its adapter, and a wrong and a right example."""
     console.print(f"[bold]{rule.code} {rule.name}[/] ({_coloured(rule.severity)})")
     console.print(escape(f"{rule.meaning}\nFix: {rule.fix}."))
     if rule.adapter:
-        console.print(escape(f"Or wrap the environment in her_wrappers.adapters.{rule.adapter}."))
+        console.print(escape(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
         console.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)

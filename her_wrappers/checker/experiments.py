@@ -1,4 +1,4 @@
-"""Experiments after the run: replays on replicas, and repeated calls of ``compute_reward``."""
+"""Experiments after the run: replays on replicas, and repeated calls of the goal functions."""
 
 from __future__ import annotations
 
@@ -8,41 +8,49 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.checker.exceptions import FailedCall
 from her_wrappers.checker.global_generators import find_global_seeding
 from her_wrappers.checker.policies import random_policy
-from her_wrappers.checker.probe import Probe, probe, same_answer
+from her_wrappers.checker.probe import Probe, probe, same_result
 from her_wrappers.checker.replicas import Divergence, compare_reset, divergence_of, replay
-from her_wrappers.checker.rollout import Failure
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from her_wrappers.checker.evidence import Evidence
-    from her_wrappers.checker.probe import Answer
+    from her_wrappers.checker.probe import CallResult
     from her_wrappers.checker.replicas import EnvReplicator
-    from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
+    from her_wrappers.checker.rollout import Policy, ResetRecord, Rollout, StepRecord
 
-REPLAYED = 20
-"""One in 20 steps is replayed on each replica."""
+REPLAY_DIVISOR = 20
+"""The first one in 20 steps of the rollout are replayed on each replica."""
 
 MIN_CLOCK_STEPS = 80
-"""Least number of steps between which the goal functions are called: enough for the end of some episodes."""
+"""Smallest number of steps with calls of the goal functions; it contains the ends of some episodes."""
 
 STEPS_BEFORE_REPEATING = 3
+"""Number of steps between two calls of ``compute_reward`` with the same arguments."""
 
 REPETITIONS = 4
-"""Noise at the threshold of success shows in every second answer."""
+"""Number of immediate repetitions; noise at the success threshold changes about half of the results."""
 
 
 @dataclass(frozen=True)
 class StateChange:
-    """A goal function's answer that differs from an earlier one to the same arguments."""
+    """Two different results of a goal function for the same arguments.
+
+    Attributes:
+        function: Name of the goal function.
+        place: Time of the first call, for messages.
+        first: Result of the first call.
+        later: Result of the later call.
+    """
 
     function: str
     place: str
-    first: Answer
-    later: Answer
+    first: CallResult
+    later: CallResult
 
 
 def replay_on_replicas(
@@ -51,41 +59,42 @@ def replay_on_replicas(
     replicator: EnvReplicator,
     reset_options: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Replay the rollout on a replica while another is in use, and on one whose ``compute_reward`` is called.
+    """Replay the beginning of the rollout on replicas, and store the differences in the evidence.
 
-    The environment used at the same time reveals shared state: a global generator, or attributes of the
-    class. A second replay on the same replica reveals state that survives a reset.
+    The first replay takes place while another replica takes steps, which reveals shared state, such as a
+    global generator or class attributes. A second replay on the same replica reveals state that survives a
+    reset. A replay with calls of ``compute_reward`` between the steps reveals side effects of these calls.
 
     Args:
-        evidence: Evidence, to which the outcome is added.
-        rollout: The rollout as the environment returned it; that of a vector environment is not split.
+        evidence: Evidence to extend.
+        rollout: Rollout as the environment returned it; batches for a vector environment.
         replicator: Makes the replicas.
-        reset_options: Options of the user, to be tried with a seed.
+        reset_options: Options of the user, which are tried with a seed.
     """
-    steps = len(rollout.steps) // REPLAYED
+    steps = len(rollout.steps) // REPLAY_DIVISOR
     try:
         evidence.replica = called = replicator.make()
         if called is None or not steps:
             return
-        replica, neighbour = replicator.make(), replicator.make()
-        evidence.divergence = replay(rollout, replica, steps, _Neighbour(neighbour, evidence.seed + 1))
+        replica, concurrent = replicator.make(), replicator.make()
+        evidence.divergence = replay(rollout, replica, steps, _ConcurrentEnv(concurrent, evidence.seed + 1))
         evidence.compared = True
         reward = probe(called, "compute_reward")
         if evidence.divergence is None and evidence.pairs and reward is not None:
             evidence.side_effect = replay(rollout, called, steps, _RewardCalls(evidence, reward))
         if evidence.divergence is None:
             evidence.rerun_divergence = replay(rollout, replica, steps, lambda step: None)
-            evidence.options_divergence = reset_twice_with_options(evidence, neighbour, reset_options)
-        evidence.state_changes = find_state_changes(evidence, neighbour, max(steps, MIN_CLOCK_STEPS))
-        evidence.seeded_by = find_global_seeding(evidence, neighbour)
+            evidence.options_divergence = reset_twice_with_options(evidence, concurrent, reset_options)
+        evidence.state_changes = find_state_changes(evidence, concurrent, max(steps, MIN_CLOCK_STEPS))
+        evidence.global_seeding = find_global_seeding(evidence, concurrent, replicator.make)
     except Exception as error:
-        evidence.rollout.failure = evidence.rollout.failure or Failure(
+        evidence.rollout.failure = evidence.rollout.failure or FailedCall(
             "on a second environment", "reset() or step()", error
         )
 
 
-class _Neighbour:
-    """Steps another environment of the same kind before each step."""
+class _ConcurrentEnv:
+    """Steps another environment of the same kind before each replayed step."""
 
     def __init__(self, env: Any, seed: int) -> None:
         self._env = env
@@ -93,13 +102,18 @@ class _Neighbour:
         self._env.reset(seed=seed)
 
     def __call__(self, step: StepRecord) -> None:
-        _, _, terminated, truncated, _ = self._env.step(self._policy(None))
-        if np.any(terminated) or np.any(truncated):
-            self._env.reset()
+        _step_or_reset(self._env, self._policy)
+
+
+def _step_or_reset(env: Any, policy: Policy) -> None:
+    """Take a step, and reset the environment if an episode ended."""
+    _, _, terminated, truncated, _ = env.step(policy(None))
+    if np.any(terminated) or np.any(truncated):
+        env.reset()
 
 
 class _RewardCalls:
-    """Computes rewards of relabeled goals before each step, of one goal and of a batch."""
+    """Computes rewards of relabeled goals, of one pair and of a batch, before each replayed step."""
 
     def __init__(self, evidence: Evidence, reward: Probe) -> None:
         self._evidence = evidence
@@ -113,34 +127,32 @@ class _RewardCalls:
 
 
 def repeat_calls(evidence: Evidence, first: ResetRecord) -> None:
-    """Compute the same rewards again, at once and after further steps, then repeat the first reset.
+    """Repeat calls of ``compute_reward``, at once and after further steps, then repeat the first reset.
 
     Args:
-        evidence: Evidence, to which the outcome is added.
-        first: The first reset.
+        evidence: Evidence to extend.
+        first: Record of the first reset.
     """
     env = evidence.env
     try:
         if evidence.pairs:
             # These must be computed before the environment takes further steps.
-            _ = evidence.recomputed, evidence.rows, evidence.batch_answers, evidence.buffer_calls
-            evidence.rows_again = [evidence.call_rows() for _ in range(REPETITIONS)]
+            _ = evidence.recomputed, evidence.pair_results, evidence.batch_results, evidence.buffer_calls
+            evidence.repeated_results = [evidence.call_each_pair() for _ in range(REPETITIONS)]
             env.reset()
             policy = random_policy(env.action_space, evidence.seed)
             for _ in range(STEPS_BEFORE_REPEATING):
-                _, _, terminated, truncated, _ = env.step(policy(None))
-                if np.any(terminated) or np.any(truncated):
-                    env.reset()
-            evidence.later_rows = evidence.call_rows()
+                _step_or_reset(env, policy)
+            evidence.later_results = evidence.call_each_pair()
         evidence.reset_divergence = compare_reset(first, env)
     except Exception as error:
-        evidence.rollout.failure = Failure("after the run", "reset() or step()", error)
+        evidence.rollout.failure = FailedCall("after the run", "reset() or step()", error)
 
 
 def reset_twice_with_options(
     evidence: Evidence, env: Any, reset_options: Sequence[dict[str, Any]]
 ) -> Divergence | None:
-    """Reset one environment twice with a seed and options, and return the first difference, or None."""
+    """Reset a replica twice with the same seed and options, and return the first difference, or None."""
     for options in [None, *reset_options, {}, {"no such option": 0}]:
         try:
             first = _first_observation(env, evidence.seed, options)
@@ -148,9 +160,11 @@ def reset_twice_with_options(
             second = _first_observation(env, evidence.seed, options)
         except Exception:  # an environment may reject options that it does not know
             continue
-        found = divergence_of(f"reset with options={options!r}", at_reset=True, here=first, there=second)
+        found = divergence_of(
+            f"reset with options={options!r}", at_reset=True, original=first, repeated=second
+        )
         if found:
-            return None if options is None else found  # without options it is reported as not reproducible
+            return None if options is None else found  # a difference without options is a case of GE401
     return None
 
 
@@ -159,9 +173,9 @@ def _first_observation(env: Any, seed: int, options: dict[str, Any] | None) -> A
 
 
 def find_state_changes(evidence: Evidence, env: Any, steps: int) -> list[StateChange]:
-    """Call the goal functions during episodes, and again with the same arguments after a further reset."""
+    """Call the goal functions during episodes, and again with the same arguments after another reset."""
     functions = {name: probe(env, name) for name in ("compute_reward", "compute_terminated")}
-    calls: list[tuple[str, str, Probe, tuple[Any, ...], Answer]] = []
+    calls: list[tuple[str, str, Probe, tuple[Any, ...], CallResult]] = []
 
     def call(place: str, observation: Any, info: Any, t: int) -> None:
         for arguments in _arguments_at(evidence, env, observation, info, t):
@@ -184,14 +198,14 @@ def find_state_changes(evidence: Evidence, env: Any, steps: int) -> list[StateCh
             call(f"the end of an episode after {t} steps", observation, info, t)
             (observation, info), t = env.reset(), 0
     env.reset(seed=evidence.seed + 1)
-    answers = [(name, place, first, function(*args)) for name, place, function, args, first in calls]
-    return [StateChange(*answer) for answer in answers if not same_answer(*answer[2:])]
+    results = [(name, place, first, function(*args)) for name, place, function, args, first in calls]
+    return [StateChange(*result) for result in results if not same_result(*result[2:])]
 
 
 def _arguments_at(
     evidence: Evidence, env: Any, observation: Any, info: Any, t: int
 ) -> list[tuple[Any, Any, Any]]:
-    """Return arguments of goal functions: a relabeled pair, and the present goals of a single environment."""
+    """Return arguments of goal functions: a relabeled pair, and the current goals of a single environment."""
     pair = evidence.pairs[t % len(evidence.pairs)]
     arguments = [(pair.achieved, pair.desired, pair.info)]
     if not isinstance(env, gym.vector.VectorEnv):

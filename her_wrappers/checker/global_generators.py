@@ -1,6 +1,6 @@
-"""The global random generators of Python, NumPy and torch: does an environment seed them?
+"""Detection of environments that seed the global random generators of Python, NumPy or torch.
 
-After a global generator was seeded, the random numbers of all other code repeat: exploration noise, or the
+After a global generator is seeded, the random numbers of all other code repeat: exploration noise, or the
 batches of a replay buffer.
 """
 
@@ -21,53 +21,74 @@ if TYPE_CHECKING:
 
     from her_wrappers.checker.evidence import Evidence
 
+MAX_EPISODE_STEPS = 60
+"""Number of steps that are searched for one that seeds a generator, such as the last step of an episode."""
 
-def find_global_seeding(evidence: Evidence, env: Any) -> list[str]:
-    """Return the calls after which a global generator no longer depends on its earlier state."""
-    policy = random_policy(env.action_space, evidence.seed)
-    calls: dict[str, Callable[[], Any]] = {"reset()": lambda: env.reset(seed=evidence.seed)}
-    calls["step()"] = lambda: env.step(policy(None))
+
+def find_global_seeding(evidence: Evidence, env: Any, make: Callable[[], Any]) -> list[tuple[str, str]]:
+    """Return the calls that seed a global generator, each with the name of the generator.
+
+    After such a call the state of the generator does not depend on its state before the call.
+
+    Args:
+        evidence: Evidence with the seed of the check and the relabeled pairs.
+        env: A replica, for calls of ``reset``, ``step`` and the goal functions.
+        make: Returns a new replica.
+    """
+    calls: dict[str, Callable[[], Any]] = {
+        "the constructor": make,
+        "reset()": lambda: env.reset(seed=evidence.seed),
+        "step()": lambda: _run_episode(env, evidence.seed),
+    }
     for name in ("compute_reward", "compute_terminated"):
         function = probe(env, name)
         if function is not None and evidence.pairs:
             pair = evidence.pairs[0]
             calls[f"{name}()"] = partial(function, pair.achieved, pair.desired, pair.info)
-    before = _states()
+    initial = _get_states()
     try:
         found = []
         for name, call in calls.items():
             states = []
             for seed in (1, 2):
                 env.reset(seed=evidence.seed)
-                _seed(seed)
+                _seed_all(seed)
                 call()
-                states.append(_states())
-            found += [f"{name} seeds {kind}" for kind in before if states[0][kind] == states[1][kind]]
+                states.append(_get_states())
+            found += [(name, kind) for kind in initial if states[0][kind] == states[1][kind]]
         return found
     finally:
-        _restore(before)
+        _set_states(initial)
 
 
-def _states() -> dict[str, Any]:
-    """Return the states of the generators, torch's only where torch is imported."""
-    name, *parts = np.random.get_state()  # noqa: NPY002 - the generator that environments should not touch
+def _run_episode(env: Any, seed: int) -> None:
+    policy = random_policy(env.action_space, seed)
+    for _ in range(MAX_EPISODE_STEPS):
+        _, _, terminated, truncated, _ = env.step(policy(None))
+        if np.any(terminated) or np.any(truncated):
+            return
+
+
+def _get_states() -> dict[str, Any]:
+    """Return the states of the generators, with torch's only if torch is imported."""
+    name, *values = np.random.get_state()  # noqa: NPY002 - the generator that environments should not touch
     states: dict[str, Any] = {
         "Python's random": random.getstate(),
-        "numpy.random": (name, np.asarray(parts[0]).tolist(), *parts[1:]),
+        "numpy.random": (name, np.asarray(values[0]).tolist(), *values[1:]),
     }
     if "torch" in sys.modules:
         states["torch"] = sys.modules["torch"].get_rng_state().tolist()
     return states
 
 
-def _seed(seed: int) -> None:
+def _seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - restored afterwards
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(seed)
 
 
-def _restore(states: dict[str, Any]) -> None:
+def _set_states(states: dict[str, Any]) -> None:
     random.setstate(states["Python's random"])
     np.random.set_state(states["numpy.random"])  # noqa: NPY002 - the generator that environments should not touch
     if "torch" in states:

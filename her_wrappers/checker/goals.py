@@ -1,4 +1,4 @@
-"""Goals as trees, and batches of goals. Most goals are arrays; those of FrankaKitchen are dicts."""
+"""Goals as trees, and batches of goals. Most goals are arrays; the goals of FrankaKitchen are dicts."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def stack(goals: Sequence[Tree]) -> Tree:
-    """Batch goals of one structure: the leaves get a leading axis."""
+    """Batch goals of the same structure: each leaf gets a leading axis."""
     return concatenate_trees("goals", [map_tree(lambda leaf: np.asarray(leaf)[None], goal) for goal in goals])
 
 
 def flat(goal: Tree) -> np.ndarray:
-    """Return all numbers of a goal as one float64 vector."""
+    """Return all values of a goal as a float64 array of shape (G,)."""
     return np.concatenate([leaf.astype(np.float64).ravel() for leaf in leaves(goal)])
 
 
 def leaves(goal: Tree) -> list[np.ndarray]:
-    """Return the arrays of a goal."""
+    """Return the leaves of a goal as arrays."""
     return [np.asarray(leaf) for leaf in leaf_arrays(goal)]
 
 
 def between(start: Tree, end: Tree, fraction: float) -> Tree:
-    """Return the goal at ``fraction`` of the way, in the dtype of ``start``."""
+    """Return the goal at ``fraction`` of the way from ``start`` to ``end``, in the dtype of ``start``."""
     if isinstance(start, dict):
         return {key: between(start[key], end[key], fraction) for key in start}
     if isinstance(start, tuple):
@@ -40,10 +40,10 @@ def between(start: Tree, end: Tree, fraction: float) -> Tree:
 
 
 def are_real(goal: Tree) -> bool:
-    """Whether every number of a goal is a float, so that there are goals in between."""
+    """Whether all leaves of a goal are floats, so that goals between two goals exist."""
     return all(leaf.dtype.kind == "f" for leaf in leaves(goal))
 
 
 def shapes(goal: Tree) -> Tree:
-    """Return a goal with the shapes of its leaves in their place."""
+    """Return the shapes of the leaves of a goal, in its structure."""
     return map_tree(np.shape, goal)

@@ -1,4 +1,4 @@
-"""Judging evidence: apply rules, group violations into findings, and leave out the implied findings."""
+"""Judgment of evidence: applies rules, groups violations into findings, and removes implied findings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ORDER = {"error": 0, "warning": 1, "info": 2}
 def judge(evidence: Evidence, rules: Sequence[Rule]) -> list[Finding]:
     """Return the findings of ``rules``, errors first.
 
-    A rule that implies one of ``rules`` is applied too: its findings are not returned, but the findings that
-    it implies are left out. No other rule is applied.
+    Rules that imply one of ``rules`` are applied too. Their findings are not returned, but they remove the
+    findings that they imply. No other rule is applied.
     """
     codes = {rule.code for rule in rules}
     applied = [rule for rule in RULES.values() if rule.code in codes or codes.intersection(rule.implies)]
@@ -28,7 +28,7 @@ def judge(evidence: Evidence, rules: Sequence[Rule]) -> list[Finding]:
 
 
 def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
-    """Return the findings of each rule whose needs the evidence meets."""
+    """Return the findings of the rules whose needs the evidence meets."""
     return [
         finding
         for rule in rules
@@ -38,18 +38,18 @@ def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
 
 
 def without_implied(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out the findings that other findings imply."""
+    """Return the findings that no other finding implies."""
     implied = {code for finding in findings for code in RULES[finding.code].implies}
     return [finding for finding in findings if finding.code not in implied]
 
 
 def errors_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings in the order of reports: by severity, then by code and subject."""
+    """Return findings sorted by severity, errors first, then by code and subject."""
     return sorted(findings, key=lambda finding: (ORDER[finding.severity], finding.code, finding.subject))
 
 
 def findings_of(rule: Rule, evidence: Evidence) -> list[Finding]:
-    """Return one finding for each subject of the violations of a rule, with their number."""
+    """Return one finding for each subject of the violations of a rule."""
     groups: dict[str, list[Violation]] = {}
     for violation in rule.check(evidence):
         groups.setdefault(violation.subject, []).append(violation)
@@ -75,10 +75,10 @@ def _finding(rule: Rule, group: Sequence[Violation]) -> Finding:
 
 
 def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
-    """Return what was not there to see, with the rules among ``rules`` that therefore prove nothing."""
+    """Return the situations that did not occur, each with those of ``rules`` that need it."""
     gaps: dict[str, list[str]] = {}
     if evidence.rollout.cut_off:
-        gaps[f"the run was cut off after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"] = []
+        gaps[f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"] = []
     for rule in rules:
         reason = _missing((*rule.needs, *rule.inconclusive_without), evidence)
         if reason:
@@ -87,5 +87,5 @@ def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercise
 
 
 def _missing(needs: Sequence[str], evidence: Evidence) -> str:
-    """Return why the first of ``needs`` that is not there is missing, or an empty text."""
+    """Return the reason why the first unmet need is not met, or an empty text."""
     return next(filter(None, map(evidence.missing, needs)), "")

@@ -1,7 +1,6 @@
-"""Pairs of goals to relabel with: reached, not reached, and close to the threshold of success.
+"""Relabeled pairs of goals: reached, not reached, and close to the success threshold.
 
-Recorded pairs of a sparse task are all failures and prove nothing, so achieved goals are used as desired
-goals.
+The recorded pairs of a sparse task are mostly failures, so achieved goals are used as desired goals too.
 """
 
 from __future__ import annotations
@@ -17,62 +16,65 @@ from her_wrappers.checker.values import close
 from her_wrappers.trees import map_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from her_wrappers.checker.probe import Probe
     from her_wrappers.checker.rollout import StepRecord
 
-SOURCES = 12
+NUM_STEPS = 12
 """Number of steps whose goals are used."""
 
-EXTREMES_FROM = 500
+NUM_EXTREME_STEPS = 500
 """Number of steps whose goals are searched for extreme values."""
 
 GOALS = ("achieved_goal", "desired_goal")
 
-THRESHOLDS = 3
-"""Number of steps whose success threshold is searched for."""
+NUM_THRESHOLDS = 3
+"""Number of steps with pairs on both sides of the success threshold."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pair:
-    """Two goals to compute a reward of."""
+    """Arguments of a goal function for one row.
+
+    Attributes:
+        achieved: Achieved goal of a step.
+        desired: Desired goal, recorded or relabeled.
+        info: Info of the step.
+        is_self: Whether the desired goal equals the achieved goal.
+    """
 
     achieved: Any
     desired: Any
     info: Any
-    is_self: bool = False  # the desired goal is the achieved one
+    is_self: bool = False
 
 
 def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.Generator) -> list[Pair]:
-    """Choose pairs of goals from a rollout.
+    """Return relabeled pairs from the steps of a rollout.
 
     Args:
-        steps: The steps, at least one.
-        reward: Probe of ``compute_reward``, for the threshold of success.
+        steps: Steps of the rollout, at least one.
+        reward: Probe of ``compute_reward``, for the success threshold.
         rng: Generator of the random choices.
     """
-    spread = np.unique(np.linspace(0, len(steps) - 1, SOURCES).astype(int))
-    sources = [steps[i] for i in spread]
+    indices = np.unique(np.linspace(0, len(steps) - 1, NUM_STEPS).astype(int))
+    sources = [steps[i] for i in indices]
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = [pair for step, other in zip(sources, others, strict=True) for pair in _pairs_of(step, other)]
-    thresholds = [pair for step in sources for pair in _at_threshold(step, reward)][: 2 * THRESHOLDS]
+    thresholds = [pair for step in sources for pair in _at_threshold(step, reward)][: 2 * NUM_THRESHOLDS]
     mixed = pairs[4:] + thresholds
     return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return the least and the greatest recorded value of each part of the goals as pairs, in both orders."""
-    spread = np.unique(np.linspace(0, len(steps) - 1, EXTREMES_FROM).astype(int))
-    observations = [steps[i].observation for i in spread]
+    """Return two pairs of the elementwise minimum and maximum of the recorded goals, in both orders."""
+    indices = np.unique(np.linspace(0, len(steps) - 1, NUM_EXTREME_STEPS).astype(int))
+    observations = [steps[i].observation for i in indices]
     goals = stack([observation[key] for observation in observations for key in GOALS])
-    least, greatest = (map_tree(partial(_reduce, of), goals) for of in (np.min, np.max))
+    low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))
     info = steps[0].info
-    return [Pair(least, greatest, info), Pair(greatest, least, info)]
-
-
-def _reduce(function: Callable[..., Any], leaf: Any) -> Any:
-    return function(leaf, axis=0)
+    return [Pair(low, high, info), Pair(high, low, info)]
 
 
 def _pairs_of(step: StepRecord, other: StepRecord) -> Iterator[Pair]:
@@ -84,7 +86,7 @@ def _pairs_of(step: StepRecord, other: StepRecord) -> Iterator[Pair]:
 
 
 def _at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
-    """Yield a pair just inside and one just outside of success, where there is a threshold."""
+    """Yield a pair just inside and a pair just outside the success threshold, if there is a threshold."""
     achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
     if not (are_real(achieved) and are_real(desired)):
         return
@@ -95,11 +97,11 @@ def _at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
 
 
 def threshold(achieved: Any, desired: Any, info: Any, reward: Probe) -> float | None:
-    """Find how far from the achieved goal to the desired one the reward drops, by bisection.
+    """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
 
     Returns:
-        A fraction of the way, or None where the rewards at both ends and in the middle are not those of a
-        sparse task.
+        The fraction of the way at which the reward changes, or None if the rewards on the way have fewer or
+        more than two values.
     """
 
     def at(fraction: float) -> float | None:

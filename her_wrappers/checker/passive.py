@@ -1,4 +1,4 @@
-"""GoalEnvChecker: watches an environment while it is in use."""
+"""GoalEnvChecker: checks an environment while it is in use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.check import name_of, quiet
+from her_wrappers.checker.check import ignore_warnings, name_of
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.judge import apply, errors_first, findings_of, without_implied
 from her_wrappers.checker.probe import probe
@@ -22,38 +22,40 @@ from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
-"""Number of first steps that are all checked, with their resets; later one step in `STRIDE` is."""
+"""Number of first steps that are all checked, with their resets."""
 
 STRIDE = 16
+"""After the first steps, one in this number of steps is checked."""
 
 HELD = 8
-"""Number of later steps that are judged together: applying the rules costs more than recording the steps."""
+"""Number of later steps that are judged together, since rules cost more than the recording of steps."""
 
 CHANGES_LATER = RULES["GE301"]
-"""Applied to each record when the next one comes."""
+"""The rule that is applied to each record at the next call of the environment."""
 
-CLOSE_RULES = [rule for rule in RULES.values() if rule.passive and rule is not CHANGES_LATER]
+FIRST_RULES = [rule for rule in RULES.values() if rule.passive and rule is not CHANGES_LATER]
+"""Rules for the first `WATCHED_CLOSELY` steps."""
 
-LASTING_RULES = [rule for rule in CLOSE_RULES if rule.code != "GE302"]
-"""The rules after `WATCHED_CLOSELY` steps: memory is shared from the beginning or never."""
+LATER_RULES = [rule for rule in FIRST_RULES if rule.code != "GE302"]
+"""Rules for later steps: sharing of memory begins with the first steps or never."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Checks an environment while it is used, and warns once for each finding.
 
-    The first 1000 steps are all checked, later one in 16, in groups of eight or when `report` or `close` is
-    called. Only the steps taken are checked, so fewer rules apply than in `check_goal_env`:
-    observations outside of their space (GE005), rewards that differ from ``compute_reward`` (GE101), changed
-    arguments (GE109), rewards that are not finite (GE114), success and termination that contradict them
-    (GE202, GE205), data that changes later (GE301), shared memory (GE302), and goals that change (GE303).
-    Actions, observations and infos are passed on unchanged.
+    Each of the first 1000 steps is checked, and one in 16 of the later steps. The rules are applied to groups
+    of eight later steps, and when `report` or `close` is called. The wrapper applies the rules that need no
+    experiments: observations outside of their space (GE005), rewards that differ from ``compute_reward``
+    (GE101), changed arguments (GE109), rewards that are not finite (GE114), success flags and terminations
+    that contradict the rewards (GE202, GE205), data that changes later (GE301), shared memory (GE302), and
+    goals that change within an episode (GE303). Actions, observations, rewards and infos are not changed.
 
     Args:
-        env: The goal environment.
+        env: A single goal environment, with any wrappers.
 
     Raises:
         TypeError: ``env`` is not a single environment.
-        ValueError: ``env`` is not a goal environment.
+        ValueError: ``env`` is not a goal environment, see `GoalInterface.of`.
 
     Example:
         >>> import her_envs
@@ -67,19 +69,19 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         if isinstance(env, gym.vector.VectorEnv):
             raise TypeError(
-                f"GoalEnvChecker wraps a single environment, got {type(env).__name__}; call "
+                f"env must be a single environment, got {type(env).__name__}; call "
                 "check_goal_env(vector_env), or wrap each environment: "
                 "SyncVectorEnv([lambda: GoalEnvChecker(make_env()), ...])"
             )
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         GoalInterface.of(env)
-        self._rewards = _RewardsSeen()
+        self._rewards = _RewardHistory()
         self._probes = probe(env, "compute_reward"), probe(env, "compute_terminated")
         self._findings: dict[tuple[str, str], Finding] = {}
         self._last: ResetRecord | StepRecord | None = None
-        self._held: list[StepRecord] = []
-        self._before: Any = None  # a copy of the last observation, where the next step is checked
+        self._pending: list[StepRecord] = []
+        self._before: Any = None  # a copy of the last observation if the next step is checked
         self._ended = False
         self._steps = self._successes = self._t = 0
         self._episode = -1
@@ -87,8 +89,16 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment, see `gymnasium.Env.reset`."""
-        last = self._as_receiver_left_it()
+        """Reset the environment and check the observation and info.
+
+        Args:
+            seed: Seed of the environment, or None; see `gymnasium.Env.reset`.
+            options: Options of the environment, or None.
+
+        Returns:
+            The observation and info of the environment, unchanged.
+        """
+        last = self._take_last_record()
         observation, info = self.env.reset(seed=seed, options=options)
         changed = _changes(last)
         self._episode, self._t, self._ended = self._episode + 1, 0, False
@@ -98,15 +108,22 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             )
             self._judge([self._last], [], changed)
         else:
-            self._note(changed)
+            self._add_findings(changed)
         self._before = self._copy_of_last(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment, see `gymnasium.Env.step`."""
-        is_watching = self._is_watching()
-        if is_watching or self._last is not None:
-            returned = self._step_and_check(action, is_watching=is_watching)
+        """Step the environment and check the step if it is one of the checked steps.
+
+        Args:
+            action: Element of the action space.
+
+        Returns:
+            Observation, reward, terminated, truncated and info of the environment, unchanged.
+        """
+        is_checked = self._is_checked()
+        if is_checked or self._last is not None:
+            returned = self._step_and_check(action, is_checked=is_checked)
         else:
             returned = self.env.step(action)
         self._steps, self._t, self._ended = self._steps + 1, self._t + 1, _has_ended(returned)
@@ -114,24 +131,24 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def _step_and_check(
-        self, action: Any, *, is_watching: bool
+        self, action: Any, *, is_checked: bool
     ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        last = self._as_receiver_left_it()
-        own = copy_tree(action) if is_watching else None
+        last = self._take_last_record()
+        action_copy = copy_tree(action) if is_checked else None
         returned = self.env.step(action)
         changed = _changes(last)
-        # A wrapper such as Autoreset returns the first observation of the next episode: not a step.
+        # After an end, a wrapper such as Autoreset returns the first observation of the next episode.
         is_reset = self._ended and not _has_ended(returned)
-        if is_watching and not is_reset:
-            self._last = StepRecord.of((self._episode, self._t), self._before, own, action, returned)
-            self._watch(self._last, changed)
+        if is_checked and not is_reset:
+            self._last = StepRecord.of((self._episode, self._t), self._before, action_copy, action, returned)
+            self._check(self._last, changed)
         else:
-            self._note(changed)
+            self._add_findings(changed)
         return returned
 
     def report(self) -> Report:
-        """Return the findings so far."""
-        self._judge_held()
+        """Return the report of all findings since the first reset."""
+        self._judge_pending()
         experiments = tuple(rule.code for rule in RULES.values() if not rule.passive)
         return Report(
             name_of(self),
@@ -140,72 +157,79 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             episodes=self._episode + 1,
             successes=self._successes,
             findings=tuple(errors_first(without_implied(list(self._findings.values())))),
-            not_exercised=(NotExercised("only check_goal_env experiments", experiments),),
+            not_exercised=(
+                NotExercised("GoalEnvChecker does no experiments, call check_goal_env", experiments),
+            ),
         )
 
-    def _is_watching(self) -> bool:
+    def _is_checked(self) -> bool:
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
     def close(self) -> None:
-        """Judge the steps that are left, and close the environment."""
-        self._judge_held()
+        """Apply the rules to the remaining steps, and close the environment."""
+        self._judge_pending()
         super().close()
 
-    def _as_receiver_left_it(self) -> ResetRecord | StepRecord | None:
-        """Return the last record with new copies, to compare after the next call of the environment."""
+    def _take_last_record(self) -> ResetRecord | StepRecord | None:
+        """Return the last record with new copies, since the receiver may change the returned objects."""
         last, self._last = self._last, None
         if last is None:
             return None
         return replace(last, observation=copy_tree(last.live_observation), info=copy_tree(last.live_info))
 
     def _copy_of_last(self, observation: Any) -> Any:
-        """Return a copy of the observation just returned, if the next step is checked."""
+        """Return a copy of the observation if the next step is checked, else None."""
         if self._last is not None:
             return self._last.observation
-        return copy_tree(observation) if self._is_watching() else None
+        return copy_tree(observation) if self._is_checked() else None
 
-    def _watch(self, step: StepRecord, changed: list[Finding]) -> None:
+    def _check(self, step: StepRecord, changed: list[Finding]) -> None:
         if self._steps < WATCHED_CLOSELY:
             self._judge([], [step], changed)
             return
-        self._note(changed)
-        self._held.append(step)
-        if len(self._held) == HELD:
-            self._judge_held()
+        self._add_findings(changed)
+        self._pending.append(step)
+        if len(self._pending) == HELD:
+            self._judge_pending()
 
-    def _judge_held(self) -> None:
-        if self._held:
-            held, self._held = self._held, []
-            self._judge([], held, [])
+    def _judge_pending(self) -> None:
+        if self._pending:
+            steps, self._pending = self._pending, []
+            self._judge([], steps, [])
 
     def _judge(self, resets: list[ResetRecord], steps: list[StepRecord], changed: list[Finding]) -> None:
         """Apply the passive rules to a reset or to steps."""
         rollout = Rollout(resets, steps)
-        with quiet():
+        with ignore_warnings():
             evidence = WindowEvidence(
-                self.env, self.observation_space, rollout, *self._probes, relabels=False, seen=self._rewards
+                self.env,
+                self.observation_space,
+                rollout,
+                *self._probes,
+                relabels=False,
+                history=self._rewards,
             )
-            if resets:  # once an episode, since this is the costliest look
+            if resets:  # once in an episode, since the search for arrays is slow
                 evidence.state = arrays_in(self.env.unwrapped)
             self._rewards.add(evidence)
-            rules = CLOSE_RULES if self._steps < WATCHED_CLOSELY else LASTING_RULES
+            rules = FIRST_RULES if self._steps < WATCHED_CLOSELY else LATER_RULES
             findings = apply(rules, evidence)
         self._successes += sum(evidence.reached)
-        self._note(findings + changed)
+        self._add_findings(findings + changed)
 
-    def _note(self, findings: list[Finding]) -> None:
+    def _add_findings(self, findings: list[Finding]) -> None:
         for finding in without_implied(findings):
             key = (finding.code, finding.subject)
-            known = self._findings.get(key)
-            if known is None:
+            previous = self._findings.get(key)
+            if previous is None:
                 self._findings[key] = finding
                 warn_user(str(finding))
             else:
-                self._findings[key] = replace(known, count=known.count + finding.count)
+                self._findings[key] = replace(previous, count=previous.count + finding.count)
 
 
 def _changes(record: ResetRecord | StepRecord | None) -> list[Finding]:
-    """Return the findings if the live objects of a record differ from their copies."""
+    """Return the findings of GE301 for one record."""
     if record is None:
         return []
     rollout = Rollout([record], []) if isinstance(record, ResetRecord) else Rollout([], [record])
@@ -220,23 +244,23 @@ def _is_true(flag: Any) -> bool:
     return flag if isinstance(flag, bool) else bool(np.any(np.asarray(flag, dtype=object)))
 
 
-class _RewardsSeen:
-    """The different rewards of all steps so far."""
+class _RewardHistory:
+    """The different rewards of all steps since the first reset."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
         self.of_success: float | None = None
 
     def add(self, evidence: Evidence) -> None:
-        """Add the rewards of the steps, and at first that of a goal with itself."""
-        if not evidence.recomputed:  # without goals, or without steps
+        """Add the rewards of new steps, and once the reward of two equal goals."""
+        if not evidence.recomputed:  # no goals or no steps
             return
-        for step, answer in zip(evidence.steps, evidence.recomputed, strict=True):
+        for step, result in zip(evidence.steps, evidence.recomputed, strict=True):
             if self.of_success is None and evidence.reward is not None:
                 achieved = step.observation["achieved_goal"]
                 self.of_success = evidence.reward(achieved, achieved, step.info).number
                 self._add(self.of_success)
-            self._add(answer.number)
+            self._add(result.number)
 
     def _add(self, number: float | None) -> None:
         if number is None or len(self.values) > 2 or any(close(number, value) for value in self.values):
@@ -246,22 +270,22 @@ class _RewardsSeen:
 
 @dataclass(eq=False)
 class WindowEvidence(Evidence):
-    """Evidence of the records since the last judgment, with the reward values of all earlier records."""
+    """Evidence of the new records, with the reward values of all earlier records."""
 
-    seen: _RewardsSeen = field(default_factory=_RewardsSeen)
+    history: _RewardHistory = field(default_factory=_RewardHistory)
 
     def missing(self, need: str) -> str:
-        """Return why something that a rule needs is missing; a reset alone can show a wrong success flag."""
+        """Return the reason why a need is not met; sparse rewards need no step here."""
         if need == "sparse" and self.has_goals and self.is_sparse:
             return ""
         return super().missing(need)
 
     @property
     def reward_values(self) -> list[float]:
-        """Up to three different finite rewards of all records so far."""
-        return self.seen.values
+        """Different finite rewards of all records, at most three of them."""
+        return self.history.values
 
     @property
     def success_reward(self) -> float | None:
-        """Reward of a goal with itself."""
-        return self.seen.of_success
+        """Reward of two equal goals, or None if unknown."""
+        return self.history.of_success

@@ -1,4 +1,4 @@
-"""Policies that look for successes: random actions, one action held for long, and steering to the goal."""
+"""Policies that search for successes: random actions, repeated actions, and steering to the goal."""
 
 from __future__ import annotations
 
@@ -14,38 +14,43 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy, Rollout
 
 MAX_GOAL_SIZE = 64
-"""Larger goals (images) are not modelled: the cost is too high for the successes found."""
+"""Largest goal that is modelled; models of larger goals, of images, are costly and find few successes."""
 
 
 def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
-    """Sample actions from a copy of the space, so that the generator of the original stays as it is."""
-    own = copy.deepcopy(space)
-    own.seed(seed)
-    return lambda observation: own.sample()
+    """Return a policy that samples from a copy of the space, so that the space keeps its generator."""
+    copied = copy.deepcopy(space)
+    copied.seed(seed)
+    return lambda observation: copied.sample()
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
-    """Repeat each random action for 1 to 20 steps: single random steps cancel out."""
+    """Return a policy that repeats each random action for 1 to 20 steps, since single steps cancel out."""
     sample = random_policy(space, int(rng.integers(2**31)))
-    left, action = 0, None
+    remaining, action = 0, None
 
     def policy(observation: Any) -> Any:
-        nonlocal left, action
-        if left == 0:
-            left, action = int(rng.integers(1, 21)), sample(observation)
-        left -= 1
+        nonlocal remaining, action
+        if remaining == 0:
+            remaining, action = int(rng.integers(1, 21)), sample(observation)
+        remaining -= 1
         return action
 
     return policy
 
 
-def seeking_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
-    """Steer to the goal by a linear model of how actions move the achieved goal, fitted to the rollout.
+def steering_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.Generator) -> Policy | None:
+    """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
 
     One action in ten is random, to leave walls and dead ends.
 
+    Args:
+        rollout: Rollout to which the model is fitted.
+        space: Action space of one environment.
+        rng: Generator of the random choices.
+
     Returns:
-        The policy, or None if the goals or actions cannot be modelled.
+        The policy, or None if the goals are too large or the action space is neither Box nor Discrete.
     """
     goals = [flat(step.before["achieved_goal"]) for step in rollout.steps]
     if not goals or goals[0].size > MAX_GOAL_SIZE:
@@ -70,7 +75,7 @@ def seeking_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.Ge
 
 
 def _steer_box(space: spaces.Box, actions: np.ndarray, moves: np.ndarray) -> Any:
-    """Model: move = action @ gain + drift."""
+    """Steer by the model move = action @ gain + drift."""
     rows = np.concatenate([actions.reshape(len(actions), -1), np.ones((len(actions), 1))], axis=1)
     model = np.linalg.lstsq(rows, moves, rcond=None)[0]
     inverse, drift = np.linalg.pinv(model[:-1]), model[-1]
@@ -85,7 +90,7 @@ def _steer_box(space: spaces.Box, actions: np.ndarray, moves: np.ndarray) -> Any
 def _steer_discrete(
     space: spaces.Discrete, actions: np.ndarray, before: np.ndarray, moves: np.ndarray
 ) -> Any:
-    """Model, for each action: move = [achieved, 1] @ gain. Exact for a flipped bit, 1 - 2 * bit."""
+    """Steer by the model move = [achieved, 1] @ gain of each action, which is exact for bits that flip."""
     rows = np.concatenate([before, np.ones((len(before), 1))], axis=1)
     models = np.stack([
         np.linalg.lstsq(rows[actions == action], moves[actions == action], rcond=None)[0]

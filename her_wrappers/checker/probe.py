@@ -1,4 +1,4 @@
-"""Calls of an environment's goal functions, with copies of the arguments and all errors recorded."""
+"""Calls of goal functions with copies of the arguments, whose results and errors are recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.checker.rollout import describe
+from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.values import close, identical, show
 from her_wrappers.goal_interface import find_function
 from her_wrappers.trees import copy_tree
@@ -19,12 +19,18 @@ ARGUMENTS = ("achieved_goal", "desired_goal", "info")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Answer:
-    """The outcome of one call of ``compute_reward`` or ``compute_terminated``."""
+class CallResult:
+    """Result of one call of ``compute_reward`` or ``compute_terminated``.
+
+    Attributes:
+        value: Returned value; None if the call raised.
+        error: Exception that the call raised, or None.
+        mutated_argument: Name of the argument that the call changed, or an empty text.
+    """
 
     value: Any
     error: Exception | None = None
-    mutated: str = ""  # the argument that the call changed
+    mutated_argument: str = ""
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -38,7 +44,7 @@ class Answer:
 
     @property
     def numbers(self) -> np.ndarray | None:
-        """The value as float64; None if it does not consist of numbers."""
+        """The value as float64 array; None if it does not consist of numbers."""
         if self.error is not None or self.value is None:
             return None
         try:
@@ -48,47 +54,51 @@ class Answer:
 
     @property
     def number(self) -> float | None:
-        """The value of a call with one goal, also if it is an array of one number."""
+        """The value as a float; None unless it consists of a single number."""
         if isinstance(self.value, float):
             return float(self.value)
         numbers = self.numbers
         return float(numbers.reshape(-1)[0]) if numbers is not None and numbers.size == 1 else None
 
     @property
-    def raised(self) -> str:
-        """The error in one line, or an empty text."""
+    def error_text(self) -> str:
+        """The error in one line, or an empty text without an error."""
         return describe(self.error) if self.error is not None else ""
 
 
 class Probe:
-    """A goal function called with copies of its arguments, so that it cannot change the rollout."""
+    """A goal function that is called with copies of its arguments, so that it cannot change the rollout.
+
+    Args:
+        function: ``(achieved_goal, desired_goal, info)`` -> value, called by position.
+    """
 
     def __init__(self, function: GoalFunction) -> None:
         self.function = function
 
-    def __call__(self, achieved: Any, desired: Any, info: Any) -> Answer:
-        """Call the function, by position."""
-        given = (copy_tree(achieved), copy_tree(desired), copy_tree(info))
+    def __call__(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with copies of the arguments."""
+        copies = (copy_tree(achieved), copy_tree(desired), copy_tree(info))
         try:
-            value = self.function(*given)
+            value = self.function(*copies)
         except Exception as error:
-            return Answer(None, error)
+            return CallResult(None, error)
         before = (achieved, desired, info)
         mutated = [
-            name for name, old, new in zip(ARGUMENTS, before, given, strict=True) if not identical(old, new)
+            name for name, old, new in zip(ARGUMENTS, before, copies, strict=True) if not identical(old, new)
         ]
-        return Answer(_own(value), None, mutated[0] if mutated else "")
+        return CallResult(_copy_array(value), None, mutated[0] if mutated else "")
 
-    def on_views(self, achieved: Any, desired: Any, info: Any) -> Answer:
-        """Call the function with the arrays themselves, which must be read-only."""
+    def call_on_views(self, achieved: Any, desired: Any, info: Any) -> CallResult:
+        """Call the function with the goals themselves, which must be read-only arrays."""
         try:
-            return Answer(_own(self.function(achieved, desired, copy_tree(info))))
+            return CallResult(_copy_array(self.function(achieved, desired, copy_tree(info))))
         except Exception as error:
-            return Answer(None, error)
+            return CallResult(None, error)
 
 
-def _own(value: Any) -> Any:
-    """Return a copy of an array, which later calls cannot change."""
+def _copy_array(value: Any) -> Any:
+    """Return a copy of an array, which later calls cannot change; other values as they are."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -98,13 +108,13 @@ def probe(env: AnyEnv, name: str) -> Probe | None:
     return Probe(function) if callable(function) else None
 
 
-def same_answer(a: Answer, b: Answer) -> bool:
-    """Whether two answers are equal up to rounding, or raised the same error."""
+def same_result(a: CallResult, b: CallResult) -> bool:
+    """Whether two results are equal up to rounding, or have the same error."""
     if a.numbers is None or b.numbers is None:
-        return a.numbers is b.numbers and a.raised == b.raised
+        return a.numbers is b.numbers and a.error_text == b.error_text
     return close(a.numbers, b.numbers)
 
 
-def describe_answer(answer: Answer) -> str:
-    """Return the error or the value of an answer, for messages."""
-    return answer.raised or show(answer.value)
+def describe_result(result: CallResult) -> str:
+    """Return the error or the value of a result, for messages."""
+    return result.error_text or show(result.value)

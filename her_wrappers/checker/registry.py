@@ -1,7 +1,7 @@
-"""The rules by their codes. A rule is one function in one of the files of `her_wrappers.checker.rules`.
+"""Registry of the rules. Each rule is a function in one of the files of `her_wrappers.checker.rules`.
 
-To add one, write a generator of `Violation` under the `rule` decorator, and a broken specimen of an
-environment for the tests.
+To add a rule, write a generator of `Violation` with the decorator `rule`, and a faulty environment for the
+tests.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True)
 class Violation:
-    """One place where a rule is broken.
+    """One violation of a rule.
 
     Attributes:
         got: The value found.
         expected: The value that the rule expects.
-        place: Episode and step, such as ``"episode 0, step 3"``; empty if the rule is broken everywhere.
-        subject: The part concerned, such as a key; each subject becomes a finding of its own.
-        hint: A likely cause.
-        severity: Severity, if it differs from that of the rule.
-        adapter: Adapter, if it differs from that of the rule.
+        place: Episode and step, such as ``"episode 0, step 3"``; empty if the violation has no place.
+        subject: The element concerned, such as a key; each subject becomes a separate finding.
+        hint: Likely cause; may be empty.
+        severity: Severity of this violation, or None for the severity of the rule.
+        adapter: Adapter for this violation, or None for the adapter of the rule.
     """
 
     got: str
@@ -48,22 +48,22 @@ class Rule:
     """A requirement on goal environments, and the function that finds its violations.
 
     Attributes:
-        code: ``GE`` and three digits; the first digit is the family.
-        name: The code in words.
-        severity: ``"error"``: training data would be wrong or crash; ``"warning"``: wrong under some use;
-            ``"info"``: a note.
+        code: ``GE`` and three digits, of which the first is the family.
+        name: Name of the rule in words, such as ``"reward-mismatch"``.
+        severity: ``"error"`` if training data would be wrong or the run would crash, ``"warning"`` if this
+            happens in some uses, ``"info"`` for a note.
         meaning: The fault in one sentence.
-        fix: The remedy in one line.
-        wrong: A short program that breaks the rule.
-        right: The same, repaired.
-        needs: Names from `evidence.NEEDS` without which the rule is not applied.
-        inconclusive_without: Names from `evidence.NEEDS` without which the absence of findings proves
-            nothing.
-        implies: Codes of rules whose findings follow from a finding of this rule, and are not reported with
-            it.
-        adapter: The class of `her_wrappers.adapters` that fixes the fault, or an empty text.
-        passive: Whether `GoalEnvChecker` applies the rule to the steps of an environment in use.
-        check: The function that yields the violations.
+        fix: The fix in one line, without a period.
+        wrong: Example of code that violates the rule.
+        right: The example with the fault corrected.
+        needs: Keys of `evidence.NEEDS`; the rule is not applied if one of these needs is not met.
+        inconclusive_without: Keys of `evidence.NEEDS`; the absence of findings is inconclusive if one of
+            these needs is not met.
+        implies: Codes of rules whose findings follow from a finding of this rule. These findings are not
+            reported together with a finding of this rule.
+        adapter: Class of `her_wrappers.adapters` that fixes the fault, or an empty text.
+        passive: Whether `GoalEnvChecker` applies the rule to an environment in use.
+        check: Function that yields the violations.
     """
 
     code: str
@@ -84,6 +84,12 @@ class Rule:
 RULES: dict[str, Rule] = {}
 """All rules, by code."""
 
+REWARD_VALUE_RULES = ("GE101", "GE103", "GE106", "GE119", "GE121", "GE202", "GE205")
+"""Rules that compare values of ``compute_reward``, and so follow from faults of the function itself."""
+
+SUCCESS_RULES = ("GE115", "GE204", "GE207")
+"""Rules that use rewards to decide whether a goal is reached."""
+
 
 def rule(
     code: str,
@@ -100,7 +106,7 @@ def rule(
     adapter: str = "",
     passive: bool = False,
 ) -> Callable[[Check], Check]:
-    """Register the decorated function as a rule; the arguments are those of `Rule`."""
+    """Return a decorator that registers a function as a rule; the arguments are the fields of `Rule`."""
 
     def register(check: Check) -> Check:
         RULES[code] = Rule(
@@ -116,7 +122,7 @@ def selected(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
     """Return the rules whose codes begin with one of ``select`` (all if empty) and none of ``ignore``.
 
     Raises:
-        ValueError: A prefix fits no rule.
+        ValueError: No rule code begins with one of the prefixes.
     """
     chosen, ignored = _prefixes(select), _prefixes(ignore)
     for prefix in chosen + ignored:

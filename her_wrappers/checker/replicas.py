@@ -1,4 +1,4 @@
-"""Replicas: further environments like the one under test, and comparisons with them.
+"""Replicas: other environments of the same kind as the one under test, and replays on them.
 
 A replica is made by the user's factory, else from the environment's spec, else by a deep copy. If all three
 fail, the rules that need a replica are reported as not exercised.
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
 
 AnyEnv: TypeAlias = Any
-"""A gymnasium Env or VectorEnv: the calls made here are common to both."""
+"""A gymnasium Env or VectorEnv; this module uses only methods that both have."""
 
 Factory: TypeAlias = Callable[[], AnyEnv]
 
 
 class EnvReplicator:
-    """Makes replicas, and closes them in the end.
+    """Makes replicas and closes them.
 
     Args:
         factory: Returns a new replica; None if replicas cannot be made.
@@ -39,13 +39,13 @@ class EnvReplicator:
 
     @classmethod
     def of(cls, env: AnyEnv, factory: Factory | None) -> EnvReplicator:
-        """Find a way to make replicas.
+        """Return a replicator that makes environments like ``env``.
 
         Args:
-            env: The environment under test, before its first reset.
-            factory: The function of the user that made the environment, or None.
+            env: Environment under test, before its first reset.
+            factory: Function of the user that made ``env``, or None.
         """
-        return cls(_checked(factory, env) or _checked(_from_spec(env), env) or _from_copy(env))
+        return cls(_valid_factory(factory, env) or _valid_factory(_from_spec(env), env) or _from_copy(env))
 
     def make(self) -> AnyEnv | None:
         """Return a new replica, or None if replicas cannot be made."""
@@ -56,19 +56,19 @@ class EnvReplicator:
         return replica
 
     def close(self) -> None:
-        """Close all replicas made."""
+        """Close all replicas."""
         while self._made:
             close_safely(self._made.pop())
 
 
 def close_safely(env: AnyEnv) -> None:
-    """Close an environment and ignore errors, which must not cost the report."""
+    """Close an environment and ignore exceptions, so that the report is not lost."""
     with contextlib.suppress(Exception):
         env.close()
 
 
-def _checked(factory: Factory | None, env: AnyEnv) -> Factory | None:
-    """Return ``factory`` if it makes new environments with the same layers as ``env``."""
+def _valid_factory(factory: Factory | None, env: AnyEnv) -> Factory | None:
+    """Return ``factory`` if it returns new environments with the same wrappers as ``env``, else None."""
     if factory is None:
         return None
     try:
@@ -77,9 +77,9 @@ def _checked(factory: Factory | None, env: AnyEnv) -> Factory | None:
         return None
     if replica is env:
         return None
-    alike = [type(layer) for layer in layers(replica)] == [type(layer) for layer in layers(env)]
+    has_same_layers = [type(layer) for layer in layers(replica)] == [type(layer) for layer in layers(env)]
     close_safely(replica)
-    return factory if alike else None
+    return factory if has_same_layers else None
 
 
 def _from_spec(env: AnyEnv) -> Factory | None:
@@ -101,7 +101,7 @@ def _from_spec(env: AnyEnv) -> Factory | None:
 
 
 def _from_copy(env: AnyEnv) -> Factory | None:
-    """Return a way by deep copies, unless a copy would share a process or a simulator with the original."""
+    """Return a function that makes deep copies, or None if copies would share resources with ``env``."""
     singles = env.unwrapped.envs if isinstance(env.unwrapped, gym.vector.SyncVectorEnv) else [env]
     if any(owns_resources(single) for single in singles):
         return None
@@ -113,7 +113,7 @@ def _from_copy(env: AnyEnv) -> Factory | None:
 
 
 def layers(env: AnyEnv) -> list[AnyEnv]:
-    """Return the wrappers from the outermost to the environment itself, without Gymnasium's own checker."""
+    """Return the wrappers, the outermost first, and the environment; without PassiveEnvChecker."""
     stack = [env]
     while isinstance(stack[-1], gym.Wrapper | gym.vector.VectorWrapper):
         stack.append(stack[-1].env)
@@ -122,33 +122,38 @@ def layers(env: AnyEnv) -> list[AnyEnv]:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first difference between an environment and its replica."""
+    """The first difference between a rollout and its repetition.
+
+    Attributes:
+        place: Episode and step.
+        at_reset: Whether the difference is in a reset.
+        path: Path of the value that differs, such as ``"desired_goal[0]"``.
+        original: Value in the rollout.
+        repeated: Value in the repetition.
+    """
 
     place: str
     at_reset: bool
-    part: str  # of what was returned
-    here: Any
-    there: Any
+    path: str
+    original: Any
+    repeated: Any
 
 
 def replay(
     rollout: Rollout, replica: AnyEnv, steps: int, before_step: Callable[[StepRecord], None]
 ) -> Divergence | None:
-    """Repeat the beginning of a rollout on a replica and return the first Divergence, or None.
+    """Repeat the beginning of a rollout on a replica, and return the first difference, or None.
 
     Args:
         rollout: Rollout of the environment under test.
         replica: The replica.
         steps: Number of steps to repeat.
-        before_step: Called before each step, to detect its effect.
-
-    Raises:
-        Exception: The replica raised.
+        before_step: Function that is called before each step, to detect an effect on the step.
     """
     resets = iter(rollout.resets)
     episode = -1
     for step in rollout.steps[:steps]:
-        while episode < step.episode:  # a reset may follow on another without a step between
+        while episode < step.episode:  # two resets may follow each other without a step between them
             record = next(resets)
             episode = record.episode
             found = compare_reset(record, replica)
@@ -162,26 +167,25 @@ def replay(
 
 
 def compare_reset(record: ResetRecord, replica: AnyEnv) -> Divergence | None:
-    """Repeat a reset and return where it differs, or None."""
+    """Repeat a reset on a replica, and return the first difference, or None."""
     observation, _ = replica.reset(seed=record.seed, options=copy_tree(record.options))
-    return divergence_of(record.place, at_reset=True, here=record.observation, there=copy_tree(observation))
+    return divergence_of(
+        record.place, at_reset=True, original=record.observation, repeated=copy_tree(observation)
+    )
 
 
 def _compare_step(step: StepRecord, replica: AnyEnv) -> Divergence | None:
     observation, reward, terminated, truncated, _ = replica.step(copy_tree(step.action))
-    here = (
-        step.observation,
-        {"reward": step.reward, "terminated": step.terminated, "truncated": step.truncated},
-    )
-    there = (observation, {"reward": reward, "terminated": terminated, "truncated": truncated})
-    for own, other in zip(here, there, strict=True):
-        found = divergence_of(step.place, at_reset=False, here=own, there=copy_tree(other))
+    flags = {"reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
+    repeated_flags = {"reward": reward, "terminated": terminated, "truncated": truncated}
+    for original, repeated in ((step.observation, observation), (flags, repeated_flags)):
+        found = divergence_of(step.place, at_reset=False, original=original, repeated=copy_tree(repeated))
         if found:
             return found
     return None
 
 
-def divergence_of(place: str, *, at_reset: bool, here: Any, there: Any) -> Divergence | None:
-    """Return the first difference of two trees, or None."""
-    found = first_difference(here, there)
+def divergence_of(place: str, *, at_reset: bool, original: Any, repeated: Any) -> Divergence | None:
+    """Return the first difference between two trees, or None."""
+    found = first_difference(original, repeated)
     return Divergence(place, at_reset, *found) if found else None

@@ -1,4 +1,4 @@
-"""Report: the findings of a check, and the rules that it could not exercise."""
+"""Report: the findings of a check, and the rules that the run did not exercise."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 class GoalEnvError(ValueError):
-    """The goal interface of an environment is broken; the message is the report."""
+    """The check of an environment has errors; the message is the report."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One broken rule: its first violation, and the number of violations.
+    """The violations of one rule: the first violation, and the number of violations.
 
     Attributes:
         code: Code of the rule, such as ``"GE101"``.
-        name: The code in words.
+        name: Name of the rule, such as ``"reward-mismatch"``.
         severity: ``"error"``, ``"warning"`` or ``"info"``.
-        subject: The part concerned, such as a key of the observation; often empty.
-        place: Episode and step of the first violation; empty if the rule is broken everywhere.
+        subject: The element concerned, such as a key of the observation; may be empty.
+        place: Episode and step of the first violation; empty if the violation has no place.
         expected: The value that the rule expects.
         got: The value found.
-        hint: A likely cause; may be empty.
-        fix: The remedy.
-        adapter: The class of `her_wrappers.adapters` that fixes the fault, or an empty text.
-        wrapper: The wrapper that causes the finding, such as ``"TransformReward (layer 2 from the
-            outside)"``; empty if unknown.
+        hint: Likely cause; may be empty.
+        fix: How to correct the environment.
+        adapter: Class of `her_wrappers.adapters` that fixes the fault, or an empty text.
+        wrapper: Wrapper that causes the finding, such as ``"TransformReward (layer 2 from the outside)"``;
+            empty if no wrapper does or it is unknown.
         count: Number of violations.
     """
 
@@ -54,7 +54,7 @@ class Finding:
         return " ".join(filter(None, [f"{self.code} {self.name}:", self.message(), f"Fix: {self.fix}."]))
 
     def message(self) -> str:
-        """Return place, expected and found value and likely cause, without code and fix."""
+        """Return place, expected value, found value and likely cause, without code and fix."""
         where = ", ".join(filter(None, [self.subject, self.place]))
         often = f" ({self.count} times)" if self.count > 1 else ""
         text = f"{where}{often}: " if where else ""
@@ -65,28 +65,33 @@ class Finding:
 
 @dataclass(frozen=True)
 class NotExercised:
-    """A situation that did not occur in the run, and the rules that therefore prove nothing."""
+    """A situation that did not occur in the run, and the rules that need it.
+
+    Attributes:
+        reason: The situation, such as ``"no episode ended in 30 steps"``.
+        codes: Codes of the rules whose absence from the findings is inconclusive.
+    """
 
     reason: str
     codes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return the gap in one line."""
-        return f"{self.reason} ({', '.join(self.codes)} prove nothing)" if self.codes else self.reason
+        """Return reason and codes in one line."""
+        return f"{self.reason} (inconclusive: {', '.join(self.codes)})" if self.codes else self.reason
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of a check.
+    """The result of a check.
 
     Attributes:
-        environment: Name of the environment.
-        seed: Seed of the check, None where an environment was watched in use.
-        steps: Steps taken.
-        episodes: Episodes begun.
-        successes: Steps at which the goal was reached.
-        findings: The broken rules, errors first.
-        not_exercised: The situations that did not occur, with the rules concerned.
+        environment: Id of the environment, or the name of its class.
+        seed: Seed of the check; None for the report of `GoalEnvChecker`.
+        steps: Number of steps.
+        episodes: Number of episodes that began.
+        successes: Number of steps that reached their goal.
+        findings: Findings, errors first.
+        not_exercised: Situations that did not occur, with the rules that need them.
     """
 
     environment: str
@@ -99,27 +104,27 @@ class Report:
 
     @property
     def codes(self) -> list[str]:
-        """The codes of the findings, each once."""
+        """Codes of the findings, sorted and without repetition."""
         return sorted({finding.code for finding in self.findings})
 
     def of_severity(self, *severities: Severity) -> list[Finding]:
-        """Return the findings of the given severities."""
+        """Return the findings of the given severities, such as ``"error"``."""
         return [finding for finding in self.findings if finding.severity in severities]
 
     def raise_if_errors(self, *, strict: bool = False) -> None:
-        """Raise an error if there are findings of severity error.
+        """Raise GoalEnvError if the report has findings of severity error.
 
         Args:
-            strict: Whether warnings raise an error too.
+            strict: Whether findings of severity warning raise the error too.
 
         Raises:
-            GoalEnvError: The report has an error, or, with ``strict``, a warning.
+            GoalEnvError: The report has an error or, with ``strict``, a warning.
         """
         if self.of_severity("error") or (strict and self.of_severity("warning")):
             raise GoalEnvError(self.text())
 
     def summary(self) -> str:
-        """Return the size of the run and the number of findings in one line."""
+        """Return the numbers of findings, steps, episodes and successes in one line."""
         counts = [(len(self.of_severity(severity)), severity) for severity in ("error", "warning")]
         found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
         seed = "" if self.seed is None else f" (seed {self.seed})"
@@ -129,22 +134,22 @@ class Report:
         )
 
     def text(self) -> str:
-        """Return the report for people."""
+        """Return the report as text with one block per finding."""
         lines = [self.summary()]
         for finding in self.findings:
             lines += [f"{finding.severity} {finding.code} {finding.name}: {finding.message()}"]
-            lines += [f"    fix: {finding.fix}" + _repair(finding.adapter)]
+            lines += [f"    fix: {finding.fix}" + _adapter_hint(finding.adapter)]
         lines += [f"not exercised: {gap}" for gap in self.not_exercised]
         return "\n".join(lines)
 
     __str__ = text
 
     def json(self) -> str:
-        """Return the report for programs."""
+        """Return the report as JSON, an object with the attributes of this class."""
         return json.dumps(asdict(self), indent=2)
 
     def github(self) -> str:
-        """Return one workflow command a finding, which GitHub shows as annotations."""
+        """Return one GitHub workflow command per finding, which GitHub shows as an annotation."""
         return "\n".join(
             f"::{GITHUB_LEVELS[finding.severity]} title={_property(f'{finding.code} {finding.name}')}::"
             + _data(f"{self.environment}: {finding.message()} Fix: {finding.fix}")
@@ -152,11 +157,11 @@ class Report:
         )
 
 
-def _repair(adapter: str) -> str:
-    return f"; or wrap it in her_wrappers.adapters.{adapter}" if adapter else ""
+def _adapter_hint(adapter: str) -> str:
+    return f"; or wrap the environment in her_wrappers.adapters.{adapter}" if adapter else ""
 
 
-# How workflow commands escape text:
+# Workflow commands escape text as in
 # https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

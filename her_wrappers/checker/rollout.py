@@ -1,19 +1,15 @@
-"""The rollout: everything an environment returned, as returned and as copies made at that moment."""
+"""Rollouts: the values that an environment returned, as returned and as copies made at that moment."""
 
 from __future__ import annotations
 
-import re
-import sysconfig
 import time
-import traceback
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 
-from her_wrappers.trees import copy_tree
+from her_wrappers.checker.exceptions import FailedCall
+from her_wrappers.trees import copy_tree, leaf_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,21 +19,19 @@ if TYPE_CHECKING:
     Policy = Callable[[Any], Any]
 
 MAX_BYTES = 2**30
-"""A rollout of large images ends at this size."""
-
-
-STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
-
-LIBRARIES = [Path(__file__).parents[1], *(Path(package.__path__[0]) for package in (gymnasium, np))]
-"""Folders whose lines do not show where an environment raised."""
+"""Size of the observations at which a rollout of large images stops early."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
-"""The first episodes are cut short, so that the part replayed on replicas contains resets."""
+"""Number and length of the first episodes, which are short so that replays contain resets."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ResetRecord:
-    """One call of ``reset``."""
+    """One call of ``reset``.
+
+    Fields that begin with ``live_`` are the returned objects, which may change later; ``observation`` and
+    ``info`` are copies made when ``reset`` returned.
+    """
 
     episode: int
     seed: int | None
@@ -55,11 +49,16 @@ class ResetRecord:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepRecord:
-    """One call of ``step``; ``t`` counts from 0 within its episode."""
+    """One call of ``step``; ``t`` is its index in the episode.
+
+    Fields that begin with ``live_`` are the objects passed and returned, which may change later; the other
+    fields are copies made when ``step`` was called or returned. ``before`` is the observation in which the
+    action was taken.
+    """
 
     episode: int
     t: int
-    before: Any  # the observation of the state in which the action was taken
+    before: Any
     action: Any
     observation: Any
     reward: Any
@@ -72,21 +71,21 @@ class StepRecord:
 
     @classmethod
     def of(
-        cls, place: tuple[int, int], before: Any, action: Any, given: Any, returned: tuple[Any, ...]
+        cls, place: tuple[int, int], before: Any, action: Any, live_action: Any, returned: tuple[Any, ...]
     ) -> StepRecord:
         """Return the record of a step.
 
         Args:
-            place: Number of the episode, and of the step in the episode.
+            place: Index of the episode, and of the step in the episode.
             before: Copy of the observation before the step.
             action: Copy of the action.
-            given: The action object passed to the environment.
-            returned: The five values that the environment returned.
+            live_action: Action object passed to ``step``.
+            returned: The five values that ``step`` returned.
         """
         observation, reward, terminated, truncated, info = returned
         return cls(
             *place, before, action, copy_tree(observation), copy_tree(reward), terminated, truncated,
-            copy_tree(info), given, observation, info,
+            copy_tree(info), live_action, observation, info,
         )  # fmt: skip
 
     @property
@@ -95,57 +94,44 @@ class StepRecord:
         return f"episode {self.episode}, step {self.t}"
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An exception that left the environment."""
-
-    place: str
-    call: str
-    error: Exception
-
-    @property
-    def hint(self) -> str:
-        """A likely cause: the old Gym API, or the line that raised."""
-        text = str(self.error)
-        if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
-            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
-        if self.call == "reset()" and "expected 2" in text:
-            return "the old Gym API returns the observation alone; return (observation, info)"
-        if self.call == "step()" and re.search("expected 5.* got 4", text):
-            return "the old Gym API has 4 values; return (observation, reward, terminated, truncated, info)"
-        return raised_at(self.error)
-
-
 @dataclass(eq=False)
 class Rollout:
-    """Resets and steps, in the order in which they happened."""
+    """Resets and steps, each in their order in time.
+
+    Attributes:
+        resets: Records of the calls of ``reset``.
+        steps: Records of the calls of ``step``.
+        failure: The call that raised an exception and ended the run, or None.
+        cut_off: Reason why the run stopped early, or an empty text.
+        ended_episodes: Number of episodes that terminated or were truncated.
+    """
 
     resets: list[ResetRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
-    failure: Failure | None = None
+    failure: FailedCall | None = None
     cut_off: str = ""
     ended_episodes: int = 0
 
     @property
     def records(self) -> list[ResetRecord | StepRecord]:
-        """All resets, then all steps."""
+        """All resets, followed by all steps."""
         return [*self.resets, *self.steps]
 
 
 class InterruptedRunError(Exception):
-    """The run was cut short; the rollout says why."""
+    """The run stopped early; the rollout has the reason."""
 
 
 class RolloutCollector:
     """Runs an environment with policies and records the rollout.
 
     Args:
-        env: The environment, which is neither closed nor wrapped.
+        env: The environment.
         seed: Seed of the first ``reset``.
-        reset_options: Every second episode is reset with the next of these.
-        episode_cap: Steps after which an episode without end is cut short.
-        max_seconds: Time after which the run is cut off.
-        on_step: Called after every step.
+        reset_options: Options of ``reset``, used in turn for every second episode.
+        episode_cap: Number of steps after which an episode that does not end stops.
+        max_seconds: Time in seconds after which the run stops early, or None.
+        on_step: Function called after each step.
     """
 
     def __init__(
@@ -165,13 +151,17 @@ class RolloutCollector:
         self._episode_cap = episode_cap
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
         self._on_step = on_step
-        self._room = MAX_BYTES
+        self._bytes_left = MAX_BYTES
 
     def run(self, policy: Policy, steps: int) -> None:
-        """Take ``steps`` steps in fresh episodes.
+        """Take ``steps`` steps in new episodes.
+
+        Args:
+            policy: Function ``observation -> action``.
+            steps: Number of steps.
 
         Raises:
-            InterruptedRunError: The environment raised, or time or memory ran out.
+            InterruptedRunError: The environment raised, or the limit of time or memory was reached.
         """
         while steps > 0:
             cap = self._episode_cap if len(self.rollout.resets) >= SHORT_EPISODES else SHORT_STEPS
@@ -194,7 +184,7 @@ class RolloutCollector:
         seed, self._seed = self._seed, None
         place = f"episode {episode}"
         observation, info = self._call(
-            place, "reset", lambda: as_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
+            place, "reset", lambda: require_tuple(self._env.reset(seed=seed, options=copy_tree(options)), 2)
         )
         record = ResetRecord(
             episode, seed, options, copy_tree(observation), copy_tree(info), observation, info
@@ -204,72 +194,44 @@ class RolloutCollector:
 
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
-        given = copy_tree(action)
+        passed = copy_tree(action)
         returned = self._call(
-            f"episode {episode}, step {t}", "step", lambda: self._as_step(self._env.step(given))
+            f"episode {episode}, step {t}", "step", lambda: self._validated_step(self._env.step(passed))
         )
-        step = StepRecord.of((episode, t), before, action, given, returned)
+        step = StepRecord.of((episode, t), before, action, passed, returned)
         self.rollout.steps.append(step)
         self._on_step()
-        self._stop_when_full(step.observation)
+        self._stop_at_limits(step.observation)
         return step
 
-    def _as_step(self, returned: Any) -> tuple[Any, ...]:
-        """Return the five values of a step.
-
-        Raises:
-            TypeError: The environment returned another number of values, or flags that are not one bool.
-        """
-        values = as_tuple(returned, 5)
+    def _validated_step(self, returned: Any) -> tuple[Any, ...]:
+        """Return the five values of a step, or raise TypeError if a flag is missing or not a single bool."""
+        values = require_tuple(returned, 5)
         for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
             if np.size(flag) != 1:
-                raise TypeError(f"expected {name} to be one bool, got {flag!r}")
+                raise TypeError(f"expected a bool as {name}, got {flag!r}")
         return values
 
     def _call(self, place: str, name: str, function: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         try:
             return function()
         except Exception as error:
-            self.rollout.failure = Failure(place, f"{name}()", error)
+            self.rollout.failure = FailedCall(place, f"{name}()", error)
             raise InterruptedRunError from error
 
-    def _stop_when_full(self, observation: Any) -> None:
-        self._room -= 2 * sum(getattr(part, "nbytes", 0) for part in _values(observation))
-        if self._room < 0:
-            self.rollout.cut_off = f"the observations filled {MAX_BYTES >> 20} MiB"
+    def _stop_at_limits(self, observation: Any) -> None:
+        self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(observation))
+        if self._bytes_left < 0:
+            self.rollout.cut_off = f"the observations need more than {MAX_BYTES >> 20} MiB"
         elif self._deadline is not None and time.monotonic() > self._deadline:
-            self.rollout.cut_off = "max_seconds had passed"
+            self.rollout.cut_off = "max_seconds has passed"
         else:
             return
         raise InterruptedRunError
 
 
-def describe(error: Exception) -> str:
-    """Return the last line of the traceback of ``error``."""
-    text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def raised_at(error: Exception) -> str:
-    """Return file and line of the innermost frame outside of libraries, or an empty text."""
-    frames = [
-        (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-    own = [(path, line) for path, line in frames if not _is_library(path)]
-    if not own:
-        return ""
-    path, line = own[-1]
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f"raised in {shown}, line {line}"
-
-
-def _is_library(path: Path) -> bool:
-    is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
-    return is_standard or any(path.is_relative_to(folder) for folder in LIBRARIES)
-
-
-def as_tuple(returned: Any, length: int) -> tuple[Any, ...]:
-    """Return a tuple of ``length`` values.
+def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:
+    """Return ``returned`` if it is a tuple of ``length`` values.
 
     Raises:
         TypeError: ``returned`` is not a tuple of this length.
@@ -278,9 +240,3 @@ def as_tuple(returned: Any, length: int) -> tuple[Any, ...]:
         count = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise TypeError(f"expected {length} values, got {count}")
     return returned
-
-
-def _values(observation: Any) -> list[Any]:
-    if isinstance(observation, dict):
-        return [leaf for part in observation.values() for leaf in _values(part)]
-    return [observation]

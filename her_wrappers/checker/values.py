@@ -1,4 +1,4 @@
-"""Comparisons of values that environments return: exact, up to rounding, and by shared memory."""
+"""Comparisons of values that environments return: exact, up to rounding, and of memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from her_wrappers.trees import Path, path_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DEPTH = 4
-"""Attributes of attributes are looked at this far."""
+MAX_DEPTH = 4
+"""Depth up to which containers and attributes of attributes are searched."""
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
-"""Differences up to these are rounding: float32 observations of float64 states make up to 1e-7."""
+"""Tolerances of differences by rounding; float32 observations of float64 states differ by up to 1e-7."""
 
 
 def close(a: Any, b: Any) -> bool:
@@ -35,7 +35,7 @@ def close(a: Any, b: Any) -> bool:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two values of any kind are the same to the last bit."""
+    """Whether two values of any type are equal bit by bit."""
     if not isinstance(a, np.ndarray):
         return next(differences(a, b, identical), None) is None
     if not (isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape):
@@ -44,13 +44,13 @@ def identical(a: Any, b: Any) -> bool:
 
 
 def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
-    """Name the first part of two trees that differs by more than rounding, and its two values."""
+    """Return the path of the first difference of more than rounding, and both values; None if equal."""
     found = next(differences(a, b, close), None)
-    return locate(*found) if found else None
+    return _first_element(*found) if found else None
 
 
-def locate(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
-    """Narrow a difference of two arrays down to the first element that differs."""
+def _first_element(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
+    """Return the path and both values of the first element of two arrays that differs."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.ndim):
         return path, a, b
     index = next(i for i in np.ndindex(a.shape) if not close(a[i], b[i]))
@@ -58,20 +58,20 @@ def locate(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the parts of two trees that differ: where, and both values.
+    """Yield the differences of two trees: the path, and both values.
 
     Args:
-        a: A tree of dicts, lists, tuples and leaves.
-        b: Another.
-        equal: ``(array, array) -> bool``, for arrays and numbers.
-        path: Path of the compared parts in their trees.
+        a: First tree of dicts, lists, tuples and leaves.
+        b: Second tree.
+        equal: Function ``(array, array) -> bool`` for arrays and numbers.
+        path: Path of ``a`` and ``b`` in larger trees.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
-        for key, part in a.items():
-            yield from differences(part, b[key], equal, (*path, key))
+        for key, value in a.items():
+            yield from differences(value, b[key], equal, (*path, key))
     elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
-        for i, (part, other) in enumerate(zip(a, b, strict=True)):
-            yield from differences(part, other, equal, (*path, i))
+        for i, (value, other) in enumerate(zip(a, b, strict=True)):
+            yield from differences(value, other, equal, (*path, i))
     elif not (a is b or _equal_leaves(a, b, equal)):
         yield path_name(path), a, b
 
@@ -82,11 +82,11 @@ def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
     if isinstance(a, float | np.floating) and isinstance(b, float | np.floating):
         return close(a, b) if equal is close else bool(a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
     if type(a) is type(b) and _is_compared_by_identity(a):
-        return True  # such as a handle of a simulator: its copy, which is all that there is, never equals it
+        return True  # a copy of such an object, as of a handle of a simulator, never equals the original
     try:
         return bool(a == b)
     except (TypeError, ValueError):
-        return True  # values that cannot be compared cannot be shown to differ
+        return True  # without a comparison, a difference cannot be shown
 
 
 def _is_compared_by_identity(value: Any) -> bool:
@@ -96,37 +96,37 @@ def _is_compared_by_identity(value: Any) -> bool:
 def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
     try:
         return bool(equal(np.asarray(a), np.asarray(b)))
-    except ValueError:  # of lists of unlike length, which make no array
+    except ValueError:  # lists of unequal length are not arrays
         return False
 
 
 def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
-    """Return the arrays inside containers and the attributes of objects, with their names."""
-    return [(path_name(path), part) for path, part in _walk(value) if isinstance(part, np.ndarray)]
+    """Return the arrays in a container or in the attributes of an object, with their paths as names."""
+    return [(path_name(path), child) for path, child in _walk(value) if isinstance(child, np.ndarray)]
 
 
 def owns_resources(value: Any) -> bool:
-    """Whether an object, or one inside it, holds a resource such as a connection.
+    """Whether an object or one of its attributes has a finalizer, as an open connection has.
 
-    A copy would release the resource of the original too.
+    The finalizer of a copy would release the resource of the original.
     """
-    return any(hasattr(type(part), "__del__") for _, part in _walk(value))
+    return any(hasattr(type(child), "__del__") for _, child in _walk(value))
 
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield an object and what can be reached from it in a few steps, arrays once for each name."""
+    """Yield a value, its items and attributes down to `MAX_DEPTH`, with their paths."""
     todo: list[tuple[Path, Any]] = [((), value)]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while todo:
-        path, part = todo.pop(0)
-        yield path, part
-        if isinstance(part, np.ndarray | type | ModuleType) or len(path) > DEPTH or id(part) in seen:
+        path, node = todo.pop(0)
+        yield path, node
+        if isinstance(node, np.ndarray | type | ModuleType) or len(path) > MAX_DEPTH or id(node) in visited:
             continue
-        seen.add(id(part))
-        todo += [((*path, key), child) for key, child in _parts(part)]
+        visited.add(id(node))
+        todo += [((*path, key), child) for key, child in _children(node)]
 
 
-def _parts(value: Any) -> list[tuple[str | int, Any]]:
+def _children(value: Any) -> list[tuple[str | int, Any]]:
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, list | tuple):
@@ -135,14 +135,14 @@ def _parts(value: Any) -> list[tuple[str | int, Any]]:
 
 
 def share_memory(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether writing to one array can change the other; read-only arrays are safe to share."""
+    """Whether both arrays are writeable and share memory."""
     if not (a.flags.writeable and b.flags.writeable) or not np.may_share_memory(a, b):
         return False
     return bool(np.shares_memory(a, b))
 
 
 def type_name(value: Any) -> str:
-    """Return the name of a value's type, such as ``numpy.bool``."""
+    """Return the qualified name of the type of a value, such as ``numpy.bool``."""
     kind = type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 

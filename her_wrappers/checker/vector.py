@@ -1,7 +1,7 @@
-"""Vector environments: run them all at once, then follow each environment through the batches.
+"""Rollouts of vector environments, and their split into episodes of single environments.
 
-The result is a rollout like that of a single environment, so the same rules apply to both. The ways to begin
-the next episode are those of `gymnasium.vector.AutoresetMode`.
+The result of the split is a rollout as of a single environment, so the same rules apply to both. The split
+depends on the `gymnasium.vector.AutoresetMode` of the vector environment.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.batches import ended_rows, misshapen, row
+from her_wrappers.checker.batches import ended_rows, row, wrong_shapes
 from her_wrappers.checker.rollout import (
     InterruptedRunError,
     ResetRecord,
     Rollout,
     RolloutCollector,
     StepRecord,
-    as_tuple,
+    require_tuple,
 )
 from her_wrappers.infos import final_info_row, final_observation_row, final_observations, info_row
 
@@ -30,10 +30,10 @@ Record = TypeVar("Record", ResetRecord, StepRecord)
 
 
 class VectorRolloutCollector(RolloutCollector):
-    """Runs a vector environment; the rollout holds batches.
+    """Runs a vector environment and records batches.
 
-    An episode of this rollout lasts from one call of ``reset`` to the next: a whole run, except in the mode
-    DISABLED.
+    An episode of this rollout lasts from one call of ``reset`` to the next. In mode DISABLED this is until an
+    episode of some environment ends, in the other modes a whole run.
     """
 
     @property
@@ -43,54 +43,50 @@ class VectorRolloutCollector(RolloutCollector):
 
     def _run_episode(self, policy: Policy, limit: int) -> int:
         disabled = autoreset_mode(self._env, self.rollout) is AutoresetMode.DISABLED
-        observation = self._whole(self._reset()).observation
+        observation = self._require_complete(self._reset()).observation
         for t in range(limit):
-            step = self._whole(self._step(t, observation, policy(observation)))
+            step = self._require_complete(self._step(t, observation, policy(observation)))
             observation = step.observation
             ended = ended_rows(step)
             self.rollout.ended_episodes += int(ended.sum())
             if disabled and ended.any():
-                observation = self._whole(self._reset({"reset_mask": ended})).observation
+                observation = self._require_complete(self._reset({"reset_mask": ended})).observation
         return limit
 
-    def _whole(self, record: Record) -> Record:
-        """Return a record of complete batches.
-
-        Raises:
-            InterruptedRunError: A part has no row for each environment, which rule GE603 reports.
-        """
-        if any(misshapen(record, self._num_envs)):
+    def _require_complete(self, record: Record) -> Record:
+        """Return the record, or raise InterruptedRunError if a row is missing, which GE603 reports."""
+        if any(wrong_shapes(record, self._num_envs)):
             raise InterruptedRunError
         return record
 
-    def _as_step(self, returned: Any) -> tuple[Any, ...]:
-        values = as_tuple(returned, 5)
+    def _validated_step(self, returned: Any) -> tuple[Any, ...]:
+        values = require_tuple(returned, 5)
         if not isinstance(values[-1], dict):
-            raise TypeError(f"expected infos to be a dict, got {type(values[-1]).__name__}")
+            raise TypeError(f"expected a dict as infos, got {type(values[-1]).__name__}")
         return values
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
-    """Return how an environment begins its next episodes, by its metadata, else by what its infos show."""
+    """Return the autoreset mode from the metadata, else SAME_STEP if infos have final observations."""
     mode = declared_mode(env)
     if mode is not None:
         return mode
-    shows_final = any(final_observations(step.info) is not None for step in rollout.steps)
-    return AutoresetMode.SAME_STEP if shows_final else AutoresetMode.NEXT_STEP
+    has_final = any(final_observations(step.info) is not None for step in rollout.steps)
+    return AutoresetMode.SAME_STEP if has_final else AutoresetMode.NEXT_STEP
 
 
 def split(batches: Rollout, env: Any) -> Rollout:
-    """Return the rollout of the single environments.
+    """Return a rollout of the episodes of the single environments.
 
     Args:
-        batches: The rollout of the vector environment.
+        batches: Rollout of the vector environment.
         env: The vector environment.
     """
     return _Splitter(batches, autoreset_mode(env, batches), env.num_envs).split()
 
 
 class _Splitter:
-    """Follows each environment through the batches."""
+    """Reads the batches in order, and keeps the current episode and step of each environment."""
 
     def __init__(self, batches: Rollout, mode: AutoresetMode, num_envs: int) -> None:
         self._batches = batches
@@ -104,14 +100,14 @@ class _Splitter:
         self._ended = np.zeros(num_envs, bool)
 
     def split(self) -> Rollout:
-        """Read the batches, up to the first that cannot be taken apart."""
+        """Read the batches up to the first one that lacks a row."""
         resets = iter(self._batches.resets)
         run = -1
         for step in self._batches.steps:
             while run < step.episode:
                 self._read_reset(next(resets))
                 run += 1
-            if any(misshapen(step, self._num_envs)):
+            if any(wrong_shapes(step, self._num_envs)):
                 break
             self._read_step(step)
         return self._rollout
@@ -119,9 +115,9 @@ class _Splitter:
     def _read_reset(self, record: ResetRecord) -> None:
         mask = (record.options or {}).get("reset_mask", np.ones(self._num_envs, bool))
         for i in np.flatnonzero(mask).tolist():
-            self._begin(i, record)
+            self._start_episode(i, record)
 
-    def _begin(self, i: int, record: ResetRecord | StepRecord) -> None:
+    def _start_episode(self, i: int, record: ResetRecord | StepRecord) -> None:
         self._episode[i], self._t[i] = len(self._rollout.resets), 0
         self._ended[i] = False
         self._rollout.resets.append(
@@ -140,12 +136,12 @@ class _Splitter:
         ended = ended_rows(step)
         for i in range(self._num_envs):
             if self._ended[i]:
-                self._begin(i, step)  # the reset row of NEXT_STEP is not a transition
+                self._start_episode(i, step)  # in mode NEXT_STEP, the row of a reset is not a transition
                 continue
             same_step = bool(ended[i]) and self._mode is AutoresetMode.SAME_STEP
             self._add(i, step, same_step=same_step)
             if same_step:
-                self._begin(i, step)
+                self._start_episode(i, step)
             elif self._mode is AutoresetMode.NEXT_STEP:
                 self._ended[i] = ended[i]
 

@@ -1,7 +1,7 @@
-"""Numbers that sum up an archive: lengths, returns, success, and how far goals were reached.
+"""Summary of an archive: lengths, returns, success, and coverage of the goals.
 
-For the goals, they are sorted into cells: every distinct value of whole numbers and bits, or a tenth of the
-range of all goals along each axis for floats.
+The coverage counts goals in cells. Each distinct goal of integers or bits is a cell. For floats a cell is a
+tenth of the range of all goals along each axis.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class Coverage:
     Attributes:
         desired: Number of cells with a desired goal.
         achieved: Number of cells with an achieved goal.
-        covered: Share of the cells with a desired goal that have an achieved goal too, of any episode: goals
-            that relabeling can use.
+        covered: Share of the cells with a desired goal that also have an achieved goal, of any episode.
     """
 
     desired: int
@@ -53,13 +52,13 @@ class Range:
 
 @dataclass(frozen=True)
 class Summary:
-    """Content of an archive.
+    """Summary of an archive. Without episodes all fields from ``lengths`` on are None.
 
     Attributes:
         episodes: Number of episodes.
         steps: Number of steps of all episodes.
-        lengths: Number of steps of an episode. Without episodes this and all following fields are None.
-        returns: Sum of rewards of an episode.
+        lengths: Steps per episode.
+        returns: Sum of the rewards per episode.
         terminated: Share of episodes that terminated.
         truncated: Share of episodes that were truncated.
         success: Share of episodes with ``is_success`` at the last step; None if it was not recorded.
@@ -77,7 +76,7 @@ class Summary:
 
 
 def summarize(archive: EpisodeArchive) -> Summary:
-    """Read all episodes of an archive, and sum them up.
+    """Read all episodes of an archive, and return their summary.
 
     Raises:
         CorruptFileError: The archive is damaged.
@@ -116,7 +115,7 @@ def _range(values: np.ndarray) -> Range:
 
 
 def _success(batch: Episodes) -> np.ndarray:
-    """Return (n,) 1 for success, 0 for failure, NaN if it was not recorded."""
+    """Return (n,) floats: 1 for success, 0 for failure, NaN if success was not recorded."""
     flags = batch.infos.get("is_success")
     if flags is None or flags.size != len(flags) or flags.dtype.kind not in NUMBERS:
         return np.full(len(batch), np.nan)
@@ -160,7 +159,7 @@ def _goals(batch: Episodes) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _as_rows(leaves: list[np.ndarray], count: int) -> np.ndarray:
-    """Return (N, ...) arrays side by side: (N, G)."""
+    """Return the components of (N, ...) arrays in one array (N, G)."""
     rows = [np.zeros((count, 0), bool), *(leaf.reshape(count, -1) for leaf in leaves)]
     if any(part.dtype.kind in STRINGS for part in rows):
         rows = [np.array(list(map(repr, part.ravel().tolist())), str).reshape(part.shape) for part in rows]
@@ -168,7 +167,7 @@ def _as_rows(leaves: list[np.ndarray], count: int) -> np.ndarray:
 
 
 def _widened(bounds: Bounds, goals: tuple[np.ndarray, ...]) -> Bounds:
-    """Return the (G,) minima and maxima of goals of floats; other goals need none."""
+    """Return ``bounds``, (G,) minima and maxima, extended by goals of floats."""
     low, high = bounds
     for rows in goals:
         if rows.dtype.kind != "f":
@@ -183,7 +182,7 @@ def _widened(bounds: Bounds, goals: tuple[np.ndarray, ...]) -> Bounds:
 def _cells(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> set[bytes]:
     if goals.dtype.kind == "f":
         goals = _tenths(goals.astype(np.float64), low, high)
-    if goals.dtype.kind == "U":  # as wide as the longest of its batch
+    if goals.dtype.kind == "U":  # the width depends on the batch
         return {_digest(repr(row).encode()) for row in goals.tolist()}
     if goals.shape[1] == 0:
         return {b""}
@@ -192,7 +191,7 @@ def _cells(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> set[bytes]:
 
 
 def _tenths(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the cell of each number along its axis: int8."""
+    """Return the number of the cell of each component, int8."""
     with np.errstate(all="ignore"):  # of infinite numbers
         width = np.where(high > low, high / 2 - low / 2, 1)  # halves: the range may be too large for a float
         shares = np.nan_to_num((goals / 2 - low / 2) / width, nan=-1, posinf=1, neginf=0)

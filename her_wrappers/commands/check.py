@@ -6,7 +6,7 @@ import contextlib
 import sys
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
 import typer
@@ -14,13 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers.checker.check import open_env, run_check
+from her_wrappers.checker.check import run_check
 from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
-from her_wrappers.commands.make import EnvOptions, make_env, parse_options
-from her_wrappers.commands.terminal import fail
-from her_wrappers.environments import BrokenModuleError, find_env, present_folder
+from her_wrappers.commands.make import EnvOptions, parse_options
+from her_wrappers.environments import call_factory, env_factory, present_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How a report is written."""
+    """Format of a report."""
 
     TEXT = "text"
     JSON = "json"
@@ -41,19 +40,21 @@ def check(
     environment: Annotated[
         str,
         typer.Argument(
-            metavar="ID_OR_MODULE:FACTORY", help="A registered id, or a function that makes an environment."
+            metavar="ID_OR_MODULE:FACTORY", help="An id, or a function that makes an environment."
         ),
     ],
     *,
     option: EnvOptions = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps to take.")] = 3000,
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
     select: Annotated[
-        list[str] | None, typer.Option(help="Report these codes only; GE1 means all of GE1xx.")
+        list[str] | None, typer.Option(help="Report only these codes; GE1 selects all of GE1xx.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Do not report these codes.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to write the report.")] = Format.TEXT,
-    strict: Annotated[bool, typer.Option("--strict", help="Let warnings and notes fail too.")] = False,
+    output: Annotated[Format, typer.Option("--format", help="Format of the report.")] = Format.TEXT,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")
+    ] = False,
 ) -> None:
     """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage.
 
@@ -68,12 +69,10 @@ def check(
         rules = selected(_codes(select), _codes(ignore))
         with present_folder(), _progress(steps) as advance:
             report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
-    except BrokenModuleError as error:
-        fail(str(error))
     except (TypeError, ValueError) as error:
-        _refuse(error)
-    _write(report, output)
-    _leave(int(bool(report.findings if strict else report.of_severity("error"))))
+        raise typer.BadParameter(str(error)) from error
+    _print(report, output)
+    raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
 
 
 def rules() -> None:
@@ -95,7 +94,7 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     """
     rule = RULES.get(code.upper())
     if rule is None:
-        _refuse(ValueError(unknown_code(code)))
+        raise typer.BadParameter(unknown_code(code))
     print_explanation(rule, _console())
 
 
@@ -103,47 +102,29 @@ def _console() -> Console:
     return Console(soft_wrap=not sys.stdout.isatty())
 
 
-def _refuse(error: Exception) -> NoReturn:
-    """Say what was wrong with what the user typed.
-
-    Raises:
-        typer.BadParameter: Always.
-    """
-    raise typer.BadParameter(str(error)) from error
-
-
-def _leave(exit_code: int) -> NoReturn:
-    """End the command.
-
-    Raises:
-        typer.Exit: Always.
-    """
-    raise typer.Exit(exit_code)
-
-
 def _codes(options: Sequence[str] | None) -> list[str]:
     return [code.strip().upper() for option in options or () for code in option.split(",")]
 
 
-def _open(environment: str, options: dict[str, Any]) -> tuple[AnyEnv, Factory | None]:
-    """Return the environment of the command line, and the function that makes others like it."""
-    found = find_env(environment)
-    if not isinstance(found, str):
-        return open_env(partial(found, **options))
-    options = {"disable_env_checker": True, **options}
-    return make_env(found, **options), partial(gym.make, found, **options)
+def _open(name: str, options: dict[str, Any]) -> tuple[AnyEnv, Factory]:
+    """Return the environment, and the function that makes others like it."""
+    factory = env_factory(name, disable_env_checker=True)
+    env = call_factory(name, factory, options)
+    if not isinstance(env, gym.Env | gym.vector.VectorEnv):
+        raise TypeError(f"{name} must return a gymnasium Env or VectorEnv, got {type(env).__name__}")
+    return env, partial(factory, **options)
 
 
 @contextlib.contextmanager
 def _progress(steps: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on the terminal, and give the function that moves it."""
+    """Show a progress bar, and yield the function that advances it by one step."""
     columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=steps)
         yield lambda: progress.advance(task)
 
 
-def _write(report: Report, output: Format) -> None:
+def _print(report: Report, output: Format) -> None:
     if output is Format.JSON:
         typer.echo(report.json())
     elif output is Format.GITHUB:

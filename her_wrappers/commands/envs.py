@@ -1,4 +1,4 @@
-"""``her envs``: what the bundled environments are, and all their options."""
+"""``her envs``: the bundled environments and their options."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rich.table import Table
 
 from her_envs import TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
-from her_wrappers.commands.make import make_env
+from her_wrappers.environments import make_env
 
 
 def envs(
     env_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Show this one with all its options.")
+        str | None, typer.Argument(metavar="[ID]", help="Environment to show with all its options.")
     ] = None,
 ) -> None:
-    """List the bundled environments, or show one with all its options.
+    """List the bundled environments, or show one environment with all its options.
 
     For example:
 
@@ -45,11 +45,7 @@ def envs(
 
 
 def _make(env_id: str) -> TaskEnv:
-    """Make a bundled environment.
-
-    Raises:
-        typer.BadParameter: ``env_id`` is none of ours.
-    """
+    # Makes a bundled environment.
     env = make_env(env_id).unwrapped if env_id in ENTRY_POINTS else None
     if not isinstance(env, TaskEnv):
         raise typer.BadParameter(f"unknown id {env_id!r}; choose from {', '.join(map(repr, ENTRY_POINTS))}")
@@ -87,7 +83,7 @@ def _table_of_options(env_id: str, task: type) -> Table:
 
 
 def _options(owner: type) -> Iterator[tuple[str, Any, str]]:
-    """Yield name, default and documentation of each option of a class."""
+    """Yield the name, the default and the documentation of each option of a class."""
     _, _, args = (inspect.getdoc(owner) or "").partition("\nArgs:\n")
     section = args.split("\n\n")[0] + "\n"
     entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", section, re.DOTALL | re.MULTILINE)
@@ -98,7 +94,7 @@ def _options(owner: type) -> Iterator[tuple[str, Any, str]]:
 
 
 def _description(task: type) -> tuple[str, Table]:
-    """Return the first line of a docstring, and its facts, such as ``State: ...``, one a row."""
+    """Return the first line of a docstring, and a table of its entries such as ``State: ...``."""
     summary, _, text = (inspect.getdoc(task) or "").split("\nArgs:")[0].partition("\n\n")
     facts = Table.grid(padding=(0, 2, 0, 0))
     for name, fact in re.findall(
@@ -109,16 +105,16 @@ def _description(task: type) -> tuple[str, Table]:
 
 
 def _styled(text: str) -> str:
-    """Return a docstring's text for the terminal, what is code there in a colour."""
+    """Return the text of a docstring for the terminal, with the code in it coloured."""
     return re.sub(r"`{1,2}([^`]+)`{1,2}", r"[cyan]\1[/cyan]", escape(text))
 
 
 def _default(value: Any) -> str:
-    """Name a default as users may write it."""
+    """Return a default in the form in which users can write it."""
     return escape(str(value.value if isinstance(value, Enum) else value))
 
 
 def _short(space: gym.Space[Any]) -> str:
-    """Name a space so that a row of them fits a terminal: its kind and its size."""
+    """Return a short description of a space: its type and its size."""
     size = space.n if isinstance(space, gym.spaces.Discrete) else "x".join(map(str, space.shape or ()))
     return f"{type(space).__name__} {size}"

@@ -1,4 +1,4 @@
-"""An episode that missed its goal, and what hindsight makes of it: the data of ``her show-relabeling``."""
+"""A failed episode and its relabeling: the data of ``her show-relabeling``."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from her_wrappers.replay.batch import Batch
 from her_wrappers.replay.relabeling import relabel_episode
 from her_wrappers.trees import map_tree
 
-LONGEST = 1000
-"""Steps after which an episode without end is cut."""
+MAX_EPISODE_STEPS = 1000
+"""Number of steps after which an episode without an end is cut."""
 
 
 @dataclass(frozen=True, eq=False)
-class Take:
-    """An episode, with what it takes to draw its T + 1 states.
+class RenderedEpisode:
+    """An episode, with the data for pictures of its T + 1 states.
 
     Attributes:
-        seed: Of its reset and of its policy.
-        episode: What was recorded.
-        looks: The states of a bundled task, or the pictures that another environment rendered; empty where it
-            renders none.
+        seed: Seed of the reset.
+        episode: The recorded episode.
+        frames: T + 1 states of a bundled task, or T + 1 pictures that another environment rendered; empty if
+            the environment does not render.
     """
 
     seed: int
     episode: Episode
-    looks: list[Any]
+    frames: list[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Hindsight:
-    """An episode under its own goal, and under one that it reached.
+    """An episode with its own goal, and with a goal that it achieved.
 
     Attributes:
-        take: The episode.
-        strategy: What chose the goals.
-        goal_state: The state whose achieved goal is the goal of hindsight, in 1..T: the one that the strategy
-            chose for the first step.
-        rewards: (T,) float32 of all steps under that goal.
-        reached_before: (T,) which steps reach the goal that the episode had.
-        reached_after: (T,) which steps reach that of hindsight.
-        copies: k relabeled copies of every step, each with a goal of its own, those of step 0 first.
+        rendered: The episode.
+        strategy: Goal selection strategy.
+        goal_state: Number of the state whose achieved goal is the new goal, in 1..T: the state that the
+            strategy selected for the first step.
+        rewards: (T,) float32, rewards for the new goal.
+        reached_before: (T,) bool, steps that reach the episode's own goal.
+        reached_after: (T,) bool, steps that reach the new goal.
+        copies: k relabeled copies of every step, each with a goal of its own; the copies of step 0 first.
     """
 
-    take: Take
+    rendered: RenderedEpisode
     strategy: str
     goal_state: int
     rewards: np.ndarray
@@ -66,45 +66,45 @@ class Hindsight:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """Where episodes are played.
+class EpisodeRenderer:
+    """Plays and relabels episodes of one environment.
 
     Attributes:
         env: A goal environment.
-        interface: Its goal interface.
-        info_keys: Infos to record.
+        interface: Goal interface of the environment.
+        info_keys: Keys of the infos to record.
     """
 
     env: gym.Env[Any, Any]
     interface: GoalInterface
     info_keys: list[str]
 
-    def film(self, policy: Policy, seed: int) -> Take:
-        """Play one episode, and keep how it looked.
+    def render_episode(self, policy: Policy, seed: int) -> RenderedEpisode:
+        """Play one episode, and render its states.
 
         Args:
-            policy: What acts.
-            seed: Of the reset.
+            policy: Policy that acts.
+            seed: Seed of the reset.
         """
         episodes: list[Episode] = []
         recorder = EpisodeRecorder(
-            self.env, episodes.append, info_keys=self.info_keys, max_episode_steps=LONGEST
+            self.env, episodes.append, info_keys=self.info_keys, max_episode_steps=MAX_EPISODE_STEPS
         )
         observation, _ = recorder.reset(seed=seed)
-        looks = [self._look()]
+        frames = [self._frame()]
         while not episodes:
             observation, *_ = recorder.step(policy(observation))
-            looks.append(self._look())
-        return Take(seed, episodes[0], [] if looks[0] is None else looks)
+            frames.append(self._frame())
+        return RenderedEpisode(seed, episodes[0], [] if frames[0] is None else frames)
 
-    def _look(self) -> Any:
+    def _frame(self) -> Any:
         env = self.env.unwrapped
         if isinstance(env, TaskEnv):
             return env.state
         return None if self.env.render_mode is None else picture_of(self.env)
 
-    def under(self, episode: Episode, state: int) -> Batch:
-        """Return a whole episode under the goal that one of its states achieved."""
+    def relabel(self, episode: Episode, state: int) -> Batch:
+        """Return all steps of an episode with the goal that one of its states achieved."""
         return relabel_episode(
             episode,
             lambda t, length, rng: np.full_like(t, state),
@@ -115,81 +115,85 @@ class Scene:
         )
 
     def reached_before(self, episode: Episode) -> np.ndarray:
-        """Return which steps reach the goal that the episode had, (T,) bool."""
-        seen: Any = episode.observations
+        """Return (T,) bool: which steps reach the episode's own goal."""
+        observations: Any = episode.observations
         env = self.env.unwrapped
         if isinstance(env, TaskEnv):
-            return np.asarray(env.task.success(seen["achieved_goal"][1:], seen["desired_goal"][1:]))
-        told = episode.infos.get("is_success", np.zeros(len(episode))).astype(bool)
-        # What the last step is paid where its own place is the goal is what reaching a goal is paid.
-        return np.asarray(told | (episode.rewards >= self.under(episode, len(episode)).rewards[-1]))
+            success = env.task.success(observations["achieved_goal"][1:], observations["desired_goal"][1:])
+            return np.asarray(success)
+        flags = episode.infos.get("is_success", np.zeros(len(episode))).astype(bool)
+        # The last step reaches the goal that it achieved, so its reward is the reward of a reached goal.
+        return np.asarray(flags | (episode.rewards >= self.relabel(episode, len(episode)).rewards[-1]))
 
-    def reached_after(self, after: Batch, state: int) -> np.ndarray:
-        """Return which steps of a whole episode reach the goal that one of its states achieved, (T,) bool."""
-        seen: Any = after.next_observations
+    def reached_after(self, relabeled: Batch, state: int) -> np.ndarray:
+        """Return (T,) bool: which steps of `relabel` reach the goal that the state achieved."""
+        observations: Any = relabeled.next_observations
         env = self.env.unwrapped
         if isinstance(env, TaskEnv):
-            return np.asarray(env.task.success(seen["achieved_goal"], seen["desired_goal"]))
-        return np.asarray(after.rewards >= after.rewards[state - 1])
+            return np.asarray(env.task.success(observations["achieved_goal"], observations["desired_goal"]))
+        return np.asarray(relabeled.rewards >= relabeled.rewards[state - 1])
 
 
-def farthest_miss(scene: Scene, policy: Callable[[int], Policy], seeds: range) -> Take:
-    """Return, of the episodes of some seeds, the one that missed its goal and got farthest.
+def farthest_miss(
+    renderer: EpisodeRenderer, policy: Callable[[int], Policy], seeds: range
+) -> RenderedEpisode:
+    """Play an episode for each seed; return the failed episode that moved its achieved goal farthest.
 
-    This is the distance of the last achieved goal from the first, times the share of their components that
-    changed from step to step, which is low along a wall. One that came to its end in the last fifth only is
-    preferred to all that were there earlier.
+    The score is the distance between the first and the last achieved goal, times the share of the goal's
+    components that changed in a step, which is low along a wall. Episodes that achieved their last goal only
+    in the last fifth of their steps are preferred.
 
     Args:
-        scene: Where they are played.
-        policy: Makes the policy of the episode of a seed.
-        seeds: Of the episodes.
+        renderer: The environment.
+        policy: Returns the policy for a seed.
+        seeds: Seeds of the episodes.
 
     Raises:
-        ValueError: All of them reached their goals.
+        ValueError: All episodes reached their goals.
     """
-    takes = (scene.film(policy(seed), seed) for seed in seeds)
-    misses = (take for take in takes if not scene.reached_before(take.episode).any())
-    best = max(misses, key=lambda take: _how_far(scene, take.episode), default=None)
+    episodes = (renderer.render_episode(policy(seed), seed) for seed in seeds)
+    misses = (each for each in episodes if not renderer.reached_before(each.episode).any())
+    best = max(misses, key=lambda each: _score(renderer, each.episode), default=None)
     if best is None:
         raise ValueError(
-            f"every one of {len(seeds)} episodes reached its goal; "
-            "give another --seed, more --episodes, or --policy random"
+            f"all of {len(seeds)} episodes reached their goals; "
+            "use another --seed, more --episodes, or --policy random"
         )
     return best
 
 
-def _how_far(scene: Scene, episode: Episode) -> tuple[bool, float]:
-    """Return whether the last goal was achieved in the last fifth only, and how far the episode got."""
+def _score(renderer: EpisodeRenderer, episode: Episode) -> tuple[bool, float]:
     length, observations = len(episode), episode.observations
-    reached = scene.reached_after(scene.under(episode, length), length)
+    reached = renderer.reached_after(renderer.relabel(episode, length), length)
     achieved = observations["achieved_goal"]
     goals = np.stack([flat(map_tree(itemgetter(t), achieved)) for t in range(length + 1)])
     moving = (goals[1:] != goals[:-1]).mean()
     return not reached[: 4 * length // 5].any(), float(np.linalg.norm(goals[-1] - goals[0]) * moving)
 
 
-def in_hindsight(scene: Scene, take: Take, strategy: str, n_sampled_goal: int) -> Hindsight:
+def in_hindsight(
+    renderer: EpisodeRenderer, rendered: RenderedEpisode, strategy: str, n_sampled_goal: int
+) -> Hindsight:
     """Relabel an episode.
 
     Args:
-        scene: Where it was played.
-        take: The episode.
-        strategy: What chooses goals.
-        n_sampled_goal: Goals for every step, k.
+        renderer: The environment.
+        rendered: The episode.
+        strategy: Goal selection strategy.
+        n_sampled_goal: Number of goals for every step, k.
     """
-    rng = np.random.default_rng(take.seed)
+    episode, rng = rendered.episode, np.random.default_rng(rendered.seed)
     copies = relabel_episode(
-        take.episode, strategy, n_sampled_goal, scene.interface.compute_reward, rng, termination="never"
+        episode, strategy, n_sampled_goal, renderer.interface.compute_reward, rng, termination="never"
     )
     goal_state = int(copies.goal_index[0]) + 1
-    after = scene.under(take.episode, goal_state)
+    relabeled = renderer.relabel(episode, goal_state)
     return Hindsight(
-        take,
+        rendered,
         strategy,
         goal_state,
-        after.rewards,
-        scene.reached_before(take.episode),
-        scene.reached_after(after, goal_state),
+        relabeled.rewards,
+        renderer.reached_before(episode),
+        renderer.reached_after(relabeled, goal_state),
         copies,
     )

@@ -1,4 +1,4 @@
-"""``her inspect``: what an archive holds."""
+"""``her inspect``: a summary of an archive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from her_wrappers.commands.archive_summary import summarize
-from her_wrappers.commands.terminal import fail, printable
+from her_wrappers.commands.terminal import printable
 from her_wrappers.recording.archive import EpisodeArchive
 
 if TYPE_CHECKING:
@@ -27,28 +27,21 @@ def inspect(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Show what an archive holds: episodes, lengths, returns, success, goals. All of it is read and checked.
+    """Show episodes, lengths, returns, success and goals of an archive. All files are read and validated.
 
-    Goals are sorted into cells: ten along each axis, or one a value for whole numbers.
+    Goals are counted in cells: ten along each axis, or one per value for integers.
 
     For example:
 
     - `her inspect runs/reach`
     - `her inspect runs/reach --json`
     """
-    episodes, summary = _read(archive)
+    episodes = EpisodeArchive(archive)
+    summary = summarize(episodes)
     if as_json:
         typer.echo(json.dumps(_finite(_as_json(episodes, summary)), indent=1, allow_nan=False))
     else:
         Console().print(_as_table(episodes, summary))
-
-
-def _read(path: Path) -> tuple[EpisodeArchive, Summary]:
-    try:
-        archive = EpisodeArchive(path)
-        return archive, summarize(archive)
-    except (OSError, ValueError) as error:
-        fail(f"cannot inspect {path}: {error}")
 
 
 def _as_json(archive: EpisodeArchive, summary: Summary) -> dict[str, Any]:
@@ -57,7 +50,7 @@ def _as_json(archive: EpisodeArchive, summary: Summary) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return JSON with null for numbers that JSON has not: NaN and the infinite ones."""
+    """Return a value with None for NaN and infinite numbers, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -68,7 +61,7 @@ def _finite(value: Any) -> Any:
 def _as_table(archive: EpisodeArchive, summary: Summary) -> Table:
     table = Table(box=SIMPLE, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column()
-    table.add_column(overflow="fold")  # long paths are to be copied
+    table.add_column(overflow="fold")  # users copy long paths
     for name, value in _lines(archive, summary).items():
         table.add_row(name, escape(printable(value)))
     return table
@@ -98,8 +91,8 @@ def _environment(archive: EpisodeArchive) -> str:
         return "unknown"
     source = archive.source
     options = {name: json.dumps(value) for name, value in source.kwargs.items()} | source.kwargs_as_text
-    told = ", ".join(f"{name}={text}" for name, text in sorted(options.items()))
-    return f"{source.env_id or source.env_class}{f' ({told})' if told else ''}"
+    text = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    return f"{source.env_id or source.env_class}{f' ({text})' if text else ''}"
 
 
 def _spread(numbers: Range) -> str:

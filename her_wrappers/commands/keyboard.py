@@ -1,4 +1,4 @@
-"""Actions from keys: numbers choose one of many, arrows move in the plane."""
+"""Actions from keys: number keys choose one of several actions, arrow keys move in the plane."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from her_envs.canvas import Keys
 
 
 class KeyMap(ABC):
-    """What keys mean in an action space.
+    """Keys of an action space.
 
     Attributes:
-        help: The keys, in one line.
+        help: Description of the keys, in one line.
     """
 
     help: str
 
     @abstractmethod
     def action(self, keys: Keys) -> Any:
-        """Return the action that the keys ask for, or None."""
+        """Return the action of the pressed keys, or None."""
 
     @property
     def hint(self) -> str:
-        """What the player needs to see beside the picture; nothing by default."""
+        """Text that the player needs to see next to the picture; empty by default."""
         return ""
 
 
 class ArrowKeys(KeyMap):
-    """Arrows for the two components of an action, as long as they are held."""
+    """Arrow keys for the two components of an action, while the keys are held."""
 
     help = "arrow keys move"
     _moves = {"left": (-1, 0), "right": (1, 0), "down": (0, -1), "up": (0, 1)}  # noqa: RUF012 - never changed
@@ -42,7 +42,7 @@ class ArrowKeys(KeyMap):
         self._space = space
 
     def action(self, keys: Keys) -> Any:
-        """Add up the arrows; None without one."""
+        """Return the sum of the arrows, or None if no arrow key is held."""
         arrows = (keys.held | set(keys.pressed)) & self._moves.keys()
         if not arrows:
             return None
@@ -51,11 +51,11 @@ class ArrowKeys(KeyMap):
 
 
 class NumberKeys(KeyMap):
-    """A number key chooses one of many, or the left and right arrow move a cursor and space chooses.
+    """Number keys choose one of several actions; or left and right move a cursor and space chooses.
 
     Args:
-        count: How many there are to choose from.
-        make_action: Turns the number chosen into an action.
+        count: Number of actions.
+        make_action: Returns the action of a number in 0..count - 1.
     """
 
     help = "number keys choose, or left and right move the cursor and space chooses"
@@ -66,7 +66,7 @@ class NumberKeys(KeyMap):
         self._cursor = 0
 
     def action(self, keys: Keys) -> Any:
-        """Follow the keys up to the first that chooses; None without one."""
+        """Return the action of the first key that chooses one, or None; keys before it move the cursor."""
         for key in keys.pressed:
             if key in {"left", "right"}:
                 self._cursor = (self._cursor + (1 if key == "right" else -1)) % self._count
@@ -78,12 +78,12 @@ class NumberKeys(KeyMap):
 
     @property
     def hint(self) -> str:
-        """Where the cursor is."""
+        """Position of the cursor."""
         return f"cursor at {self._cursor}"
 
 
 def key_map(space: spaces.Space[Any]) -> KeyMap:
-    """Choose the keys for an action space.
+    """Return the keys of an action space.
 
     Raises:
         typer.BadParameter: The space has no keys.

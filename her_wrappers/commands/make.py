@@ -1,9 +1,8 @@
-"""Environments and policies from what a user types."""
+"""Options of environments and policies from the command line."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeAlias
@@ -13,29 +12,31 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from her_wrappers import SinkError, environments
-from her_wrappers.commands.terminal import fail
-from her_wrappers.environments import present_folder
+from her_wrappers import SinkError
+from her_wrappers.environments import import_module
 
 AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard")
 """Modules of the extra `agents`."""
 
-OPTIONS_HELP = "Options of the environment: name=value, as often as needed, or a JSON object."
+OPTIONS_HELP = "Option of the environment: name=value or a JSON object; can be repeated."
 
 EnvOptions: TypeAlias = Annotated[
     list[str] | None, typer.Option("--option", "-o", "--kwargs", metavar="NAME=VALUE", help=OPTIONS_HELP)
 ]
-"""How commands take options of an environment; `parse_options` reads them."""
+"""Parameter of a command: the options of an environment, for `parse_options`."""
 
 Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``"""
 
 
 def parse_options(options: list[str] | None) -> dict[str, Any]:
-    """Read ``name=value`` pairs, where values are JSON and what is no JSON is a word, and JSON objects.
+    """Return the options of an environment.
+
+    Args:
+        options: ``name=value`` pairs and JSON objects. A value that is not JSON is a string.
 
     Raises:
-        typer.BadParameter: An option is neither.
+        typer.BadParameter: An option is neither a pair nor a JSON object.
 
     Example:
         >>> parse_options(["n_bits=5", "goal=ones", '{"continuous": true}'])
@@ -56,11 +57,6 @@ def parse_options(options: list[str] | None) -> dict[str, Any]:
 
 
 def _parse_object(text: str) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises:
-        typer.BadParameter: It is none.
-    """
     try:
         parsed: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as error:
@@ -73,20 +69,6 @@ def _parse_value(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
-
-
-def make_env(env_id: str, /, **options: Any) -> gym.Env[Any, Any]:
-    """Make an environment by its name, see `her_wrappers.environments.find_env`.
-
-    Raises:
-        typer.BadParameter: The environment does not exist, or does not take the options.
-    """
-    try:
-        return environments.make_env(env_id, **options)
-    except environments.BrokenModuleError as error:
-        fail(str(error))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 @contextlib.contextmanager
@@ -107,10 +89,12 @@ def usage_errors() -> Iterator[None]:
 
 
 def load_policy(name: str, space: gym.Space[Any]) -> Policy:
-    """Find a policy by ``module:function``, in the present folder too; ``random`` samples the space.
+    """Return the policy that the user named: ``random``, which samples the space, or ``module:function``.
 
     Raises:
-        typer.BadParameter: There is no such function.
+        BrokenModuleError: The module raised an error.
+        EnvNameError: The module does not exist.
+        typer.BadParameter: The function does not exist, or is not callable.
     """
     if name == "random":
         return lambda observation: space.sample()
@@ -118,23 +102,25 @@ def load_policy(name: str, space: gym.Space[Any]) -> Policy:
 
 
 def import_policy(name: str, known: Iterable[str]) -> Policy:
-    """Find a policy by ``module:function``, in the present folder too.
+    """Return the policy ``module:function``; the current folder is searched too.
 
     Args:
-        name: As the user typed it.
-        known: Names that would have been understood besides, for the message.
+        name: Text that the user typed.
+        known: Names of the built-in policies, for the message.
 
     Raises:
-        typer.BadParameter: There is no such function.
+        BrokenModuleError: The module raised an error.
+        EnvNameError: The module does not exist.
+        typer.BadParameter: The function does not exist, or is not callable.
     """
-    module, colon, function = name.partition(":")
+    origin, colon, function = name.rpartition(":")
     if not colon:
-        raise typer.BadParameter(f"expected {', '.join(map(repr, known))} or module:function, got {name!r}")
-    try:
-        with present_folder():
-            policy = getattr(importlib.import_module(module), function)
-    except Exception as error:  # whatever the module raises while it is imported
-        raise typer.BadParameter(f"cannot load the policy {name}: {type(error).__name__}: {error}") from error
+        raise typer.BadParameter(
+            f"--policy must be {', '.join(map(repr, known))} or module:function, got {name!r}"
+        )
+    module = import_module(origin, f"the policy {name}", "module:function or path/to/file.py:function")
+    policy = getattr(module, function, None)
     if not callable(policy):
-        raise typer.BadParameter(f"the policy must be a function of an observation, got {policy!r}")
+        got = repr(policy) if hasattr(module, function) else f"a module without {function!r}"
+        raise typer.BadParameter(f"--policy must be a function of an observation, got {got} for {name}")
     return policy  # type: ignore[no-any-return] # its signature shows when it is called

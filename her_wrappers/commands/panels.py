@@ -1,4 +1,4 @@
-"""Two pictures of a recorded state: with the goal that the episode had, and with another one."""
+"""Pictures of a recorded state, with the episode's own goal and with another goal."""
 
 from __future__ import annotations
 
@@ -12,81 +12,77 @@ from her_envs import TaskEnv
 from her_envs.canvas import BACKGROUND, Canvas
 from her_envs.pictures import Painter
 from her_envs.task import State
-from her_wrappers.commands.hindsight import Take
+from her_wrappers.commands.hindsight import RenderedEpisode
 
 GHOST = 0.3
-"""How much of the goal that the episode had is seen beside the new one."""
+"""Opacity of the episode's own goal in the picture with the new goal."""
 
 
 class Panels(Protocol):
-    """Draws the states of one episode, (size, size, 3) uint8 each, whatever its goal.
+    """Draws pictures of the states of one episode, (size, size, 3) uint8.
 
     Attributes:
-        goals_are_places: Whether several goals can be seen in one picture.
+        goals_are_places: Whether goals are places, so that one picture can show several of them.
     """
 
     goals_are_places: bool
 
-    def as_it_was(self, t: int) -> np.ndarray:
-        """Draw state ``t`` with the goal that the episode had."""
+    def with_own_goal(self, t: int) -> np.ndarray:
+        """Draw state ``t`` with the episode's own goal."""
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
-        """Draw state ``t`` with the goal that another state achieved; a place leaves a trace where it was."""
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
+        """Draw state ``t`` with the goal that state ``goal_state`` achieved; the own goal is faint."""
 
 
-def panels_of(env: gym.Env[Any, Any], take: Take, size: int) -> Panels:
-    """Return what draws an episode: a bundled task anew, another environment's goals as places on a chart.
+def panels_of(env: gym.Env[Any, Any], rendered: RenderedEpisode, size: int) -> Panels:
+    """Return the panels of an episode: drawings of a bundled task, or else a chart of the goals.
 
     Args:
-        env: The environment that it is of.
-        take: The episode.
+        env: The environment of the episode.
+        rendered: The episode.
         size: Side of each picture [pixels].
 
     Raises:
-        ValueError: The goals are nothing that a chart could show.
+        ValueError: The goals are not vectors, so a chart cannot show them.
     """
     if isinstance(env.unwrapped, TaskEnv):
-        return TaskPanels(env.unwrapped, take, size)
-    chart = ChartPanels(env.observation_space, take, size)
-    return FramePanels(chart, take, size) if take.looks else chart
+        return TaskPanels(env.unwrapped, rendered, size)
+    chart = ChartPanels(env.observation_space, rendered, size)
+    return FramePanels(chart, rendered, size) if rendered.frames else chart
 
 
 class TaskPanels:
-    """Draws the recorded states of a bundled task, with any goal.
+    """Draws the states of a bundled task, with any goal.
 
     Args:
         env: The environment.
-        take: The episode.
+        rendered: The episode.
         size: Side of each picture [pixels].
     """
 
-    def __init__(self, env: TaskEnv, take: Take, size: int) -> None:
+    def __init__(self, env: TaskEnv, rendered: RenderedEpisode, size: int) -> None:
         self._task = env.task
-        self._states = take.looks
+        self._states = rendered.frames
         self._size = size
         self.goals_are_places = bool(self._task.trail_points(self._states[0], 0))
 
-    def as_it_was(self, t: int) -> np.ndarray:
-        """Draw a state as it was."""
+    def with_own_goal(self, t: int) -> np.ndarray:
+        """Draw a state with the episode's own goal."""
         return self._draw(t, self._states[t]["goal"])
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
-        """Draw a state with the goal that another one reached."""
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
+        """Draw a state with the goal that another state achieved."""
         new = self._draw(t, self._goal_of(self._states[goal_state]))
-        return overlay(new, self.as_it_was(t), GHOST) if self.goals_are_places else new
+        return overlay(new, self.with_own_goal(t), GHOST) if self.goals_are_places else new
 
     def _goal_of(self, state: State) -> Any:
-        """Return the goal that a state reached.
-
-        Raises:
-            ValueError: The agent would see another one.
-        """
+        # Returns the goal that a state achieved.
         goal = self._task.reached_goal(state)
         seen = self._task.observe(state | {"goal": goal})
         if not np.array_equal(seen["desired_goal"], seen["achieved_goal"]):
             raise ValueError(
-                f"{type(self._task).__name__} shows goals in another form than its state has them; "
-                "define its reached_goal(state)"
+                f"{type(self._task).__name__} must define reached_goal(state) such that desired_goal equals "
+                "achieved_goal for this goal"
             )
         return goal
 
@@ -98,38 +94,38 @@ class TaskPanels:
 
 
 class ChartPanels:
-    """Draws the way through the space of goals: its two components that vary most, in one scale.
+    """Draws the path of the achieved goal in a plane: the two components that vary most, in one scale.
 
     Args:
-        observation_space: Of the environment.
-        take: The episode.
+        observation_space: Observation space of the environment.
+        rendered: The episode.
         size: Side of each picture [pixels].
 
     Raises:
-        ValueError: A goal is no row of numbers.
+        ValueError: The goals are not vectors.
     """
 
     goals_are_places = True
 
-    def __init__(self, observation_space: spaces.Space[Any], take: Take, size: int) -> None:
+    def __init__(self, observation_space: spaces.Space[Any], rendered: RenderedEpisode, size: int) -> None:
         goal_space = observation_space["achieved_goal"]  # type: ignore[index] # that of a goal environment
         if len(goal_space.shape or ()) != 1:
             raise ValueError(
-                f"cannot chart goals of {goal_space}; expected a row of numbers, such as a place"
+                f"the goal space must be a vector, such as a place, to be drawn as a chart, got {goal_space}"
             )
-        observations: Any = take.episode.observations
+        observations: Any = rendered.episode.observations
         places = [observations[key].astype(np.float64) for key in ("achieved_goal", "desired_goal")]
         self._axes = np.sort(np.argsort(-np.ptp(np.concatenate(places), axis=0), kind="stable")[:2])
         self._achieved, self._desired = _fit(places[0][:, self._axes], places[1][:, self._axes])
         self._size = size
 
-    def as_it_was(self, t: int) -> np.ndarray:
-        """Draw a state as it was."""
+    def with_own_goal(self, t: int) -> np.ndarray:
+        """Draw a state with the episode's own goal."""
         return self._draw(t, self._desired[t])
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
-        """Draw a state with the goal that another one reached."""
-        return overlay(self._draw(t, self._achieved[goal_state]), self.as_it_was(t), GHOST)
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
+        """Draw a state with the goal that another state achieved."""
+        return overlay(self._draw(t, self._achieved[goal_state]), self.with_own_goal(t), GHOST)
 
     def _draw(self, t: int, goal: np.ndarray) -> np.ndarray:
         canvas = Canvas(self._size)
@@ -142,39 +138,39 @@ class ChartPanels:
 
 
 class FramePanels:
-    """Shows what another environment rendered, beside the chart of its goals: it cannot be drawn again.
+    """Shows the pictures that an environment rendered, and a chart for the new goal.
 
     Args:
-        chart: Draws the goals of hindsight.
-        take: The episode.
+        chart: Draws the chart.
+        rendered: The episode.
         size: Side of each picture [pixels].
     """
 
     goals_are_places = True
 
-    def __init__(self, chart: ChartPanels, take: Take, size: int) -> None:
+    def __init__(self, chart: ChartPanels, rendered: RenderedEpisode, size: int) -> None:
         self._chart = chart
-        self._frames = take.looks
+        self._frames = rendered.frames
         self._size = size
 
-    def as_it_was(self, t: int) -> np.ndarray:
-        """Return the recorded picture, as large as fits where the chart has its frame."""
+    def with_own_goal(self, t: int) -> np.ndarray:
+        """Return the rendered picture, scaled to the frame of the chart."""
         from her_wrappers.commands.paper import fitted  # noqa: PLC0415 - needs pillow, an extra
 
         return fitted(np.asarray(self._frames[t], np.uint8), self._size, margin=self._size // 20)
 
-    def in_hindsight(self, t: int, goal_state: int) -> np.ndarray:
-        """Draw the way through the space of goals."""
-        return self._chart.in_hindsight(t, goal_state)
+    def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
+        """Draw the chart with the goal that another state achieved."""
+        return self._chart.with_goal_of(t, goal_state)
 
 
 def overlay(picture: np.ndarray, below: np.ndarray, share: float) -> np.ndarray:
-    """Let what is below shine through where a picture is empty.
+    """Return a picture whose background is blended with another picture.
 
     Args:
         picture: (H, W, 3) uint8.
-        below: Another one of the same size.
-        share: How much of it is seen.
+        below: (H, W, 3) uint8, the other picture.
+        share: Opacity of ``below``, in 0..1.
     """
     empty = (picture == BACKGROUND).all(axis=-1, keepdims=True)
     mixed = np.round((1 - share) * picture + share * below).astype(np.uint8)
@@ -182,7 +178,7 @@ def overlay(picture: np.ndarray, below: np.ndarray, share: float) -> np.ndarray:
 
 
 def _fit(achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scale places of one or two components into the unit square, alike along both."""
+    """Scale places of one or two components into the unit square, with one scale for both axes."""
     both = np.concatenate([achieved, desired])
     middle, extent = (both.max(axis=0) + both.min(axis=0)) / 2, max(np.ptp(both, axis=0).max(), 1e-9)
 

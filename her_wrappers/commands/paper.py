@@ -1,4 +1,4 @@
-"""Paper: pages of text, bars and pictures, and files of them. The only file that knows pillow."""
+"""Paper: pages of text, bars and pictures, as PNG or GIF. The only module that imports pillow."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ GREY: Colour = (110, 110, 108)
 
 
 class Paper:
-    """A page whose lengths are written for one size and drawn in another.
+    """A page with one unit of length for all positions and sizes.
 
     Args:
-        width: Of the page.
-        height: Of the page.
-        scale: Pixels of a unit of length.
+        width: Width of the page.
+        height: Height of the page.
+        scale: Pixels per unit of length.
     """
 
     def __init__(self, width: float, height: float, scale: float) -> None:
@@ -31,27 +31,27 @@ class Paper:
     def text(
         self, text: str, at: tuple[float, float], size: float, colour: Colour = INK, *, right: bool = False
     ) -> None:
-        """Write a line.
+        """Write a line of text.
 
         Args:
-            text: What to write.
-            at: Its upper left corner, or the upper right one.
-            size: Height of its letters.
-            colour: Their colour.
-            right: Whether ``at`` is where it ends.
+            text: The text.
+            at: Upper left corner of the line, or upper right corner if ``right``.
+            size: Height of the letters.
+            colour: Colour of the letters.
+            right: Whether the line is aligned to the right.
         """
         font = ImageFont.load_default(size * self._scale)
         place = tuple(part * self._scale for part in at)
         self._draw.text((place[0], place[1]), text, colour, font, "ra" if right else "la")
 
     def box(self, at: tuple[float, float], width: float, height: float, colour: Colour) -> None:
-        """Fill a rectangle; one without an area is not seen.
+        """Fill a rectangle.
 
         Args:
-            at: Its upper left corner.
-            width: Of the rectangle.
-            height: Of the rectangle.
-            colour: What fills it.
+            at: Upper left corner.
+            width: Width of the rectangle.
+            height: Height of the rectangle.
+            colour: Colour of the rectangle.
         """
         left, top = (self._px(part) for part in at)
         right, bottom = self._px(at[0] + width) - 1, self._px(at[1] + height) - 1
@@ -59,7 +59,7 @@ class Paper:
             self._draw.rectangle((left, top, right, bottom), colour)
 
     def picture(self, pixels: np.ndarray, at: tuple[float, float]) -> None:
-        """Put a picture, (H, W, 3) uint8, with its upper left corner at a place; it is not scaled."""
+        """Draw a picture, (H, W, 3) uint8, with its upper left corner at ``at``, without scaling it."""
         self.image.paste(Image.fromarray(pixels), (self._px(at[0]), self._px(at[1])))
 
     def _px(self, length: float) -> int:
@@ -67,7 +67,7 @@ class Paper:
 
 
 def fitted(pixels: np.ndarray, size: int, margin: int) -> np.ndarray:
-    """Return a picture as large as fits a square with a margin, (size, size, 3) uint8."""
+    """Return a picture scaled to fit a square with a margin, (size, size, 3) uint8."""
     inside = (size - 2 * margin, size - 2 * margin)
     return np.asarray(
         ImageOps.expand(ImageOps.pad(Image.fromarray(pixels), inside, color=BACKGROUND), margin, BACKGROUND)
@@ -75,22 +75,22 @@ def fitted(pixels: np.ndarray, size: int, margin: int) -> np.ndarray:
 
 
 def as_png(paper: Paper) -> bytes:
-    """Return the file of a page."""
+    """Return a page as a PNG file."""
     file = io.BytesIO()
     paper.image.save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
 def as_gif(papers: list[Paper], milliseconds: list[int]) -> bytes:
-    """Return the file of a moving picture that goes on for ever, in 256 colours that all pages share.
+    """Return pages as an animated GIF file, with 256 colours for all pages.
 
     Args:
         papers: Pages of one size, at least one.
-        milliseconds: How long each is shown.
+        milliseconds: Duration of each page.
     """
     samples = np.concatenate([np.asarray(paper.image) for paper in (papers[0], papers[-1])])
     palette = Image.fromarray(samples).quantize(256, dither=Image.Dither.NONE)
-    # Without dithering, what does not move stays as it is, and takes no place in the file.
+    # Without dithering, parts that do not move are equal in all pages, so the file stays small.
     frames = [paper.image.quantize(palette=palette, dither=Image.Dither.NONE) for paper in papers]
     file = io.BytesIO()
     frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)

@@ -1,4 +1,4 @@
-"""``her play``: an environment in a window, by keyboard or by a policy, or as a GIF."""
+"""``her play``: play an environment with the keyboard, or show a policy, in a window or as a GIF."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ import gymnasium as gym
 import typer
 
 from her_wrappers.commands.keyboard import key_map
-from her_wrappers.commands.make import EnvOptions, Policy, load_policy, make_env, parse_options
+from her_wrappers.commands.make import EnvOptions, Policy, load_policy, parse_options
 from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
+from her_wrappers.environments import make_env
 
 
 def play(
     env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment's id; `her envs` lists ours.")],
     *,
-    policy: Annotated[
-        str | None, typer.Option(help="What acts instead of you: random, or module:function.")
-    ] = None,
+    policy: Annotated[str | None, typer.Option(help="Policy to watch: random, or module:function.")] = None,
     record: Annotated[
-        Path | None, typer.Option(help="Write a GIF instead of opening a window; needs no display.")
+        Path | None, typer.Option(help="Write a GIF instead of opening a window; works without a display.")
     ] = None,
     option: EnvOptions = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.")] = 3,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seeds environment and random policy.")] = None,
-    fps: Annotated[int, typer.Option(min=1, help="Steps shown a second.")] = 10,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 3,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the environment and random policy.")
+    ] = None,
+    fps: Annotated[int, typer.Option(min=1, help="Steps per second.")] = 10,
 ) -> None:
-    """Play an environment by keyboard, watch a policy, or record one.
+    """Play an environment with the keyboard, watch a policy, or record a GIF of one.
 
-    Keys: arrows move a point; numbers flip bits, or left, right and space do; escape ends.
+    Keys: arrow keys move a point; number keys, or left, right and space, flip bits; escape quits.
 
     For example:
 
@@ -60,9 +61,9 @@ def _chosen_policy(env: gym.Env[Any, Any], name: str | None, screen: Screen | Fi
 
 
 def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Policy:
-    """Return a policy that waits for the player."""
+    """Return a policy that waits for keys of the player."""
     keys = key_map(env.action_space)
-    typer.echo(f"{keys.help}; escape ends")
+    typer.echo(f"{keys.help}; escape quits")
 
     def act(observation: Any) -> Any:
         while (action := keys.action(screen.keys())) is None:
@@ -74,7 +75,7 @@ def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Policy:
 
 
 def _watched(policy: Policy, screen: Screen) -> Policy:
-    """Let the player end what a policy does."""
+    """Return a policy that the player can stop."""
 
     def act(observation: Any) -> Any:
         screen.keys()
@@ -86,7 +87,7 @@ def _watched(policy: Policy, screen: Screen) -> Policy:
 def _play_episode(
     env: gym.Env[Any, Any], policy: Policy, screen: Screen | Film, number: int, seed: int | None
 ) -> None:
-    """Play one episode and tell how it went."""
+    """Play one episode and print its result."""
     observation, info = env.reset(seed=None if seed is None else seed + number)
     steps, total, ended = 0, 0.0, False
     screen.show(picture_of(env), _caption(env, steps, total, info))

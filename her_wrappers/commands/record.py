@@ -1,4 +1,4 @@
-"""``her record``: episodes of an environment, acted by a policy, into an archive."""
+"""``her record``: record episodes of an environment and a policy in an archive."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import CorruptFileError
-from her_wrappers.commands.make import EnvOptions, Policy, load_policy, make_env, parse_options
+from her_wrappers.commands.make import EnvOptions, Policy, load_policy, parse_options
 from her_wrappers.commands.terminal import fail
+from her_wrappers.environments import make_env
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.recording.sinks import SinkError
@@ -24,19 +25,21 @@ from her_wrappers.recording.sinks import SinkError
 def record(
     env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment's id; `her envs` lists ours.")],
     *,
-    out: Annotated[Path, typer.Option(help="Folder of the archive; one that exists is added to.")],
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to record.")] = 100,
-    policy: Annotated[str, typer.Option(help="What acts: random, or module:function.")] = "random",
-    seed: Annotated[int | None, typer.Option(min=0, help="Seeds environment and random policy.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the archive; episodes are added to an existing one.")],
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 100,
+    policy: Annotated[str, typer.Option(help="Policy: random, or module:function.")] = "random",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the environment and random policy.")
+    ] = None,
     option: EnvOptions = None,
     info: Annotated[
-        list[str] | None, typer.Option(help="An info to record too; is_success is, where there is one.")
+        list[str] | None, typer.Option(help="Key of an info to record; is_success is always recorded.")
     ] = None,
     max_episode_steps: Annotated[
-        int | None, typer.Option(min=1, help="Cut longer episodes into several.")
+        int | None, typer.Option(min=1, help="Truncate episodes after this number of steps.")
     ] = None,
 ) -> None:
-    """Record episodes into an archive. Ctrl-C ends early and keeps what was recorded.
+    """Record episodes in an archive. Ctrl-C stops the recording and keeps the recorded episodes.
 
     For example:
 
@@ -47,74 +50,42 @@ def record(
     options = parse_options(option)
     env = make_env(env_id, **options)
     act = load_policy(policy, env.action_space)
-    with make_env(env_id, **options) as other:  # or a seeded look would fix the starts of unseeded episodes
+    with make_env(env_id, **options) as other:  # a seeded step of env itself would fix unseeded episodes
         keys = info_keys(other, info or [])
     with _archive(out, env) as archive, _progress(episodes) as advance:
         recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
-        first = len(archive)
+        first, exit_code = len(archive), 0
         env.action_space.seed(None if seed is None else seed + first)
-        with _interruptible(recorder) as outcome:
+        try:
             _play(recorder, act, seed, first + episodes, archive)
-    _tell(archive, first, outcome)
-
-
-class _Outcome:
-    """How recording went.
-
-    Attributes:
-        interrupted: Whether by Ctrl-C.
-    """
-
-    interrupted = False
-
-
-@contextlib.contextmanager
-def _interruptible(recorder: EpisodeRecorder) -> Iterator[_Outcome]:
-    """Hand over the open episode at the end, and note Ctrl-C."""
-    outcome = _Outcome()
-    try:
-        yield outcome
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-    finally:
-        recorder.close()
-
-
-def _tell(archive: EpisodeArchive, first: int, outcome: _Outcome) -> None:
-    """Say what was recorded.
-
-    Raises:
-        typer.Exit: It was interrupted.
-    """
+        except KeyboardInterrupt:
+            exit_code = 130  # as shells report a command that Ctrl-C ended
+        finally:
+            recorder.close()
     typer.echo(
-        f"{'interrupted: ' if outcome.interrupted else ''}{len(archive) - first} episodes added; "
-        f"{archive.path} has {len(archive)}, of {archive.num_steps} steps"
+        f"{'interrupted: ' if exit_code else ''}{len(archive) - first} episodes added; "
+        f"{archive.path} has {len(archive)} episodes of {archive.num_steps} steps"
     )
-    if outcome.interrupted:
-        raise typer.Exit(130)  # as a shell says of what Ctrl-C ended
+    raise typer.Exit(exit_code)
 
 
-def info_keys(env: gym.Env[Any, Any], wanted: list[str]) -> list[str]:
-    """Return the infos to record, after a look at what a step brings.
+def info_keys(env: gym.Env[Any, Any], keys: list[str]) -> list[str]:
+    """Return the keys of the infos to record: ``keys``, and ``is_success`` if a step has it.
 
     Raises:
-        typer.BadParameter: One that is wanted is not there.
+        typer.BadParameter: A step has no info of one of ``keys``.
     """
     env.reset(seed=0)
     info = env.step(env.action_space.sample())[-1]
-    for key in wanted:
+    for key in keys:
         if key not in info:
             raise typer.BadParameter(f"info has no {key!r}; it has {sorted(info)}")
-    return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *wanted]))
+    return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
 
 
 @contextlib.contextmanager
 def _archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
-    """Open the archive, and close it at the end.
-
-    Raises:
-        typer.BadParameter: The archive is of another environment.
-    """
+    """Open the archive, and close it at the end; end the command if it cannot be written."""
     try:
         archive = EpisodeArchive(out, env=env)
     except (OSError, CorruptFileError) as error:
@@ -122,24 +93,14 @@ def _archive(out: Path, env: gym.Env[Any, Any]) -> Iterator[EpisodeArchive]:
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(f"cannot record to {out}: {error}") from error
     try:
-        with _one_sentence(out, SinkError):
+        with archive:
             yield archive
-    finally:
-        with _one_sentence(out, OSError):
-            archive.close()
-
-
-@contextlib.contextmanager
-def _one_sentence(out: Path, *errors: type[Exception]) -> Iterator[None]:
-    """End the command if the archive cannot be written."""
-    try:
-        yield
-    except errors as error:
+    except (SinkError, OSError) as error:
         fail(f"cannot record to {out}: {error.__cause__ if isinstance(error, SinkError) else error}")
 
 
 def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, archive: EpisodeArchive) -> None:
-    """Play until there are enough episodes; the seed of each is the run's and its number in the archive."""
+    """Play until the archive has ``total`` episodes; the seed of an episode is ``seed`` plus its number."""
     while (number := len(archive)) < total:
         observation, _ = env.reset(seed=None if seed is None else seed + number)
         ended = False
@@ -150,7 +111,7 @@ def _play(env: gym.Env[Any, Any], act: Policy, seed: int | None, total: int, arc
 
 @contextlib.contextmanager
 def _progress(episodes: int) -> Iterator[Callable[[Any], None]]:
-    """Show a bar on the terminal, and give the sink that moves it."""
+    """Show a progress bar, and yield the sink that advances it by one episode."""
     columns = (TextColumn("recording"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=episodes)

@@ -1,7 +1,7 @@
-"""The page that ``her show-relabeling`` shows: an episode as it was beside the same one in hindsight.
+"""The picture of ``her show-relabeling``: an episode with its own goal, and with a goal that it achieved.
 
-Lengths are written for panels of 320 and scale with them. Colours are those of `her_envs.canvas`, told apart
-by colour-blind people; what a colour says, a word says too.
+Lengths are for panels of 320 pixels, and are scaled with the size of the panels. The colours are those of
+`her_envs.canvas`, which colour-blind people can distinguish; the text repeats the meaning of each colour.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from her_wrappers.commands.hindsight import Hindsight
 from her_wrappers.commands.panels import Panels, overlay
 from her_wrappers.commands.paper import GREY, Colour, Paper, as_gif, as_png
 
-MOST_FRAMES = 100
-"""A GIF shows at most so many states of a longer episode."""
+MAX_FRAMES = 100
+"""Maximal number of states that a GIF shows."""
 
 FIRST, LAST = 800, 3000
-"""How long the first and the last picture stay [ms]."""
+"""Durations of the first and the last picture [ms]."""
 
 PANEL, MARGIN, INSET = 320, 10, 16
-"""Side of a panel, what is around both, and how far inside of it a bundled task draws its frame."""
+"""Side of a panel, margin around both panels, and inset of the frame that a task draws in a panel."""
 
 LINE = PANEL - 2 * INSET
 WIDTH = 2 * (PANEL + MARGIN)
@@ -32,21 +32,21 @@ STRIP = HEAD + PANEL - INSET + 14
 HEIGHT = STRIP + 72
 
 STEPS_SHOWN, SMALL = 4, 154
-"""Steps whose goals a still picture shows, and the side of each of its panels."""
+"""Number of steps whose goals a PNG shows, and the side of their panels."""
 
 HEIGHT_OF_GOALS = SMALL + 96
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """What is said of one of the two panels.
+    """Text and rewards of one of the two panels.
 
     Attributes:
-        title: Above it.
-        goal: Where its goal is from.
-        colour: Of its title's mark.
-        rewards: (T,) of the steps under that goal.
-        reached: (T,) which steps reach it.
+        title: Title of the panel.
+        goal: Sentence about the origin of the goal.
+        colour: Colour of the mark at the title.
+        rewards: (T,) rewards for the goal.
+        reached: (T,) bool, steps that reach the goal.
     """
 
     title: str
@@ -56,23 +56,23 @@ class Side:
     reached: np.ndarray
 
     def outcome(self, t: int) -> str:
-        """Say how it went in the first ``t`` steps."""
+        """Return a sentence about the first ``t`` steps."""
         if t == 0:
             return "not yet reached"
         reached = np.flatnonzero(self.reached[:t])
-        told = f"reached at step {reached[0] + 1}" if reached.size else "not reached"
+        result = f"reached at step {reached[0] + 1}" if reached.size else "not reached"
         if len(np.unique(self.rewards)) > 2:
-            return f"{told}: return {self.rewards[:t].sum():.3g}"
-        return f"{told}: {reached.size} of {t} steps rewarded"
+            return f"{result}: return {self.rewards[:t].sum():.3g}"
+        return f"{result}: {reached.size} of {t} steps rewarded"
 
 
 def sides_of(hindsight: Hindsight) -> tuple[Side, Side]:
-    """Return what is said of an episode as it was, and in hindsight."""
+    """Return the texts of the panels with the episode's own goal, and with the new goal."""
     before = Side(
         "As it was: goal missed",
         "The goal is the one that the environment gave.",
         GOAL,
-        hindsight.take.episode.rewards,
+        hindsight.rendered.episode.rewards,
         hindsight.reached_before,
     )
     after = Side(
@@ -86,16 +86,16 @@ def sides_of(hindsight: Hindsight) -> tuple[Side, Side]:
 
 
 class Page:
-    """Draws an episode under two goals.
+    """Draws an episode with two goals.
 
     Args:
-        name: Of the environment.
+        name: Name of the environment.
         hindsight: The episode.
-        panels: Makes what draws its states in a size.
+        panels: Returns the panels of a given size.
         size: Side of a panel [pixels].
 
     Attributes:
-        sides: What is said of the two panels.
+        sides: Text and rewards of the two panels.
     """
 
     def __init__(self, name: str, hindsight: Hindsight, panels: Callable[[int], Panels], size: int) -> None:
@@ -108,18 +108,18 @@ class Page:
         self._length = len(hindsight.rewards)
 
     def shown_states(self) -> list[int]:
-        """Return the states of a GIF: all, or as many as it may show."""
-        count = min(self._length + 1, MOST_FRAMES)
+        """Return the numbers of the states that a GIF shows, at most `MAX_FRAMES`."""
+        count = min(self._length + 1, MAX_FRAMES)
         return [round(t) for t in np.linspace(0, self._length, count).tolist()]
 
     def gif(self, fps: int) -> bytes:
-        """Return a moving picture of the states, ``fps`` a second."""
+        """Return a GIF of the states, with ``fps`` states per second."""
         papers = [self._paper(t, HEIGHT) for t in self.shown_states()]
         usual = 1000 // fps
         return as_gif(papers, [max(FIRST, usual), *[usual] * (len(papers) - 2), LAST])
 
     def png(self) -> bytes:
-        """Return a still picture: the last state, and goals that hindsight gives to some of the steps."""
+        """Return a PNG: the last state, and the new goals of some steps."""
         paper = self._paper(self._length, HEIGHT + HEIGHT_OF_GOALS)
         self._draw_goals(paper)
         return as_png(paper)
@@ -129,7 +129,7 @@ class Page:
         paper.text("Hindsight Experience Replay", (MARGIN + INSET, 14), 24)
         paper.text(f"step {t} of {self._length}", (WIDTH - MARGIN - INSET, 21), 15, GREY, right=True)
         goal_state = self._hindsight.goal_state
-        pictures = self._panels.as_it_was(t), self._panels.in_hindsight(t, goal_state)
+        pictures = self._panels.with_own_goal(t), self._panels.with_goal_of(t, goal_state)
         for column, (side, picture) in enumerate(zip(self.sides, pictures, strict=True)):
             left = MARGIN + column * PANEL
             paper.picture(picture, (left, HEAD))
@@ -137,16 +137,16 @@ class Page:
             paper.text(side.title, (left + INSET + 12, 58), 18)
             paper.text(side.goal, (left + INSET + 12, 82), 13, GREY)
             self._draw_rewards(paper, left + INSET, side, t)
-        source = f"{self._name}, seed {self._hindsight.take.seed}"
+        source = f"{self._name}, seed {self._hindsight.rendered.seed}"
         paper.text(source, (MARGIN + INSET, HEIGHT - 24), 11, GREY)
         return paper
 
     def _draw_rewards(self, paper: Paper, left: float, side: Side, t: int) -> None:
-        """Draw a bar for the reward of each step so far, in one scale on both sides."""
+        """Draw a bar for the reward of each of the first ``t`` steps, in one scale for both panels."""
         rewards = np.concatenate([each.rewards for each in self.sides])
         least, extent = rewards.min(), max(np.ptp(rewards), 1e-9)
         cell = LINE / self._length
-        width = cell - 1 if cell >= 4 else cell  # a gap needs some room beside it
+        width = cell - 1 if cell >= 4 else cell  # a gap between bars needs room
         for step in range(self._length):
             place, share = left + step * cell, float(side.rewards[step] - least) / extent
             if step >= t:
@@ -158,7 +158,7 @@ class Page:
         paper.text(side.outcome(t), (left, STRIP + 20), 13)
 
     def _draw_goals(self, paper: Paper) -> None:
-        """Draw some of the steps with the goals that their copies got."""
+        """Draw some of the steps with the goals of their copies."""
         copies = self._hindsight.copies
         count = len(copies.rewards) // self._length
         title = f"Goals for some of the steps: {count} each, by the strategy {self._hindsight.strategy}"
@@ -177,11 +177,11 @@ class Page:
             paper.text(f"pay {', '.join(f'{reward:.2g}' for reward in rewards)}", (left, top + 34), 12, GREY)
 
     def _goals_of(self, t: int, goals: np.ndarray) -> np.ndarray:
-        """Draw the state after a step, several goals and the way to them."""
+        """Draw the state after a step, several goals, and the path of the episode."""
         if not self._small_panels.goals_are_places:
-            return self._small_panels.in_hindsight(t + 1, int(goals[0]))
-        first, *others = (self._small_panels.in_hindsight(t + 1, int(goal)) for goal in goals)
+            return self._small_panels.with_goal_of(t + 1, int(goals[0]))
+        first, *others = (self._small_panels.with_goal_of(t + 1, int(goal)) for goal in goals)
         for other in others:
             first = overlay(first, other, 1.0)
-        way = self._small_panels.in_hindsight(self._length, int(goals[0]))
-        return overlay(first, way, 0.4)
+        path = self._small_panels.with_goal_of(self._length, int(goals[0]))
+        return overlay(first, path, 0.4)

@@ -1,4 +1,4 @@
-"""Where the pictures of an episode go: into a window, or into a GIF."""
+"""Output of the pictures of an episode: a window, or a GIF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUIT_KEYS = {"escape", "q"}
 
 
 def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
-    """Draw an environment, (H, W, 3) uint8; end the command if the environment cannot be drawn."""
+    """Return a picture of an environment, (H, W, 3) uint8; end the command if it has none."""
     try:
         picture = np.asarray(env.render())
     except NotImplementedError:
@@ -28,39 +28,39 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
             raise
         fail(
             f"cannot draw {env}: {type(error).__name__}: {error}; "
-            "where there is no display, MuJoCo needs the environment variable MUJOCO_GL=egl, or osmesa"
+            "without a display MuJoCo needs the environment variable MUJOCO_GL=egl or MUJOCO_GL=osmesa"
         )
     if picture.ndim != 3:
-        fail(f'{env} draws no pictures for render_mode="rgb_array"')
+        fail(f"cannot draw {env}: render() must return a picture (H, W, 3), got shape {picture.shape}")
     return picture
 
 
-class Quit(Exception):  # noqa: N818 - the player's wish, not an error
-    """The player closes the window."""
+class Quit(Exception):  # noqa: N818 - not an error
+    """The player closed the window."""
 
 
 class Screen:
-    """The window, with the picture it shows and the line above it.
+    """A window with a picture and a caption.
 
     Args:
-        fps: Pictures shown a second.
+        fps: Pictures per second.
 
     Attributes:
-        hint: Instructions for the player after the caption.
+        hint: Text for the player after the caption.
     """
 
     def __init__(self, fps: int) -> None:
         try:
             self._window = Window()
         except RuntimeError as error:
-            fail(f"{error}; --record out.gif needs no display")
+            fail(f"{error}; --record out.gif works without a display")
         self._fps = fps
         self._picture = np.zeros((1, 1, 3), np.uint8)
         self._caption = ""
         self.hint = ""
 
     def show(self, picture: np.ndarray, caption: str) -> None:
-        """Show a picture for the time of one frame."""
+        """Show a picture for the duration of one frame."""
         self._picture, self._caption = picture, caption
         self.refresh()
 
@@ -70,10 +70,10 @@ class Screen:
         self._window.show(self._picture, caption, self._fps)
 
     def keys(self) -> Keys:
-        """Look at the keyboard.
+        """Return the keys that are pressed and held.
 
         Raises:
-            Quit: The player wants to.
+            Quit: The player closed the window, or pressed escape or q.
         """
         keys = self._window.keys()
         if keys.closed or QUIT_KEYS & set(keys.pressed):
@@ -86,11 +86,11 @@ class Screen:
 
 
 class Film:
-    """Pictures on their way into a GIF.
+    """Collects pictures, and writes them as a GIF.
 
     Args:
         path: The file to write.
-        fps: Pictures shown a second.
+        fps: Pictures per second.
 
     Raises:
         typer.BadParameter: The file is not a GIF.
@@ -105,27 +105,27 @@ class Film:
         self._pictures: list[np.ndarray] = []
 
     def show(self, picture: np.ndarray, caption: str) -> None:
-        """Keep a picture."""
+        """Add a picture."""
         self._pictures.append(picture)
 
     def close(self) -> None:
-        """Write the file, if there is a picture."""
+        """Write the file if there is a picture."""
         if not self._pictures:
             return
         try:
             import imageio.v3 as imageio  # noqa: PLC0415 - an extra
         except ImportError:
             fail('--record needs imageio and pillow; run: pip install "her-toolkit[render]"')
-        # Not to the path: where that cannot be written, imageio prints a traceback when it is torn down.
-        film: bytes = imageio.imwrite(
+        # Not to the path: if it cannot be written, imageio prints a traceback when Python exits.
+        gif: bytes = imageio.imwrite(
             "<bytes>", self._pictures, extension=".gif", duration=1000 / self._fps, loop=0
         )
-        write_picture(self._path, film)
+        write_picture(self._path, gif)
         typer.echo(f"{len(self._pictures)} pictures in {self._path}")
 
 
 def write_picture(path: Path, content: bytes) -> None:
-    """Write a file, and its folder."""
+    """Write a file; make its folder if necessary."""
     require_writable(path)
     try:
         path.write_bytes(content)
@@ -138,6 +138,6 @@ def require_writable(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(path if path.exists() else path.parent, os.W_OK) or path.is_dir():
-            fail(f"cannot write {path}: permission denied, or it is a folder")
+            fail(f"cannot write {path}: it is a folder, or permission was denied")
     except OSError as error:
         fail(f"cannot write {path}: {error.strerror or error}")

@@ -1,9 +1,9 @@
-"""``her show-relabeling``: an episode that missed its goal, as it was and in hindsight."""
+"""``her show-relabeling``: a failed episode, before and after relabeling."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
 import typer
-from gymnasium.error import DependencyNotInstalled
 
 from her_envs import TaskEnv
 from her_envs.canvas import require_pygame
-from her_wrappers.commands.hindsight import Scene, farthest_miss, in_hindsight
-from her_wrappers.commands.make import EnvOptions, Policy, import_policy, make_env, parse_options
+from her_wrappers.commands.hindsight import EpisodeRenderer, farthest_miss, in_hindsight
+from her_wrappers.commands.make import EnvOptions, Policy, import_policy, parse_options
 from her_wrappers.commands.panels import panels_of
 from her_wrappers.commands.record import info_keys
 from her_wrappers.commands.screen import write_picture
 from her_wrappers.commands.terminal import fail
 from her_wrappers.commands.wandering import random_actions, wandering
+from her_wrappers.environments import make_env
 from her_wrappers.goal_interface import GoalInterface
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class StrategyName(StrEnum):
-    """What chooses the goals."""
+    """Name of a goal selection strategy."""
 
     FINAL = "final"
     FUTURE = "future"
@@ -40,25 +40,22 @@ class StrategyName(StrEnum):
 def show_relabeling(
     env_id: Annotated[str, typer.Argument(metavar="ID", help="A goal environment; `her envs` lists ours.")],
     *,
-    out: Annotated[Path, typer.Option(help="The file: .gif moves, .png shows more goals.")] = Path(
+    out: Annotated[Path, typer.Option(help="File to write: .gif is animated, .png shows more goals.")] = Path(
         "relabeling.gif"
     ),
-    strategy: Annotated[
-        StrategyName, typer.Option(help="What chooses the goals of hindsight.")
-    ] = StrategyName.FINAL,
-    n_sampled_goal: Annotated[int, typer.Option(min=1, max=4, help="Goals of a step in a .png.")] = 4,
-    policy: Annotated[str, typer.Option(help="What acts: wander, random, or module:function.")] = "wander",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode that is looked at.")] = 0,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to choose from.")] = 20,
+    strategy: Annotated[StrategyName, typer.Option(help="Goal selection strategy.")] = StrategyName.FINAL,
+    n_sampled_goal: Annotated[int, typer.Option(min=1, max=4, help="Goals of each step in a .png.")] = 4,
+    policy: Annotated[str, typer.Option(help="Policy: wander, random, or module:function.")] = "wander",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes to choose from.")] = 20,
     option: EnvOptions = None,
-    size: Annotated[int, typer.Option(min=64, max=1024, help="Side of each of the two pictures.")] = 320,
-    fps: Annotated[int, typer.Option(min=1, max=50, help="Steps shown a second.")] = 10,
+    size: Annotated[int, typer.Option(min=64, max=1024, help="Size of each picture in pixels.")] = 320,
+    fps: Annotated[int, typer.Option(min=1, max=50, help="Steps per second.")] = 10,
 ) -> None:
-    """Show an episode that missed its goal beside the same episode under a goal of hindsight.
+    """Show a failed episode, and next to it the same episode with a goal that it achieved.
 
-    Of some episodes that missed their goals, the one that got farthest is shown.
-
-    Bundled tasks are drawn anew with the other goal; of others, pictures and a chart of goals are shown.
+    The command plays several episodes and shows the failed one that got farthest. Bundled tasks are drawn
+    again with the new goal. For other environments their own pictures and a chart of the goals are shown.
 
     For example:
 
@@ -66,72 +63,51 @@ def show_relabeling(
     - `her show-relabeling her_envs/PointMaze-v0 -o layout=four_rooms --out maze.gif --seed 7`
     - `her show-relabeling her_envs/PointPush-v0 --strategy future --out push.png`
     """
-    moves = _moves(out)
+    is_animated = _is_animated(out)
     page_class = _page_class()
-    scene = _scene(env_id, parse_options(option))
-    with _one_sentence(env_id), contextlib.closing(scene.env):
-        take = farthest_miss(scene, _policies(scene.env, policy), range(seed, seed + episodes))
-        hindsight = in_hindsight(scene, take, strategy, n_sampled_goal)
+    renderer = _renderer(env_id, parse_options(option))
+    with contextlib.closing(renderer.env):
+        rendered = farthest_miss(renderer, _policies(renderer.env, policy), range(seed, seed + episodes))
+        hindsight = in_hindsight(renderer, rendered, strategy, n_sampled_goal)
         name = " ".join([env_id, *(option or [])])
-        page = page_class(name, hindsight, partial(panels_of, scene.env, take), size)
-        content = page.gif(fps) if moves else page.png()
+        page = page_class(name, hindsight, partial(panels_of, renderer.env, rendered), size)
+        content = page.gif(fps) if is_animated else page.png()
     write_picture(out, content)
     for side in page.sides:
-        typer.echo(f"{side.title}; {side.outcome(len(take.episode))}")
-    typer.echo(f"seed {take.seed} in {out}")
+        typer.echo(f"{side.title}; {side.outcome(len(rendered.episode))}")
+    typer.echo(f"seed {rendered.seed} in {out}")
 
 
-@contextlib.contextmanager
-def _one_sentence(env_id: str) -> Iterator[None]:
-    """End the command if the environment or its episodes cannot be shown."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        fail(f"cannot show {env_id}: {error}")
-    except LookupError as error:  # of infos that hold for the recorded goal alone, and are not recorded
-        fail(
-            f"cannot show {env_id}: compute_reward must do without infos, "
-            f"got {type(error).__name__}: {error}; `her check` tells more"
-        )
-
-
-def _moves(out: Path) -> bool:
-    """Say whether a file moves.
-
-    Raises:
-        typer.BadParameter: It is none of ours.
-    """
+def _is_animated(out: Path) -> bool:
     if out.suffix.lower() not in {".gif", ".png"}:
         raise typer.BadParameter(f"--out must end in .gif or .png, got {out}")
     return out.suffix.lower() == ".gif"
 
 
 def _page_class() -> type[Page]:
-    """Import the page; end the command if pygame or pillow is missing."""
+    """Import the class that draws; end the command if pillow is missing."""
+    require_pygame()
     try:
-        require_pygame()
         from her_wrappers.commands.relabeling_page import Page  # noqa: PLC0415 - needs pillow, an extra
-    except DependencyNotInstalled as error:
-        fail(str(error))
     except ImportError:
         fail('show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[render]"')
     return Page
 
 
-def _scene(env_id: str, options: dict[str, Any]) -> Scene:
-    """Make a goal environment, with pictures if it has them; end the command if it has no goals."""
+def _renderer(env_id: str, options: dict[str, Any]) -> EpisodeRenderer:
+    """Make a goal environment that renders if it can; end the command if it is not a goal environment."""
     env = make_env(env_id, **options)
     if not isinstance(env.unwrapped, TaskEnv) and "rgb_array" in env.metadata.get("render_modes", ()):
         env.close()
         env = make_env(env_id, **{"render_mode": "rgb_array"} | options)
     try:
-        return Scene(env, GoalInterface.of(env), info_keys(env, []))
+        return EpisodeRenderer(env, GoalInterface.of(env), info_keys(env, []))
     except ValueError as error:
         fail(f"{env_id} is not a goal environment: {error}")
 
 
 def _policies(env: gym.Env[Any, Any], name: str) -> Callable[[int], Policy]:
-    """Return what makes a policy from a seed."""
+    """Return a function that returns the policy for a seed."""
     if name in _BUILT_IN:
         return partial(_BUILT_IN[name], env.action_space)
     policy = import_policy(name, known=_BUILT_IN)

@@ -1,4 +1,4 @@
-"""Exit codes of all commands, the message of code 3, and text that is safe to print."""
+"""Exit codes of all commands, the message of exit code 3, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning
 
 
 def fail(message: str) -> NoReturn:
-    """Print one sentence, and end the command: the environment or the data cannot be used.
+    """Print an error, and end the command with exit code 3.
 
     Raises:
-        typer.Exit: Always, with exit code 3.
+        typer.Exit: Always.
     """
     typer.echo(f"Error: {printable(message)}", err=True)
     raise typer.Exit(3)
 
 
 def printable(text: str) -> str:
-    """Return a text with its control characters escaped: escape sequences would control a terminal."""
+    """Return a text with its control characters escaped, since escape sequences control a terminal."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -1,4 +1,4 @@
-"""Policies that need no training: random actions, without and with persistence."""
+"""Random policies, without and with correlation between successive actions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from her_wrappers.commands.make import Policy
 
 PERSISTENCE = 0.9
-"""Correlation of a wandering action with the one before; uniformly random ones would hardly get anywhere."""
+"""Correlation of successive actions; independent actions would hardly move the agent."""
 
 
 def random_actions(space: spaces.Space[Any], seed: int) -> Policy:
@@ -20,7 +20,7 @@ def random_actions(space: spaces.Space[Any], seed: int) -> Policy:
 
 
 def wandering(space: spaces.Space[Any], seed: int) -> Policy:
-    """Return a policy of random actions, of which each resembles the one before where they are a Box."""
+    """Return a policy of random actions; successive actions of a Box are correlated."""
     if not isinstance(space, spaces.Box):
         return random_actions(space, seed)
     rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
-"""Named arrays on disk: files that are complete or absent, and are read without trust."""
+"""Files of named arrays, which are written atomically and read without unpickling."""
 
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any
-"""What ``json.dumps`` writes and ``json.loads`` returns unchanged."""
+"""A value that ``json.loads`` returns as it was given to ``json.dumps``."""

@@ -1,4 +1,4 @@
-"""Files that are complete or absent, also if the process that writes them is killed."""
+"""Atomic writing of files, and locks against a second writer."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PART = ".her-part"
-"""Suffix of the name of a file while it is written."""
+"""Suffix of the name of a file that is being written."""
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class InUseError(OSError):
-    """Another writer, of this process or of another, is writing there."""
+    """Another writer, in this process or in another one, is writing the same file or folder."""
 
 
 @contextlib.contextmanager
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
     """Write a file that replaces ``path`` when the block ends without an error.
 
-    Until then the file has the name of ``path`` followed by ``.her-part``. A file that a killed process left
-    there is deleted.
+    Until then the name of the file is that of ``path`` followed by ``.her-part``. A file with this name that
+    a killed process left is deleted.
 
     Args:
-        path: The file to write or replace; a link is followed.
+        path: File to write or replace; links are followed.
 
     Yields:
-        The file, empty, open for reading and writing.
+        An empty file, open for reading and writing.
 
     Raises:
         InUseError: Another writer is writing ``path``.
@@ -56,7 +56,7 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
         file.flush()
         os.fsync(file.fileno())
         if sys.platform == "win32":
-            file.close()  # Windows replaces no file that is open; elsewhere the lock is held to the end
+            file.close()  # Windows cannot replace an open file; elsewhere the lock is held until the end
         part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -67,9 +67,9 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 
 
 def lock(file: IO[Any]) -> bool:
-    """Take the lock of an open file, or return False if another open file of the same path has it.
+    """Lock an open file; return False if another open file of the same path is locked.
 
-    The system releases it when the file is closed, also when the process is killed.
+    The operating system releases the lock when the file is closed or the process is killed.
     """
     try:
         if sys.platform == "win32":
@@ -82,32 +82,32 @@ def lock(file: IO[Any]) -> bool:
 
 
 class Claim:
-    """The right to be the only writer somewhere, until it is released or the process ends.
+    """Lock that only one writer at a time can have, until `release` or the end of the process.
 
     Args:
-        path: A file that is locked; it is made if it does not exist, and stays.
-        what: Name of what is claimed, for the message.
+        path: File to lock; it is created if it does not exist, and never deleted.
+        name: Name of the locked object, for the message.
 
     Raises:
-        InUseError: Another writer has the claim, in this process or in another.
-        OSError: The file cannot be made.
+        InUseError: Another writer has the lock, in this process or in another one.
+        OSError: The file cannot be created.
     """
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, name: str) -> None:
         self._file = path.open("a")
         if not lock(self._file):
             self._file.close()
             raise InUseError(
-                f"{what} is in use: another writer is at work there; close it, or write elsewhere"
+                f"{name} is in use: another writer is at work there; close it, or write elsewhere"
             )
 
     def release(self) -> None:
-        """Let others claim it."""
+        """Release the lock."""
         self._file.close()
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder survive a loss of power; Windows has no such call."""
+    """Write the names of a folder's files to the disk; does nothing on Windows."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -118,7 +118,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file for reading, without waiting for pipes.
+    """Open a file for reading; pipes and devices are an error.
 
     Raises:
         OSError: The file does not exist, or is not a regular file.
@@ -126,12 +126,12 @@ def open_regular(path: Path) -> io.BufferedReader:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"expected a file, got {path}, which is something else")
+        raise OSError(f"expected a regular file, got {path}")
     return os.fdopen(descriptor, "rb")
 
 
 def _create(part: Path) -> io.BufferedRandom:
-    """Create and lock an empty file; content that is already there is never written to."""
+    """Create and lock an empty file; an existing file is never written to."""
     while True:
         try:
             descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o666)
@@ -141,22 +141,22 @@ def _create(part: Path) -> io.BufferedRandom:
         file = os.fdopen(descriptor, "r+b")
         if lock(file) and _is_still(file, part):
             return file
-        file.close()  # another writer took it for a leftover before it was locked
+        file.close()  # another writer deleted it before it was locked
 
 
 def _remove_leftover(part: Path) -> None:
-    # Removes the file of a killed writer, unless another writer has it or it is something else.
+    # Deletes the file of a killed writer, unless another writer has locked it or it is not a regular file.
     if part.is_symlink() or not part.is_file():
-        raise OSError(f"{part} is not a file that an earlier writer left; remove it")
+        raise OSError(f"{part} must be a regular file or must not exist; delete it")
     try:
         file = os.fdopen(os.open(part, os.O_RDWR | NO_FOLLOW), "r+b")
     except FileNotFoundError:
         return
     with file:
         if not lock(file):
-            raise InUseError(f"{part} is being written by another process or thread; wait until it is done")
+            raise InUseError(f"{part} is being written by another process or thread; try again later")
         if sys.platform == "win32":
-            file.close()  # Windows removes no file that is open
+            file.close()  # Windows cannot delete an open file
         if file.closed or _is_still(file, part):
             part.unlink(missing_ok=True)
 

@@ -1,7 +1,8 @@
-"""Read files of arrays, trusting nothing.
+"""Read files of arrays that may be damaged or malicious.
 
-The way goes from the footer to the header and from the header to the arrays. No more is allocated than the
-file holds, and nothing is unpickled or executed. The zip's own structure is there for others.
+The footer has the position of the header, and the header has the positions of the arrays; the structure of
+the zip is not used. Not more memory is allocated than the file has bytes, and nothing is unpickled or
+executed.
 """
 
 from __future__ import annotations
@@ -34,30 +35,30 @@ if TYPE_CHECKING:
     from her_wrappers.files import Json
 
 MAX_TAIL = 3 * MAX_HEADER
-"""The header and the directory of the zip, whose entries are shorter than the header's."""
+"""Maximal size in bytes of the header and of the directory of the zip together."""
 
 
 class CorruptFileError(ValueError):
-    """A file is damaged, or none of ours."""
+    """A file is damaged, or was not written by her-toolkit."""
 
 
 class ArrayFile:
     """A file of arrays, open for reading; use it in a ``with`` block.
 
     Args:
-        path: The file.
-        kind: What it must be.
-        version: The latest version that the caller knows.
+        path: Path of the file.
+        kind: Kind that the file must have.
+        version: Latest version that the caller can read.
 
     Attributes:
-        header: As it was given to `write_arrays`.
-        version: As it was given to `write_arrays`, at most the one that the caller knows.
-        arrays: What is said of each array, by name, in the order in which they were written.
-        checksum: As `write_arrays` returned it.
+        header: Header that `write_arrays` wrote.
+        version: Version that `write_arrays` wrote.
+        arrays: Description of each array, by name, in the order in which the arrays were written.
+        checksum: Checksum that `write_arrays` returned.
 
     Raises:
-        CorruptFileError: The file is damaged, something else, or of a later version.
-        OSError: There is no such file, or it cannot be read.
+        CorruptFileError: The file is damaged, of another kind, or of a later version.
+        OSError: The file does not exist, or cannot be read.
     """
 
     header: dict[str, Json]
@@ -92,15 +93,16 @@ class ArrayFile:
         """Read one array.
 
         Args:
-            name: One of ``arrays``.
-            out: Array to read it into, of the same shape and dtype; after an error its content is void.
+            name: Name of the array.
+            out: Array of the same shape and dtype that gets the elements, or None for a new array. After an
+                error its content is undefined.
 
         Returns:
             ``out``, or a new array.
 
         Raises:
-            CorruptFileError: There is no such array in the file, or it is damaged.
-            ValueError: ``out`` is of another shape or dtype.
+            CorruptFileError: The file does not have the array, or the array is damaged.
+            ValueError: ``out`` has another shape or dtype.
         """
         if name not in self.arrays:
             raise CorruptFileError(f"{self.path} has no array {name!r}, only {', '.join(self.arrays)}")
@@ -109,30 +111,32 @@ class ArrayFile:
             out = np.empty(stored.shape, stored.dtype)
         elif (out.shape, out.dtype) != (stored.shape, stored.dtype):
             raise ValueError(
-                f"array {name!r} must be read into {stored.dtype} {stored.shape}, got {out.dtype} {out.shape}"
+                f"out must be {stored.dtype} {stored.shape} for array {name!r}, got {out.dtype} {out.shape}"
             )
         self._file.seek(stored.start)
         crc = zlib.crc32(self._file.read(stored.skip))
         if out.size:
             crc = _fill(np.atleast_1d(out), self._file, crc)
         if crc != stored.crc:
-            raise CorruptFileError(f"{self.path} is damaged: array {name!r} does not have its checksum")
+            raise CorruptFileError(f"{self.path} is damaged: the checksum of array {name!r} is wrong")
         if not _has_valid_values(out):
-            raise CorruptFileError(f"{self.path} is damaged: array {name!r} has no valid {out.dtype}")
+            raise CorruptFileError(
+                f"{self.path} is damaged: array {name!r} has invalid values for {out.dtype}"
+            )
         return out
 
     def read_all(self) -> dict[str, np.ndarray]:
         """Read all arrays.
 
         Raises:
-            CorruptFileError: One is damaged.
+            CorruptFileError: An array is damaged.
         """
         return {name: self.read(name) for name in self.arrays}
 
 
 def _require_kind(path: Path, found: str, kind: str) -> None:
     if found != kind:
-        raise CorruptFileError(f"{path} holds {found!r}, expected {kind!r}")
+        raise CorruptFileError(f"{path} must be a file of kind {kind!r}, got {found!r}")
 
 
 def _require_known(path: Path, what: str, version: int, known: int) -> None:
@@ -143,45 +147,35 @@ def _require_known(path: Path, what: str, version: int, known: int) -> None:
 
 
 def _read_header(file: io.BufferedReader, path: Path) -> tuple[int, int, dict[str, Json]]:
-    """Return where the header begins, its checksum, and what it says.
-
-    Raises:
-        CorruptFileError: The file is none of ours, or damaged.
-    """
+    """Return the position, the checksum and the content of the header."""
     length = os.fstat(file.fileno()).st_size
     file.seek(max(0, length - FOOTER_SIZE))
     footer = file.read(FOOTER_SIZE)
     match = FOOTER_PATTERN.fullmatch(footer)
     if match is None:
-        raise CorruptFileError(f"{path} is no file of her-toolkit, or its end is missing")
+        raise CorruptFileError(f"{path} is not a file of her-toolkit, or its end is missing")
     layout, start, size, expected_length = map(int, match.groups()[:4])
     tail_size = length - FOOTER_SIZE - start
     if length != expected_length or not size <= tail_size <= MAX_TAIL:
-        raise CorruptFileError(
-            f"{path} is damaged: it has {length} bytes, and its end is that of another file"
-        )
+        raise CorruptFileError(f"{path} is damaged: expected {expected_length} bytes, got {length}")
     file.seek(start)
     tail = file.read(tail_size)
     crc = int(match[5], 16)
     if footer_crc(tail, footer) != crc:
-        raise CorruptFileError(f"{path} is damaged: its header does not have its checksum")
+        raise CorruptFileError(f"{path} is damaged: the checksum of the header is wrong")
     _require_known(path, f"layout {layout}", layout, LAYOUT)
     try:
-        return start, crc, _as_header(json.loads(tail[:size], parse_constant=_refuse_constant))
+        return start, crc, _as_header(json.loads(tail[:size], parse_constant=_raise_for_constant))
     except (TypeError, ValueError, KeyError, RecursionError) as error:
-        raise CorruptFileError(f"{path} is damaged: its header is no header ({error})") from error
+        raise CorruptFileError(f"{path} is damaged: the header is not valid ({error})") from error
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+def _raise_for_constant(name: str) -> None:
+    raise ValueError(f"JSON cannot have {name}")
 
 
 def _as_header(content: Json) -> dict[str, Json]:
-    """Return what the JSON says, if it has the parts of a header.
-
-    Raises:
-        TypeError: It has not.
-    """
+    """Return the JSON of a header, or raise TypeError if a part is missing or has another type."""
     types = {"kind": str, "version": int, "header": dict, "arrays": dict}
     if not isinstance(content, dict) or content.keys() != types.keys():
         raise TypeError(f"expected a dict of {', '.join(types)}")
@@ -192,44 +186,38 @@ def _as_header(content: Json) -> dict[str, Json]:
 
 
 def _stored_arrays(path: Path, entries: dict[str, Json], end: int) -> dict[str, StoredArray]:
-    """Return what the header says of the arrays.
-
-    Raises:
-        CorruptFileError: It cannot be.
-    """
+    """Return the descriptions of the arrays in the header; the arrays must not overlap."""
     arrays, free = {}, 0
     for name, entry in entries.items():
         try:
             stored = _as_stored(entry)
         except (TypeError, ValueError, KeyError) as error:
-            raise CorruptFileError(f"{path} is damaged: array {name!r} cannot be ({error})") from error
+            raise CorruptFileError(
+                f"{path} is damaged: the description of array {name!r} is not valid ({error})"
+            ) from error
         if stored.start < free or stored.start + stored.skip + stored.nbytes > end:
-            raise CorruptFileError(f"{path} is damaged: array {name!r} has no place in it")
+            raise CorruptFileError(f"{path} is damaged: the position of array {name!r} is not valid")
         free = stored.start + stored.skip + stored.nbytes
         arrays[name] = stored
     return arrays
 
 
 def _as_stored(entry: dict[str, Json]) -> StoredArray:
-    """Read what the header says of one array.
-
-    Raises:
-        ValueError: It is no array that can be.
-    """
+    """Return the description of one array in the header, or raise ValueError if it is not valid."""
     dtype_name, shape = entry["dtype"], tuple(entry["shape"])
     numbers = (*shape, entry["start"], entry["skip"], entry["crc32"])
     if not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
-        raise ValueError(f"expected whole numbers, got {numbers}")
+        raise ValueError(f"expected integers >= 0, got {numbers}")
     if not DTYPE_PATTERN.fullmatch(dtype_name) or np.dtype(dtype_name).itemsize <= 0:
-        raise ValueError(f"expected numbers, bools or strings, got {dtype_name}")
+        raise ValueError(f"expected a dtype of numbers, bools or strings, got {dtype_name}")
     dtype = np.dtype(dtype_name)
     if len(shape) > MAX_AXES or dtype.itemsize * math.prod(max(1, length) for length in shape) >= 2**62:
-        raise ValueError(f"expected a shape that arrays can have, got {shape}")
+        raise ValueError(f"expected a shape of at most {MAX_AXES} axes and 2**62 bytes, got {shape}")
     return StoredArray(dtype, shape, *numbers[-3:])
 
 
 def _fill(out: np.ndarray, file: io.BufferedReader, crc: int) -> int:
-    """Read the elements of ``out``, and return the checksum carried on."""
+    """Read the elements of ``out``; return the checksum of the member, which starts with ``crc``."""
     for rows in row_slices(out.shape, out.dtype):
         part = out[rows]
         block = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)
@@ -242,7 +230,7 @@ def _fill(out: np.ndarray, file: io.BufferedReader, crc: int) -> int:
 
 
 def _has_valid_values(array: np.ndarray) -> bool:
-    """Whether bools are 0 or 1 and strings are made of characters: others break code that relies on it."""
+    """Whether bools are 0 or 1 and strings are valid Unicode, since other values can crash NumPy's users."""
     if array.dtype.kind not in "bU" or array.size == 0:
         return True
     contiguous = np.ascontiguousarray(array).reshape(-1)

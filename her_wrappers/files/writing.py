@@ -1,8 +1,10 @@
-"""Write files of named arrays with a JSON header, the format of archives and saved buffers.
+"""Write files of named arrays with a JSON header: the file format of archives and saved buffers.
 
-A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` opens it too. The last member,
-``header.json``, lists every array: dtype, shape, position, checksum. The comment of the zip is the footer: it
-has the position of the header, the length of the file, and the checksum of everything from the header on.
+A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` can read it too. The last member,
+``header.json``, lists the dtype, shape, position and checksum of every array. The comment of the zip is the
+footer: it has the position of the header, the length of the file, and the checksum of all bytes from the
+    header
+on.
 
 ::
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from her_wrappers.files import Json
 
 LAYOUT = 1
-"""Version of the layout above; the content of the header has a version of its own."""
+"""Version of the layout above; the content of the header has a separate version."""
 
 FOOTER = (
     "her-toolkit arrays {layout:04d} header {start:020d} {size:020d} file {length:020d} crc32 {crc:08x}\n"
@@ -42,7 +44,7 @@ FOOTER_PATTERN = re.compile(
 FOOTER_SIZE = len(FOOTER.format(layout=0, start=0, size=0, length=0, crc=0))
 
 MAX_HEADER = 2**22
-"""A longer header, in bytes, would take longer than a second to read."""
+"""Maximal size of the header in bytes, which limits the time to read it."""
 
 BLOCK = 2**22
 """Number of bytes that are read or written at once."""
@@ -63,8 +65,8 @@ class StoredArray:
     Attributes:
         dtype: Dtype of the elements.
         shape: Shape of the array.
-        start: Position of its member in the file, which begins with the header of ``.npy``.
-        skip: Length of that header in bytes.
+        start: Position of the array's member in the file.
+        skip: Size of the ``.npy`` header at the beginning of the member, in bytes.
         crc: Checksum of the member.
     """
 
@@ -84,12 +86,12 @@ class StoredArray:
 
 
 def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
-    """Raise an error unless an array can be written, and read again.
+    """Raise an error unless a file can store an array.
 
     Args:
         name: Name of the array.
         dtype: Dtype of the array.
-        axes: Number of its axes.
+        axes: Number of axes of the array.
 
     Raises:
         TypeError: The elements are not numbers, bools or strings.
@@ -103,8 +105,8 @@ def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
         raise ValueError(
             f"the name of an array must be at most {MAX_NAME} characters long, got {len(name)}: {name[:50]}.."
         )
-    if "\0" in name:  # it ends there for those who read names as C does
-        raise ValueError(f"the name of an array must have no zero character, got {name!r}")
+    if "\0" in name:  # programs in C would read only the part before it
+        raise ValueError(f"the name of an array must not have a zero character, got {name!r}")
 
 
 def row_slices(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[slice]:
@@ -116,18 +118,18 @@ def row_slices(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[slice]:
 
 
 def footer_crc(tail: bytes, footer: bytes) -> int:
-    """Return the checksum of ``tail``, from the header on, and of the footer up to its checksum."""
+    """Return the checksum of the bytes from the header on, ``tail``, and of the footer up to its checksum."""
     return zlib.crc32(footer[:-9], zlib.crc32(tail))
 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """An array that is written block by block, without being in memory as a whole.
+    """An array that is written block by block, without being completely in memory.
 
     Attributes:
         shape: (N, ...), shape of the array.
         dtype: Dtype of the array.
-        blocks: Arrays (n, ...) that end to end are the array; read when they are needed.
+        blocks: Arrays (n, ...) whose concatenation is the array; iterated over while the file is written.
     """
 
     shape: tuple[int, ...]
@@ -143,31 +145,32 @@ def write_arrays(
     kind: str,
     version: int,
 ) -> int:
-    """Write a file of arrays; a crash at any moment leaves the previous file unchanged.
+    """Write a file of arrays; if the process crashes, the previous file does not change.
 
     Args:
-        path: The file to write or replace.
-        arrays: Arrays of numbers, bools or strings, by names that may have slashes; `RowBlocks` for arrays
-            that should not be in memory as a whole. Or pairs of names and arrays, read when they are needed.
-        header: Any JSON that belongs to the arrays.
+        path: File to write or replace.
+        arrays: Arrays of numbers, bools or strings by name, or pairs of names and arrays, iterated over while
+            the file is written. Names may have slashes. `RowBlocks` for arrays that should not be completely
+            in memory.
+        header: JSON that belongs to the arrays.
         kind: Kind of the file, such as ``"episodes"``.
-        version: Version of the meaning of ``header`` and of the names.
+        version: Version of the format of ``header`` and of the names.
 
     Returns:
-        The checksum of the header, which has the checksums of the arrays: it identifies the file.
+        The checksum of the header. Since the header has the checksums of the arrays, it identifies the file.
 
     Raises:
         InUseError: Another writer is writing ``path``.
         OSError: The file cannot be written.
         TypeError: An array has elements that are not numbers, bools or strings, or the header is not JSON.
         ValueError: Row blocks do not have the shape or dtype of their array, an array has too many axes, a
-            name cannot be stored or comes twice, or the header is too long or has an infinite number.
+            name cannot be stored or is used twice, or the header is too long or has an infinite number.
     """
     with replacement(path) as file, _ZipWriter(file, "w") as zip_file:
         entries: dict[str, Json] = {}
         for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
             if name in entries:
-                raise ValueError(f"each array must have a name of its own, got two named {name!r}")
+                raise ValueError(f"the names of arrays must differ, got {name!r} twice")
             entries[name] = _write_array(zip_file, file, name, array)
         content = {"kind": kind, "version": version, "arrays": entries, "header": dict(header)}
         encoded = json.dumps(content, allow_nan=False, indent=1).encode()
@@ -213,7 +216,7 @@ def _whole(name: str, array: RowBlocks, dtype: np.dtype[Any]) -> Iterator[np.nda
     for block in array.blocks:
         if block.dtype != dtype or block.shape[1:] != tuple(array.shape[1:]) or block.ndim == 0:
             raise ValueError(
-                f"array {name!r} must have blocks of rows of {dtype} {tuple(array.shape[1:])}, "
+                f"blocks of array {name!r} must have rows of {dtype} {tuple(array.shape[1:])}, "
                 f"got {block.dtype} {block.shape}"
             )
         rows += len(block)

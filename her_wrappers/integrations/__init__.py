@@ -1,1 +1,1 @@
-"""Integrations: one file a neighbour; each imports its neighbour only when it is used."""
+"""Integrations: one module per library; `import her_wrappers` imports none of them."""

@@ -1,7 +1,6 @@
-"""Episodes to and from Minari, the Farama Foundation's format of offline datasets.
+"""Minari: write and read episodes as datasets of the Farama Foundation's format for offline data.
 
-Everything goes through Minari's own API. What both sides have comes back exactly; ``docs/archives.md`` tells
-what only one of them has.
+All files are written and read by Minari. ``docs/archives.md`` lists the differences between the formats.
 """
 
 from __future__ import annotations
@@ -27,24 +26,25 @@ def to_minari(
 ) -> Any:
     """Write episodes as a new Minari dataset.
 
-    Pictures are stored as they are; Minari by itself would turn them into JPEG, which changes them.
+    Images are stored exactly; by default Minari stores them as JPEG, which changes them.
 
     Args:
-        episodes: A list, an `EpisodeArchive`, or anything else that yields them; one is in memory at a time.
-        dataset_id: Minari's name for it, with a version, such as ``"reach/random-v0"``.
-        env: The environment that they come from, or its id or spec: Minari stores its spaces, and the
-            episodes get their dtypes.
+        episodes: Iterable of episodes, such as a list or an `EpisodeArchive`; one episode at a time is in
+            memory.
+        dataset_id: Minari's id of the dataset, with a version, such as ``"reach/random-v0"``.
+        env: Environment of the episodes, or its id or spec. Minari stores its spaces, and the episodes are
+            cast to their dtypes.
         **metadata: Other arguments of ``minari.create_dataset_from_buffers``, such as ``author``,
-            ``description``, ``code_permalink``. Minari warns of those that are missing.
+            ``description``, ``code_permalink``. Minari warns about missing ones.
 
     Returns:
         The ``minari.MinariDataset``.
 
     Raises:
         ImportError: Minari is not installed.
-        TypeError: ``episodes`` is a single one or yields what is no `Episode`, or ``env`` is no environment.
-        ValueError: The id is none, there is such a dataset already, an episode does not fit the spaces of
-            ``env``, or Minari has no place for something that it holds. No dataset is left behind.
+        TypeError: ``episodes`` is a single episode or yields other objects, or ``env`` is not an environment.
+        ValueError: ``dataset_id`` is not valid, the dataset exists already, an episode does not fit the
+            spaces of ``env``, or Minari cannot store a part of an episode. The incomplete dataset is deleted.
 
     Example:
         >>> dataset = to_minari(archive, "reach/random-v0", env)  # doctest: +SKIP
@@ -60,7 +60,7 @@ def to_minari(
         begun = True
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
-                raise TypeError(f"expected an Episode, got {type(episode).__name__}")
+                raise TypeError(f"episodes must yield Episodes, got {type(episode).__name__}")
             yield _as_buffer(_fitting(episode, number, *specs), number)
 
     try:
@@ -68,24 +68,24 @@ def to_minari(
             dataset_id, buffers(), env, data_format="hdf5", jpeg_encoding=False, **metadata
         )
     except BaseException:
-        if begun:  # else it is somebody else's dataset of that name
+        if begun:  # otherwise another dataset has this id
             with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
                 minari.delete_dataset(dataset_id)
         raise
 
 
 def from_minari(dataset: Any) -> Iterator[Episode]:
-    """Read the episodes of a Minari dataset, one at a time.
+    """Yield the episodes of a Minari dataset.
 
-    Nothing is read, and no error raised, before the first episode is asked for.
+    Reading starts, and errors are raised, when the first episode is requested.
 
     Args:
-        dataset: A ``minari.MinariDataset``, or the id of one that is on this machine.
+        dataset: A ``minari.MinariDataset``, or the id of a local dataset.
 
     Raises:
         ImportError: Minari is not installed.
-        TypeError: ``dataset`` is none.
-        ValueError: An episode is none by our terms, or an info has neither a row a step nor a row a state.
+        TypeError: ``dataset`` is neither a dataset nor an id.
+        ValueError: An episode is not valid, or an info has neither T nor T + 1 rows for T steps.
 
     Example:
         >>> buffer.extend(from_minari("D4RL/pointmaze/umaze-v2"))  # doctest: +SKIP
@@ -98,13 +98,9 @@ def from_minari(dataset: Any) -> Iterator[Episode]:
 
 
 def _minari() -> Any:
-    """Import Minari.
-
-    Raises:
-        ImportError: It is not installed.
-    """
+    """Import and return Minari, or raise ImportError with the command that installs it."""
     try:
-        import h5py  # noqa: F401, PLC0415 - Minari imports it only when it is too late for a clear message
+        import h5py  # noqa: F401, PLC0415 - Minari imports it later, with an unclear error
         import minari  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ImportError(
@@ -114,11 +110,7 @@ def _minari() -> Any:
 
 
 def _require_several(episodes: object) -> None:
-    """Refuse what yields no episodes, such as a single one.
-
-    Raises:
-        TypeError: It is such.
-    """
+    """Raise TypeError unless ``episodes`` is iterable, which a single episode is not."""
     if not isinstance(episodes, Iterable):
         fix = "; write [episode]" if isinstance(episodes, Episode) else ""
         got = type(episodes).__name__
@@ -126,30 +118,21 @@ def _require_several(episodes: object) -> None:
 
 
 def _require_id(dataset_id: str) -> None:
-    """Refuse an id that Minari would write to but not read from, or that leads out of its folder.
-
-    Raises:
-        ValueError: It is one.
-    """
+    """Raise ValueError for an id that Minari can write but not read, or that is outside its folder."""
     from minari.dataset.minari_dataset import parse_dataset_id  # noqa: PLC0415 - an extra
 
     try:
         parse_dataset_id(dataset_id)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f'dataset_id must be of the form "namespace/name-v0", got {dataset_id!r}; the version must be '
-            "there, the namespace may be missing, and has at least two letters"
+            f'dataset_id must have the form "namespace/name-v0", got {dataset_id!r}; the '
+            "namespace is optional, and has at least two letters"
         ) from error
 
 
 def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceSpec]:
-    """Return the leaves of observations and actions of an environment.
-
-    Raises:
-        TypeError: It is none.
-        ValueError: A key has a slash, which in HDF5 leads into another group: Minari could write but not
-            read it.
-    """
+    # Returns the leaves of observations and actions. Minari could write keys with a slash but not read them,
+    # since a slash separates the groups of HDF5.
     if isinstance(env, str | EnvSpec):
         with gym.make(env) as made:
             return _specs_of(made)
@@ -159,18 +142,14 @@ def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceS
         for path in leaf_spaces(getattr(env, name)):
             if any("/" in str(key) for key in path):
                 raise ValueError(
-                    f"Minari cannot store keys with a slash, got {path_name((name, *path))!r}; rename it"
+                    f"Minari cannot store keys with a slash, got {path_name((name, *path))!r}; rename the key"
                 )
     observations = SpaceSpec.of("observations", env.observation_space)
     return observations, SpaceSpec.of("actions", env.action_space)
 
 
 def _fitting(episode: Episode, number: int, observations: SpaceSpec, actions: SpaceSpec) -> Episode:
-    """Return a copy with the shapes and dtypes of the environment's spaces.
-
-    Raises:
-        ValueError: The episode has others.
-    """
+    """Return a copy with the dtypes of the environment's spaces."""
     try:
         return Episodes.of([episode]).cast(observations, actions)[0]
     except ValueError as error:
@@ -192,23 +171,19 @@ def _as_buffer(episode: Episode, number: int) -> Any:
 
 
 def _as_minari_infos(episode: Episode, number: int) -> dict[str, Any]:
-    """Return infos with a row a state where the reset has them too, else with a row a step.
-
-    Raises:
-        ValueError: The reset has an info that the steps have not, or has it of another shape.
-    """
-    lonely = episode.reset_info.keys() - episode.infos.keys()
-    if lonely:
+    """Return infos with T + 1 rows if the reset has them too, else with T rows."""
+    only_at_reset = episode.reset_info.keys() - episode.infos.keys()
+    if only_at_reset:
         raise ValueError(
-            f"Minari has no place for a reset info that no step has, got {min(lonely)!r} in episode "
-            f"{number}; remove it from reset_info"
+            f"Minari cannot store a reset info that the steps do not have, got {min(only_at_reset)!r} in "
+            f"episode {number}; remove it from reset_info"
         )
     infos: dict[str, Any] = {}
     for key, rows in episode.infos.items():
         if key in episode.reset_info:
             first = _as_row(f"reset_info/{key} of episode {number}", episode.reset_info[key], rows)
-            rows = np.concatenate([first[None], rows])  # noqa: PLW2901 - the rows of all states
-        infos[key] = rows.tolist() if rows.dtype.kind == "U" else rows  # HDF5 has strings of its own
+            rows = np.concatenate([first[None], rows])  # noqa: PLW2901 - rows of all states
+        infos[key] = rows.tolist() if rows.dtype.kind == "U" else rows  # h5py cannot store arrays of str
     return infos
 
 

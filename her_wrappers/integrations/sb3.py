@@ -1,6 +1,6 @@
-"""Stable-Baselines3: a `HerReplayBuffer` in the place of its own, with `HindsightReplayBuffer` inside.
+"""Stable-Baselines3: a drop-in replacement of its `HerReplayBuffer`, based on `HindsightReplayBuffer`.
 
-``docs/stable_baselines3.md`` tells what is the same, what is different, and what there is beyond.
+``docs/stable_baselines3.md`` lists the differences.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ except ImportError as error:
     ) from error
 
 from her_wrappers.integrations.sb3_batches import TensorBatches, normalized
+from her_wrappers.integrations.sb3_episodes import StepBytes, VectorEpisodeBytes
 from her_wrappers.integrations.sb3_infos import STEP, RecordedInfos
-from her_wrappers.integrations.sb3_open import EpisodeAccumulators, Step
 from her_wrappers.integrations.sb3_shapes import Ignored, Sb3Shapes, as_choice
 
 if TYPE_CHECKING:
@@ -47,46 +47,47 @@ SB3_ARRAYS = (
     "observations", "next_observations", "actions", "rewards", "timeouts", "infos",
     "ep_start", "ep_length", "_current_ep_start",
 )  # fmt: skip
-"""Where SB3's class stores transitions; there are none here."""
+"""Attributes in which SB3's class stores transitions; this class does not have them."""
 
 
 class HerReplayBuffer(sb3.HerReplayBuffer):
-    """Stable-Baselines3's ``HerReplayBuffer``, faster, and right about where relabeled episodes end.
+    """Drop-in replacement of Stable-Baselines3's ``HerReplayBuffer``, faster and with correct terminations.
 
-    Takes the same arguments and has the same methods. An episode as long as the buffer of one environment can
-    be sampled; a longer one is cut there. An episode that a reset breaks off, as ``learn`` does, is cut too.
+    Arguments and methods are those of SB3's class. An episode longer than ``buffer_size / n_envs`` steps is
+    truncated. An episode that a reset interrupts, as at the end of ``learn``, is truncated too.
 
     Args:
-        buffer_size: Transitions that the buffer holds, of all environments together.
+        buffer_size: Maximal number of transitions, of all environments together.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
-        action_space: Actions of one environment.
-        env: The training environment, whose ``compute_reward`` is asked; SB3's algorithms pass it.
-        device: Where batches go.
-        n_envs: Number of environments.
-        optimize_memory_usage: Accepted; a state is never stored twice.
-        handle_timeout_termination: Whether an end with ``info["TimeLimit.truncated"]`` is no termination.
-        n_sampled_goal: Relabeled transitions for every original one; None where a `Mixture` gives the share.
-        goal_selection_strategy: SB3's enum or its names, or what `HindsightReplayBuffer` takes:
+        action_space: Action space of one environment.
+        env: Training environment with ``compute_reward``; SB3's algorithms pass it.
+        device: Device of the batches.
+        n_envs: Number of environments, N.
+        optimize_memory_usage: Ignored, since a state is never stored twice.
+        handle_timeout_termination: Whether an end with ``info["TimeLimit.truncated"]`` is a truncation, not a
+            termination.
+        n_sampled_goal: Number of relabeled transitions per original transition; None if a `Mixture` sets the
+            share.
+        goal_selection_strategy: SB3's enum or names, or a strategy of `HindsightReplayBuffer`:
             ``"geometric"``, ``"random"``, a function, or a `Mixture`.
-        copy_info_dict: Whether to keep the infos of all steps for ``compute_reward``, which otherwise gets
-            empty dicts. They are as they were under the recorded goal.
-        termination: Whether a relabeled step ends its episode. ``"keep"``: as recorded, as SB3 does.
-            ``"success"``: where its reward is that of a reached goal; for environments that end on success.
-            ``"recompute"``: where the environment's ``compute_terminated`` says so. ``"never"``, or a
-            function used like ``compute_terminated``.
-        n_steps: Most steps whose rewards are added up, all under one goal. SB3's algorithms ignore an
-            ``n_steps`` of their own beside a buffer like this one.
+        copy_info_dict: Whether ``compute_reward`` gets the recorded infos of the steps, which belong to the
+            recorded goal; otherwise it gets empty dicts.
+        termination: Termination of relabeled steps. ``"keep"``: as recorded, like SB3. ``"success"``: if the
+            reward is that of a reached goal, for environments that end on success. ``"recompute"``: as the
+            environment's ``compute_terminated`` returns. ``"never"``, or a function with the arguments of
+            ``compute_terminated``.
+        n_steps: Maximal number of steps whose rewards are summed, all for one goal. SB3's algorithms ignore
+            their own ``n_steps`` if they have a custom replay buffer.
         gamma: Discount factor of those sums, to be the same as the algorithm's; of no influence on one step.
         skip_trivial: Whether to draw a new goal once more where it was achieved before the step already.
         seed: Seeds the private generator; without one, NumPy's global generator does, and SB3 seeds that.
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
-        ValueError: The observations are not those of a goal environment, or an argument has a value that it
-            cannot have.
+        ValueError: The observation space is not that of a goal environment, or an argument is not valid.
 
     Attributes:
-        hindsight: The `HindsightReplayBuffer`: ``statistics()``, ``episodes()``, ``verify()``.
+        hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -116,7 +117,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         seed: int | None = None,
     ) -> None:
         observation_space = require_goal_space(observation_space)
-        # What stands between in SB3's hierarchy allocates arrays.
+        # The classes between BaseBuffer and this class would allocate arrays.
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.env = env
@@ -130,18 +131,18 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal, None).components)
         self._infos = RecordedInfos(n_envs) if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
-        self._open = EpisodeAccumulators(self._shapes.state_spec, self._shapes.action_spec, n_envs)
+        self._open = VectorEpisodeBytes(self._shapes.state_spec, self._shapes.action_spec, n_envs)
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.hindsight = HindsightReplayBuffer(
             self._shapes.states,
             self._shapes.actions,
             buffer_size=self.buffer_size * n_envs,
-            compute_reward=partial(self._ask_env, "compute_reward"),
+            compute_reward=partial(self._call_env_method, "compute_reward"),
             compute_terminated=self._find_compute_terminated() if termination == "recompute" else None,
             n_sampled_goal=n_sampled_goal,
             goal_selection_strategy=choice,
-            termination=partial(self._ask, termination) if callable(termination) else termination,
+            termination=partial(self._call, termination) if callable(termination) else termination,
             n_steps=n_steps,
             gamma=gamma,
             skip_trivial=skip_trivial,
@@ -159,68 +160,69 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         done: np.ndarray,
         infos: list[dict[str, Any]],
     ) -> None:
-        """Add one transition of every environment; they can be sampled once their episodes have ended.
+        """Add one transition of every environment; it can be sampled once its episode has ended.
 
         Args:
-            obs: What the agents saw, of all environments.
-            next_obs: What they saw then, also where episodes ended.
-            action: What they did, as it is to come out of `sample`.
-            reward: (N,) what they earned.
-            done: (N,) bool, whether an episode ended.
-            infos: The infos of the step.
+            obs: Observations of all environments, (N, ...) arrays.
+            next_obs: Next observations, (N, ...) arrays; the last observations if episodes ended.
+            action: (N, A) actions, in the form that `sample` returns.
+            reward: (N,) rewards.
+            done: (N,) bool, whether the episode ended.
+            infos: N infos of the step.
 
         Raises:
-            ValueError: A value does not fit, or there is no environment to ask; nothing is added. Or an
-                episode that ends has a reward that is not finite; it is dropped.
+            ValueError: A value does not fit its space, or the buffer has no environment; nothing is added. Or
+                an episode that ends has a reward that is not finite; the episode is dropped.
         """
         self._require_env()
         states = self._shapes.read_states(obs, self._open.where)
         actions = self._shapes.read_actions(action, self._open.where)
         rewards = as_rewards(reward, self.n_envs).tolist()
         outcomes = self._shapes.read_states(next_obs, self._open.where_next)
-        if not self._open.show(states):
+        if not self._open.is_at(states):
             self._begin(states)
         recorded = None if self._infos is None else self._infos.keep(infos)
-        self._open.add(Step(actions, rewards, recorded), outcomes)
+        self._open.add(StepBytes(actions, rewards, recorded), outcomes)
         self._advance()
         ended = np.asarray(done).tolist()
         if any(ended) or self._open.span >= self.buffer_size:
             self._end(ended, infos)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
-        """Draw transitions uniformly with replacement, relabeled ones first.
+        """Sample transitions uniformly with replacement; relabeled transitions come first.
 
         Args:
             batch_size: Number of transitions, B.
-            env: Normalizes observations and rewards, after rewards were computed for goals as they are.
+            env: Environment that normalizes observations and rewards of the batch, or None. Rewards are
+                computed before, from goals that are not normalized.
 
         Raises:
             RuntimeError: No episode is complete yet.
-            ValueError: ``batch_size`` is below 1, or there is no environment to ask for rewards.
+            ValueError: ``batch_size`` is below 1, or the buffer has no environment for the rewards.
         """
-        if not self._batches.are_made(batch_size):
+        if not self._batches.has_batch(batch_size):
             self._require_env()
             if not self.hindsight.can_sample:
                 raise RuntimeError(
-                    "Unable to sample before the end of the first episode; choose a learning_starts greater "
-                    "than the steps of an episode times n_envs"
+                    "Unable to sample before the end of the first episode; learning_starts must be greater "
+                    "than the number of steps of an episode times n_envs"
                 )
-            self._batches.make(batch_size, self.device)
+            self._batches.sample(batch_size, self.device)
         batch = self._batches.pop()
         return batch if env is None else normalized(batch, env)
 
     def truncate_last_trajectory(self) -> None:
-        """End the open episodes, if there are any, and warn that this was done."""
+        """Truncate the open episodes; warn if there are any."""
         envs = [i for i, length in enumerate(self._open.lengths) if length > 0]
         if envs:
             warn_user(
                 "The last trajectory in the replay buffer will be truncated; pass truncate_last_traj=False "
-                "to load_replay_buffer if its episode goes on"
+                "to load_replay_buffer if the environment continues the episode"
             )
             self._store(envs, [not self.handle_timeout_termination] * len(envs))
 
     def reset(self) -> None:
-        """Drop everything, open episodes included."""
+        """Remove all episodes, including the open ones."""
         self.hindsight.clear()
         self._batches.invalidate()
         self._open.discard()
@@ -230,7 +232,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """What SB3 writes to when ``learn`` begins anew with ``optimize_memory_usage=True``."""
+        """Object that ignores assignments, as of ``learn`` with ``optimize_memory_usage=True``."""
         return Ignored()
 
     def __getattr__(self, name: str) -> Any:
@@ -242,59 +244,55 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         raise AttributeError(f"HerReplayBuffer has no attribute {name!r}")
 
     def _begin(self, states: list[bytes]) -> None:
-        """Open an episode wherever ``states`` do not follow on what is open."""
-        envs = self._open.elsewhere(states)
+        """Open an episode in each environment whose present state differs from ``states``."""
+        envs = self._open.environments_not_at(states)
         self._store(envs, [False] * len(envs))
         self._open.begin(envs, states)
 
     def _advance(self) -> None:
-        """Count as SB3 does."""
+        """Advance SB3's position."""
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full = True
             self.pos = 0
 
     def _end(self, ended: Sequence[bool], infos: Sequence[Mapping[str, Any]]) -> None:
-        """Store the episodes that ended, and cut those that are as long as the buffer."""
+        """Store the episodes that ended, and truncate those that are as long as the buffer."""
         lengths = self._open.lengths
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         self._store(over, [bool(ended[i]) and not self._is_timeout(infos[i]) for i in over])
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
-        """End the episodes of some environments, each as terminated or as truncated."""
+        """Store the open episodes of some environments, as terminated or as truncated."""
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.invalidate()
             self.hindsight.add_episodes(episodes)
             if self._infos is not None:
-                self._infos.follow(episodes, len(self.hindsight))
+                self._infos.evict(episodes, len(self.hindsight))
 
     def _is_timeout(self, info: Mapping[str, Any]) -> bool:
-        """Whether a time limit ended an episode, and that is to be told from a termination."""
+        """Whether an episode that ended is truncated, not terminated."""
         return self.handle_timeout_termination and bool(info.get("TimeLimit.truncated", False))
 
     def _find_compute_terminated(self) -> GoalFunction | None:
         self._require_env()
         has_it = self.env is not None and self.env.has_attr("compute_terminated")
-        return partial(self._ask_env, "compute_terminated") if has_it else None
+        return partial(self._call_env_method, "compute_terminated") if has_it else None
 
     def _require_env(self) -> None:
-        """Refuse to go on where functions may be needed and there is nobody to ask.
-
-        Raises:
-            ValueError: There is no environment.
-        """
+        # Raises ValueError if rewards will be computed and there is no environment.
         if self.env is None and self.her_ratio > 0:
             raise ValueError(
-                "relabeled transitions need their rewards computed, and this buffer has no environment; call "
+                "rewards of relabeled transitions need an environment, and this buffer has none; call "
                 "set_env(vec_env), as load_replay_buffer of SB3's algorithms does"
             )
 
-    def _ask_env(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Ask a function of the first environment, which is taken to be like all others."""
+    def _call_env_method(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Call a method of the first environment; all environments have the same method."""
         function = partial(self.env.env_method, name, indices=[0])  # type: ignore[union-attr] # `_require_env`
-        answer = self._ask(function, achieved_goal, desired_goal, info)[0]
-        return answer[:, 0] if np.shape(answer) == (len(achieved_goal), 1) else answer
+        returned = self._call(function, achieved_goal, desired_goal, info)[0]
+        return returned[:, 0] if np.shape(returned) == (len(achieved_goal), 1) else returned
 
-    def _ask(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+    def _call(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         return function(achieved_goal, desired_goal, info if self._infos is None else self._infos.of(info))

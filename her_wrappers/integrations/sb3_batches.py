@@ -1,4 +1,4 @@
-"""Batches for Stable-Baselines3: as its tuples of tensors, and several made at once."""
+"""Batches of `HerReplayBuffer`: SB3's tuples of tensors, of which several are sampled at once."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ if TYPE_CHECKING:
     from her_wrappers.replay.batch import Batch
     from her_wrappers.replay.buffer import HindsightReplayBuffer
 
-MOST_BATCHES = 64
-"""Batches that are made at once; more would save little."""
+MAX_BATCHES = 64
+"""Maximal number of batches that are sampled at once; more would save little time."""
 
-MOST_BYTES = 2**23
-"""Bytes of the batches that are made at once, unless a single one has more."""
+MAX_BYTES = 2**23
+"""Maximal size in bytes of the batches that are sampled at once, unless one batch is larger."""
 
-REMEMBERED = 8
-"""So many times it is known how many batches were asked for before something was stored."""
+NUM_INTERVALS = 8
+"""Number of past intervals between changes of the buffer whose numbers of used batches are known."""
 
 
 class TensorBatches:
-    """Makes batches of what a buffer stores.
+    """Samples several batches at once from a buffer.
 
-    Many at once cost little more than one: NumPy, torch and the environment are called as often, and in
-    training each call is a slow one, since an update leaves nothing in the caches. What is stored makes them
-    useless, so at first as many are made as were asked for the last few times before something was stored,
-    whichever was least; then as many as were asked for beyond that. Each is as random as if made alone, of
-    the same transitions.
+    Several batches take little more time than one, since NumPy, torch and the environment are called once.
+    When episodes are added, the unused batches are dropped. So the first number of batches is the minimum of
+    the numbers that were used in the last intervals between additions, and each further number is that of the
+    batches used beyond this minimum. Each batch has the same distribution as if it were sampled alone.
 
     Args:
-        buffer: Where they are from.
-        seed: Seeds the order in which batches that were made together are handed out.
-        discounts: Whether batches say what the value after them counts; else SB3 takes its own gamma.
+        buffer: Buffer to sample from.
+        seed: Seed for the order of batches that were sampled together.
+        discounts: Whether batches have discounts; otherwise SB3 uses its own gamma.
 
     Raises:
-        ValueError: They are to say so, and SB3 has no place for it.
+        ValueError: ``discounts`` is True, and this version of SB3 has no discounts in batches.
     """
 
     def __init__(self, buffer: HindsightReplayBuffer, seed: int, *, discounts: bool) -> None:
@@ -53,60 +52,60 @@ class TensorBatches:
         self._buffer = buffer
         self._discounts = discounts
         self._rng = np.random.default_rng(seed)
-        self._made: list[DictReplayBufferSamples] = []
+        self._batches: list[DictReplayBufferSamples] = []
         self._batch_size = self._bytes = 0
         self._used = 0
-        self._used_before: deque[int] = deque(maxlen=REMEMBERED)
+        self._used_before: deque[int] = deque(maxlen=NUM_INTERVALS)
 
     def invalidate(self) -> None:
-        """Drop the batches that were not used, since the content of the buffer changes."""
-        self._made = []
+        """Drop the unused batches, since the content of the buffer changes."""
+        self._batches = []
         if self._used:
             self._used_before.append(self._used)
             self._used = 0
 
-    def are_made(self, batch_size: int) -> bool:
+    def has_batch(self, batch_size: int) -> bool:
         """Whether a batch of this size is ready."""
-        return bool(self._made) and batch_size == self._batch_size
+        return bool(self._batches) and batch_size == self._batch_size
 
-    def make(self, batch_size: int, device: torch.device) -> None:
-        """Make batches in the place of those that there are.
+    def sample(self, batch_size: int, device: torch.device) -> None:
+        """Sample new batches in place of the previous ones.
 
         Args:
             batch_size: Number of transitions, B.
-            device: Where they go.
+            device: Device of the batches.
 
         Raises:
-            ValueError: As `HindsightReplayBuffer.sample`.
+            ValueError: See `HindsightReplayBuffer.sample`.
         """
         if batch_size != self._batch_size:
             self._batch_size = self._bytes = self._used = 0
             self._used_before.clear()
-            self._made = []
+            self._batches = []
         count = self._next_count()
         batch = self._buffer.sample(count * batch_size)
-        self._made = self._split(batch, count, device)
+        self._batches = self._split(batch, count, device)
         self._batch_size = batch_size
-        self._bytes = self._bytes or sum(tensor.nbytes for tensor in _tensors(self._made[0]))
+        self._bytes = self._bytes or sum(tensor.nbytes for tensor in _tensors(self._batches[0]))
 
     def pop(self) -> DictReplayBufferSamples:
-        """Hand out one that was made."""
+        """Return and remove a batch."""
         self._used += 1
-        return self._made.pop()
+        return self._batches.pop()
 
     def _next_count(self) -> int:
         if not self._bytes:
-            return 1  # to see how large it is
+            return 1  # to know its size
         left = min(self._used_before, default=0) - self._used
         count = left if left > 0 else max(1, -left)
-        most = max(1, min(MOST_BATCHES, MOST_BYTES // self._bytes))
-        return -(-count // -(-count // most))  # in equal parts, lest the last be small
+        most = max(1, min(MAX_BATCHES, MAX_BYTES // self._bytes))
+        return -(-count // -(-count // most))  # in equal parts, so that the last one is not small
 
     def _split(self, batch: Batch, count: int, device: torch.device) -> list[DictReplayBufferSamples]:
-        """Return as many batches of equal size, in views.
+        """Split a batch into ``count`` batches of equal size, without a copy.
 
-        Relabeled rows come first, so each batch gets every ``count``-th row. Some may get one relabeled row
-        more than others; which, is random.
+        Relabeled rows come first, so each batch gets every ``count``-th row. Some batches get one relabeled
+        row more than others; the order of the batches is random.
         """
 
         def split(array: np.ndarray) -> Sequence[torch.Tensor]:
@@ -129,12 +128,12 @@ class TensorBatches:
         return [made[i] for i in self._rng.permutation(count).tolist()]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave batches behind: each would be saved with all that were made with it."""
-        return self.__dict__ | {"_made": []}
+        """Return the state without batches, since a pickle of one view has the memory of all."""
+        return self.__dict__ | {"_batches": []}
 
 
 def normalized(batch: DictReplayBufferSamples, env: VecNormalize) -> DictReplayBufferSamples:
-    """Return a batch as VecNormalize has it at present."""
+    """Return a batch that is normalized with the present statistics of a VecNormalize."""
     device = batch.rewards.device
 
     def observations(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -149,7 +148,7 @@ def normalized(batch: DictReplayBufferSamples, env: VecNormalize) -> DictReplayB
 
 
 def _as_tensor(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Do as SB3's ``to_torch`` without a copy, in a quarter of the time."""
+    """Return an array as a tensor without a copy, unlike SB3's ``to_torch``."""
     tensor = torch.from_numpy(array)
     return tensor if device.type == "cpu" else tensor.to(device)
 

@@ -1,4 +1,4 @@
-"""Infos for Stable-Baselines3: the dicts that came with steps, for rewards that need them."""
+"""Infos of `HerReplayBuffer`: dicts of any content, for rewards that need them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episodes import Episodes
 
 STEP = "step"
-"""The info that a replay buffer keeps in the place of a dict: the number under which the dict is found."""
+"""Key of the info that the buffer stores: the number of the dict in `RecordedInfos`."""
 
 
 class RecordedInfos:
-    """The infos of all steps that are stored or may yet be.
+    """Infos of all steps in the buffer and in open episodes.
 
     Args:
         n_envs: Number of environments, N.
@@ -32,20 +32,20 @@ class RecordedInfos:
         self._stored: deque[int] = deque()
 
     def keep(self, infos: Iterable[Mapping[str, Any]]) -> np.ndarray:
-        """Copy the infos of a step, and return the (N,) numbers under which they are found again."""
+        """Copy the infos of a step, and return their numbers, (N,) int64."""
         steps = np.arange(self._next, self._next + self._n_envs)
         self._next += self._n_envs
         self._by_step.update(zip(steps.tolist(), map(copy_tree, infos), strict=True))
         return steps
 
-    def follow(self, episodes: Episodes, count: int) -> None:
-        """Note that these episodes were stored last, and forget all but the last ``count`` steps stored."""
+    def evict(self, episodes: Episodes, count: int) -> None:
+        """Drop the infos of all but the last ``count`` stored steps; ``episodes`` were stored last."""
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
 
     def of(self, info: Any) -> Any:
-        """Return what was recorded in the place of one dict with the number of a step, or of many."""
+        """Return the recorded info of a dict with the number of a step, or a list of infos for a batch."""
         if isinstance(info, dict):
             return dict(self._by_step.get(info.get(STEP, -1), {}))
         return [self.of(row) for row in info]

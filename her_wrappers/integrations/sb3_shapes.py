@@ -1,4 +1,4 @@
-"""Shapes and names for Stable-Baselines3: transitions as it stores them, strategies as it calls them."""
+"""Shapes, dtypes and names that Stable-Baselines3 uses for transitions and strategies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Sb3Shapes:
-    """What the transitions of some environments look like: numbers have an axis, actions no more than one.
+    """Shapes and dtypes of transitions in SB3: numbers have one axis, and actions have one axis.
 
     Args:
-        observation_space: Dict of one environment.
-        action_space: Of one environment.
+        observation_space: Dict observation space of one environment.
+        action_space: Action space of one environment.
         n_envs: Number of environments, N.
 
     Attributes:
@@ -39,7 +39,7 @@ class Sb3Shapes:
         self.actions = _with_axis(action_space)
         self._action_shape = n_envs, get_action_dim(action_space)
         if isinstance(action_space, spaces.Box):
-            # SB3 turns doubles into floats, and what comes is scaled to this range, whatever the space's.
+            # SB3 casts float64 to float32, and scales actions to [-1, 1].
             dtype: Any = ReplayBuffer._maybe_cast_dtype(action_space.dtype)  # noqa: SLF001 - SB3's own rule
             self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
         self.state_spec = SpaceSpec.of("observation", self.states)
@@ -49,14 +49,14 @@ class Sb3Shapes:
         (self._action_leaf,) = self.action_spec
 
     def read_states(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
-        """Return the bytes of each leaf of the observations of N environments, as they are stored.
+        """Return the bytes of each leaf of the observations of N environments.
 
         Args:
             obs: The observations.
-            where: Says where an environment is, for messages.
+            where: Returns the place of an environment, for messages.
 
         Raises:
-            ValueError: They do not fit their space.
+            ValueError: The observations do not fit their space.
         """
         row = [
             value.tobytes()
@@ -66,10 +66,14 @@ class Sb3Shapes:
         return row if len(row) == len(self._parts) else self._read_others(obs, where)
 
     def read_actions(self, action: Any, where: Where) -> list[bytes]:
-        """Return the bytes of the actions of N environments, as they are stored.
+        """Return the bytes of the actions of N environments.
+
+        Args:
+            action: The actions; floats may be rounded.
+            where: Returns the place of an environment, for messages.
 
         Raises:
-            ValueError: They are not so many numbers, or do not fit their space; floats may be rounded.
+            ValueError: The actions have another shape, or do not fit their space.
         """
         actions, leaf = np.asarray(action), self._action_leaf
         if actions.size != self._action_shape[0] * self._action_shape[1]:
@@ -80,16 +84,12 @@ class Sb3Shapes:
         return [actions.tobytes()]
 
     def _read_others(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
-        """Read observations of other shapes and dtypes.
-
-        Raises:
-            ValueError: They do not fit their space.
-        """
+        """Return the bytes of observations with other shapes or dtypes than the stored ones."""
         states = dict(obs)
         for key, shape, dtype in self._parts:
             value = obs.get(key)
             if type(value) is np.ndarray:
-                if value.dtype.kind == dtype.kind == "f":  # DummyVecEnv rounds, SubprocVecEnv leaves it to us
+                if value.dtype.kind == dtype.kind == "f":  # DummyVecEnv casts floats, SubprocVecEnv does not
                     value = value.astype(dtype)
                 states[key] = value.reshape(shape) if value.shape == shape[:1] else value
         leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
@@ -97,21 +97,21 @@ class Sb3Shapes:
 
 
 def _with_axis(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return a space whose arrays have an axis, also where those of ``space`` are numbers."""
+    """Return a MultiDiscrete space for a Discrete one, so that elements have an axis."""
     if isinstance(space, spaces.Discrete):
         return spaces.MultiDiscrete([space.n], dtype=space.dtype.type, start=[space.start])
     return space
 
 
 def as_choice(strategy: Any) -> Any:
-    """Return a strategy as `HindsightReplayBuffer` takes it; SB3 has an enum, and minds no capitals."""
+    """Return a strategy of SB3, an enum or a name in any case, as a strategy of `HindsightReplayBuffer`."""
     if isinstance(strategy, GoalSelectionStrategy):
         return strategy.name.lower()
     return strategy.lower() if isinstance(strategy, str) else strategy
 
 
 class Ignored:
-    """What takes assignments and forgets them."""
+    """An object that ignores assignments to its items."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Do nothing: `HerReplayBuffer.add` notices by itself that an episode was broken off."""
+        """Do nothing, since `HerReplayBuffer.add` detects interrupted episodes itself."""

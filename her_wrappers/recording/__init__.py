@@ -1,1 +1,1 @@
-"""Recording: turn what an environment returns into correct, complete episodes."""
+"""Recording: complete episodes from environments, and archives of episodes."""

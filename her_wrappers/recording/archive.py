@@ -1,4 +1,4 @@
-"""EpisodeArchive: episodes on disk, a sink for recorders and a source for buffers."""
+"""EpisodeArchive: episodes on disk."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from her_wrappers.recording.manifest import (
     make_folder,
     read_manifest,
     read_or_begin,
+    require_shards,
     shard_path,
     specs_of_source,
     with_unlisted_shards,
@@ -31,10 +32,10 @@ from her_wrappers.recording.manifest import (
 )
 from her_wrappers.recording.shards import (
     PendingEpisodes,
-    kind_of,
     read_shard,
     require_room,
     require_storable_episodes,
+    shard_key,
     specs_of,
 )
 from her_wrappers.recording.space_json import Source, space_from_json
@@ -48,29 +49,29 @@ if TYPE_CHECKING:
 class EpisodeArchive:
     """A folder of episodes: a sink for recorders, and a source for buffers.
 
-    Episodes are collected and written many at once, as a *shard*, a file that ``numpy.load`` opens. A shard
-    is complete or absent. If the process is killed, the episodes are lost that were not in a shard yet;
-    `flush` writes them to one, and so do `close`, the end of a ``with`` block and a regular end of the
-    program.
+    Episodes are written in *shards*, files of many episodes that ``numpy.load`` can read. A shard is complete
+    or absent. If the process is killed, episodes that are not in a shard yet are lost. `flush` writes them to
+    a shard; so do `close`, the end of a ``with`` block, and a regular end of the program.
 
-    An archive that exists is added to. It holds episodes of one shape: those of the environment that it is
-    given, or else those of its first episode. One archive at a time can write to a folder; any number can
-    read meanwhile, and see the shards that were there when they were opened.
+    Episodes are added to an existing archive. All episodes have the same spaces: those of ``env``, or else
+    those of the first episode. Only one archive at a time can write to a folder. Any number of archives can
+    read at the same time; each reads the shards that existed when it was opened.
 
     Args:
-        path: The folder; it is made when it is needed.
-        env: Environment, single or vectorised, that the episodes come from. The archive stores its id,
-            arguments and spaces, and is ready for writing at once.
-        shard_steps: A shard is written as soon as it has this number of steps, or 64 MiB.
+        path: The folder; it is created if necessary.
+        env: Environment of the episodes, single or vectorised. The archive stores its id, arguments and
+            spaces, and is opened for writing at once.
+        shard_steps: Number of steps after which a shard is written; also after 64 MiB.
 
     Raises:
-        CorruptFileError: The archive is damaged, or the manifest is not of an archive.
+        CorruptFileError: The archive is damaged, or the manifest is not of an archive; or with ``env``, a
+            shard is missing.
         InUseError: Another archive writes to the folder.
-        OSError: The path is not a folder, the folder holds other things, or cannot be read or written.
-        TypeError: ``env`` is not an environment, or has a space that JSON cannot describe, or keys that are
-            not strings.
-        ValueError: ``shard_steps`` is not a whole number of at least 1, or ``env`` has other spaces or
-            another id than the archive, or a space whose elements cannot be stored.
+        OSError: ``path`` is not a folder, the folder has other files, or it cannot be read or written.
+        TypeError: ``env`` is not an environment, a space of ``env`` cannot be described as JSON, or a key of
+            a space is not a string.
+        ValueError: ``shard_steps`` is not an integer of at least 1, ``env`` has other spaces or another id
+            than the archive, or elements of a space cannot be stored.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile
@@ -89,7 +90,7 @@ class EpisodeArchive:
         [50]
     """
 
-    _claim: Claim | None = None  # held while the archive is open for writing
+    _writer_lock: Claim | None = None  # held while the archive is open for writing
 
     def __init__(
         self, path: str | os.PathLike[str], *, env: AnyEnv | None = None, shard_steps: int = 100_000
@@ -98,7 +99,7 @@ class EpisodeArchive:
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
         self._lock = threading.RLock()
         self._state = ArchiveState()
-        self._told_of_failure = False
+        self._has_raised = False
         if env is not None:
             self._open_for_writing(Source.of(env))
         elif (self.path / NAME).exists():
@@ -111,19 +112,20 @@ class EpisodeArchive:
     __call__ = add_episode
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add finished episodes; `Episodes` are taken as a whole.
+        """Add finished episodes.
 
         Args:
             episodes: Episodes, which are copied.
 
         Raises:
             InUseError: Another archive writes to the folder.
-            OSError: A shard cannot be written. Its episodes are kept, and tried again with the next ones.
-            RuntimeError: This process is a fork of the one that opened the archive.
-            TypeError: An element is not an `Episode`, or has a key that is not a string, or arrays of other
-                elements than numbers, bools and strings. No episode is added.
-            ValueError: An episode has other leaves, shapes or dtypes than those in the archive, or keys or
-                arrays that cannot be stored. No episode is added.
+            OSError: A shard cannot be written. The archive keeps its episodes in memory, and tries to write
+                them again with the next ones.
+            RuntimeError: This process is a fork of the process that opened the archive.
+            TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
+                are not numbers, bools or strings. No episode is added.
+            ValueError: An episode has other leaves, shapes or dtypes than the archive, or keys or arrays that
+                cannot be stored. No episode is added.
         """
         block = episodes if isinstance(episodes, Episodes) else list(episodes)
         if block:
@@ -142,46 +144,50 @@ class EpisodeArchive:
                 try:
                     fitting = block.cast(*specs)
                 except ValueError as error:
-                    raise ValueError(f"the archive {self.path} is of other spaces: {error}") from error
-                kind = kind_of(fitting)
-                pending[kind] = PendingEpisodes(fitting, pending.get(kind))
+                    raise ValueError(
+                        f"the archive {self.path} has episodes of other spaces: {error}"
+                    ) from error
+                key = shard_key(fitting)
+                pending[key] = PendingEpisodes(fitting, pending.get(key))
             added = None if given is None else weakref.ref(given)
             self._state = replace(state, pending=pending, specs=specs, last_added=added)
             self._write_full_shards()
 
     @property
     def last_added(self) -> Episode | Episodes | None:
-        """The episode or episodes that were added last, as they were given, while the caller has them."""
+        """The object that was added last; None if the caller has dropped it."""
         added = self._state.last_added
         return None if added is None else added()
 
     def flush(self) -> None:
-        """Write all episodes to shards, so that a kill loses nothing.
+        """Write all episodes to shards.
 
         Raises:
-            OSError: The episodes cannot be written; they are kept.
-            RuntimeError: This process is a fork of the one that opened the archive.
+            OSError: The episodes cannot be written; the archive keeps them in memory.
+            RuntimeError: This process is a fork of the process that opened the archive.
         """
         with self._lock:
-            for kind in list(self._state.pending):
-                self._write_shards(kind, at_least=1)
+            for key in list(self._state.pending):
+                self._write_shards(key, at_least=1)
 
     def close(self) -> None:
-        """Flush, and let others write to the folder. The archive can still be read, and be added to.
+        """Write all episodes to shards, and allow other archives to write to the folder.
+
+        A closed archive can still be read; adding episodes opens it again.
 
         Raises:
-            OSError: The episodes cannot be written; they are kept, and the archive stays open.
+            OSError: The episodes cannot be written; the archive keeps them in memory and stays open.
         """
         with self._lock:
-            claim = self._claim
-            if claim is None or self._process != os.getpid():
+            lock = self._writer_lock
+            if lock is None or self._process != os.getpid():
                 return
-            self._told_of_failure = True
+            self._has_raised = True
             self.flush()
             if len(self._state.manifest.shards) != self._state.listed:
                 self._list_shards()
-            self._claim = None
-            claim.release()
+            self._writer_lock = None
+            lock.release()
 
     def __enter__(self) -> EpisodeArchive:
         return self
@@ -190,20 +196,20 @@ class EpisodeArchive:
         self.close()
 
     def __del__(self) -> None:
-        """Close the archive at the end of the program; warn of lost episodes unless `close` raised before."""
-        claim = self._claim
-        if claim is None:
+        """Close the archive; warn if episodes are lost, unless `close` raised an error before."""
+        lock = self._writer_lock
+        if lock is None:
             return
-        was_told = self._told_of_failure
+        has_raised = self._has_raised
         try:
             self.close()
         except Exception as error:  # no caller can catch it
-            self._claim = None
-            claim.release()
-            if not was_told:
+            self._writer_lock = None
+            lock.release()
+            if not has_raised:
                 lost = self._state.num_pending[0]
                 warnings.warn(
-                    f"the archive {self.path} loses {lost} episodes, which it could not write: {error}",
+                    f"{lost} episodes of the archive {self.path} are lost, which cannot be written: {error}",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -221,33 +227,33 @@ class EpisodeArchive:
 
     @property
     def source(self) -> Source | None:
-        """The environment of the episodes; None if no environment was given."""
+        """Description of the environment; None if the archive was made without an environment."""
         return self._state.manifest.source
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of the packages that began the archive."""
+        """Versions of the packages that created the archive, by name."""
         return self._state.manifest.versions
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
-        """Observation space of one environment; None if no environment was given."""
+        """Observation space of one environment; None if the archive was made without an environment."""
         return None if self.source is None else space_from_json(self.source.observation_space)
 
     @property
     def action_space(self) -> spaces.Space[Any] | None:
-        """Action space of one environment; None if no environment was given."""
+        """Action space of one environment; None if the archive was made without an environment."""
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
-        """Read all episodes, after a `flush`.
+        """Flush, and iterate over all episodes.
 
-        They come in the order in which they were added, except those whose infos have unlike dtypes, which
-        are in shards of their own.
+        The order is the order in which the episodes were added, except that episodes whose infos have other
+        dtypes are in separate shards.
 
         Raises:
             CorruptFileError: A shard is damaged.
-            FileNotFoundError: There is no archive, or a shard is missing.
+            FileNotFoundError: The folder has no archive, or a shard is missing.
         """
         self.flush()
         for number, shard in enumerate(self._state.manifest.shards):
@@ -256,11 +262,11 @@ class EpisodeArchive:
         return (episode for episodes in self.batches() for episode in episodes)
 
     def batches(self) -> Iterator[Episodes]:
-        """Read all episodes, those of a shard at once, which is faster; otherwise as by iterating.
+        """Flush, and iterate over the shards, which is faster than iterating over the episodes.
 
         Raises:
             CorruptFileError: A shard is damaged.
-            FileNotFoundError: There is no archive, or a shard is missing.
+            FileNotFoundError: The folder has no archive, or a shard is missing.
         """
         self.flush()
         manifest = self._state.manifest
@@ -270,42 +276,43 @@ class EpisodeArchive:
             yield read_shard(shard_path(self.path, number), shard.checksum)
 
     def _open_for_writing(self, source: Source | None) -> None:
-        # Claims the folder, unless this archive has it, and reads what others added meanwhile.
-        if self._claim is not None:
+        # Locks the folder unless it is locked already, and reads shards that other archives added.
+        if self._writer_lock is not None:
             self._require_own_process()
             return
         specs = None if source is None else specs_of_source(source)  # before the folder is made
         make_folder(self.path)
-        claim = Claim(self.path / LOCK, f"the archive {self.path}")
+        lock = Claim(self.path / LOCK, f"the archive {self.path}")
         try:
             listed = read_or_begin(self.path, source)
+            require_shards(self.path, listed)
             manifest = with_unlisted_shards(self.path, listed)
             if manifest.source is not None and source is not None:
                 manifest.source.require_same(self.path, source)
             specs = agreed_specs(self.path, manifest, specs)
         except BaseException:
-            claim.release()
+            lock.release()
             raise
         state = ArchiveState(manifest, len(listed.shards), specs=specs)
         if manifest.source is None and source is not None:
             state = replace(state, manifest=replace(manifest, source=source), listed=-1)
-        self._state, self._process, self._claim = state, os.getpid(), claim
+        self._state, self._process, self._writer_lock = state, os.getpid(), lock
         _open_archives.add(self)
 
     def _write_full_shards(self) -> None:
-        """Write the shards that are full, and all if there are many kinds of infos of which none is."""
+        """Write full shards; write all shards if many shards that are not full use too much memory."""
         limit = self._shard_steps
-        for kind in list(self._state.pending):
-            limit = self._state.pending[kind].steps_per_shard(self._shard_steps)
-            self._write_shards(kind, at_least=limit)
+        for key in list(self._state.pending):
+            limit = self._state.pending[key].steps_per_shard(self._shard_steps)
+            self._write_shards(key, at_least=limit)
         if self._state.num_pending[1] >= 2 * limit:
             self.flush()
 
-    def _write_shards(self, kind: Hashable, *, at_least: int) -> None:
-        """Write shards while there are ``at_least`` pending steps of a kind."""
-        while kind in self._state.pending and self._state.pending[kind].num_steps >= at_least:
+    def _write_shards(self, key: Hashable, *, at_least: int) -> None:
+        """Write shards while at least ``at_least`` steps with the shard key are pending."""
+        while key in self._state.pending and self._state.pending[key].num_steps >= at_least:
             self._require_own_process()
-            state = self._state = self._state.write_shard(self.path, kind, self._shard_steps)
+            state = self._state = self._state.write_shard(self.path, key, self._shard_steps)
             if len(state.manifest.shards) - state.listed > state.listed // 100:
                 self._list_shards()
 
@@ -316,8 +323,8 @@ class EpisodeArchive:
     def _require_own_process(self) -> None:
         if self._process != os.getpid():
             raise RuntimeError(
-                f"the archive {self.path} belongs to the process that opened it, not to its forks; "
-                "open it there, or flush it before"
+                f"the archive {self.path} was opened before this process was forked; "
+                "open it in this process, or flush it before the fork"
             )
 
 

@@ -1,4 +1,4 @@
-"""BatchColumns: the batches of many environments, a row a step, leaf by leaf."""
+"""BatchColumns: arrays of a vector environment's observations or actions, one row per step."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 class BatchColumns:
     """The leaves of one space, each an array (capacity, N, ...).
 
-    One row is one step of all environments, so recording a step is one copy of contiguous memory for each
-    leaf, however old the environments' episodes are. A row for each environment would make writing six times
-    slower, and collecting an episode no faster.
+    A row has one step of all environments, so recording a step copies one contiguous block per leaf. One row
+    per environment would make recording a step several times slower.
 
     Args:
         spec: The leaves of the space of one environment.
@@ -52,7 +51,7 @@ class BatchColumns:
         ]
 
     def write(self, slot: int, values: list[np.ndarray], rows: np.ndarray | None = None) -> None:
-        """Copy a batch, or the given rows of it, to a slot."""
+        """Copy a batch, or only the rows ``rows`` of it, to a slot."""
         for array, value in zip(self._arrays, values, strict=True):
             if rows is None:
                 array[slot] = value
@@ -60,23 +59,23 @@ class BatchColumns:
                 array[slot, rows] = value[rows]
 
     def take(self, index: np.ndarray) -> list[np.ndarray]:
-        """Return the rows at slot * N + environment, modulo capacity * N."""
+        """Return the rows at the indices slot * N + environment, modulo capacity * N."""
         return [take_rows(array, index) for array in self._arrays]
 
     def moved(self, slots: np.ndarray, capacity: int) -> BatchColumns:
-        """Return a copy with ``capacity`` rows that has each row in the slot given for it."""
+        """Return a copy with ``capacity`` rows and row i at ``slots[i]``."""
         return BatchColumns(
             self.spec, self._num_envs, [moved(array, slots, capacity) for array in self._arrays]
         )
 
 
 def take_rows(array: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return the rows at slot * N + environment, modulo capacity * N, of an array (capacity, N, ...)."""
+    """Return the rows of an array (capacity, N, ...) at slot * N + environment, modulo capacity * N."""
     return array.reshape(-1, *array.shape[2:]).take(index, axis=0, mode="wrap")
 
 
 def moved(array: np.ndarray, slots: np.ndarray, capacity: int) -> np.ndarray:
-    """Return an array of ``capacity`` rows that has the rows of ``array`` in the given slots."""
+    """Return a copy of an array with ``capacity`` rows and row i at ``slots[i]``."""
     larger = np.empty((capacity, *array.shape[1:]), array.dtype)
     larger[slots] = array
     return larger
@@ -86,7 +85,8 @@ def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: 
     """Return a value as the (count, ...) array of a leaf.
 
     Raises:
-        ValueError: The value does not fit; the message names the first row at fault.
+        ValueError: The value has another shape, or a cast would change it; the message names the first row
+            with the error.
     """
     shape = (count, *leaf.shape)
     if type(value) is np.ndarray and value.dtype is leaf.dtype and value.shape == shape:

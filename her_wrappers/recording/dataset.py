@@ -1,7 +1,4 @@
-"""Dataset: episodes of another's making, known by what they look like.
-
-Minari's datasets look like this. To read one takes nothing of Minari, so that all who take episodes may.
-"""
+"""Dataset: the interface of Minari's datasets, which can be read without importing Minari."""
 
 from __future__ import annotations
 
@@ -16,17 +13,17 @@ from her_wrappers.trees import map_tree
 
 @runtime_checkable
 class Dataset(Protocol):
-    """What a ``minari.MinariDataset`` can do."""
+    """A dataset with the method of ``minari.MinariDataset`` that returns its episodes."""
 
     def iterate_episodes(self) -> Iterable[Any]:
-        """Go through the episodes, which are like ``minari.EpisodeData``."""
+        """Return the episodes, which have the attributes of ``minari.EpisodeData``."""
 
 
 def episodes_of(dataset: Dataset) -> Iterator[Episode]:
-    """Read the episodes, one at a time.
+    """Yield the episodes of a dataset.
 
     Raises:
-        ValueError: One is none by our terms, or an info has neither a row a step nor a row a state.
+        ValueError: An episode is not valid, or an info has neither T nor T + 1 rows for T steps.
     """
     for data in dataset.iterate_episodes():
         yield _as_episode(data)
@@ -56,7 +53,7 @@ def _as_episode(data: Any) -> Episode:
 
 
 def _flat(infos: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
-    """Return nested infos as one dict, whose keys have slashes."""
+    """Return nested infos as one dict whose keys are paths with slashes."""
     flat: dict[str, np.ndarray] = {}
     for key, value in infos.items():
         if isinstance(value, Mapping):
@@ -67,7 +64,7 @@ def _flat(infos: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
 
 
 def _decoded(rows: np.ndarray) -> np.ndarray:
-    """Return strings, which HDF5 gives back as bytes in an array of objects, as an array of strings."""
+    """Return an array of strings for an array of objects, in which h5py returns strings."""
     if rows.dtype != object:
         return rows
     texts = [part.decode() if isinstance(part, bytes) else str(part) for part in rows.ravel()]

@@ -1,4 +1,4 @@
-"""Episode: one finished episode, the unit in which everything here is handed on."""
+"""Episode: the record of one finished episode."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ AnyEpisodes = TypeVar("AnyEpisodes")
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """T actions between T + 1 states.
+    """One episode: T steps and T + 1 states.
 
     Attributes:
-        observations: Tree of (T + 1, ...) arrays in the structure of the observation space: what the agent
-            saw in states 0..T.
-        actions: Tree of (T, ...) arrays.
-        rewards: (T,) float64, as the environment paid them.
-        terminated: Whether the task ended at the last step.
-        truncated: Whether the episode was cut short there, by a limit or by whoever recorded it.
-        infos: (T, ...) arrays of the infos that were asked for.
-        reset_info: Those of them that came with the first state: from ``reset``, or from the step at which an
-            endless episode was cut.
-        is_repeated: Whether a sink gets the episode for the second time, since an interrupt stopped the first
-            call; not stored.
+        observations: Observations in states 0..T: tree of (T + 1, ...) arrays in the structure of the
+            observation space.
+        actions: Actions: tree of (T, ...) arrays in the structure of the action space.
+        rewards: (T,) float64, rewards that the environment returned.
+        terminated: Whether the last step terminated the episode.
+        truncated: Whether the episode was truncated after the last step, by the environment or by the
+            recorder.
+        infos: Arrays (T, ...) of the recorded infos, by key.
+        reset_info: Recorded infos of the first state, by key: from ``reset``, or from the step after which
+            ``max_episode_steps`` truncated the episode before.
+        is_repeated: Whether a sink gets the episode a second time, since a KeyboardInterrupt interrupted the
+            first call; not stored in archives.
 
     Raises:
-        TypeError: A flag is no bool, or what should be an array is none: lists, numbers and None are not.
-        ValueError: The arrays do not describe at least one step of one episode.
+        TypeError: A flag is not a bool, or an array is not a NumPy array.
+        ValueError: The episode has no steps, or the lengths of the arrays do not fit together.
     """
 
     observations: Tree
@@ -50,7 +51,7 @@ class Episode:
         require_numbers("rewards", self.rewards)
         for name in ("terminated", "truncated"):
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise TypeError(f"{name} must be one bool, of the last step, got {getattr(self, name)!r}")
+                raise TypeError(f"{name} must be a bool, got {getattr(self, name)!r}")
         require_rows("observations", self.observations, len(self) + 1)
         require_rows("actions", self.actions, len(self))
         require_infos("infos", self.infos)
@@ -63,11 +64,11 @@ class Episode:
 
 
 def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
-    """Return an `Episode` or `Episodes` of parts that are known to go together; looking again takes time.
+    """Return an `Episode` or `Episodes` without validation, from parts that are valid already.
 
     Args:
-        kind: Which of them.
-        **attributes: All that it has.
+        kind: `Episode` or `Episodes`.
+        **attributes: All attributes of the object.
     """
     made = object.__new__(kind)
     made.__dict__.update(attributes)
@@ -75,11 +76,11 @@ def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
 
 
 def require_numbers(name: str, values: np.ndarray) -> None:
-    """Refuse what is not at least one number in a row.
+    """Raise an error unless ``values`` are an array (T,) of numbers with T >= 1.
 
     Raises:
-        TypeError: It is no array.
-        ValueError: It is not.
+        TypeError: ``values`` is not an array.
+        ValueError: The shape is not (T,) with T >= 1, or the elements are not numbers.
     """
     require_array(name, values)
     if values.ndim != 1 or len(values) == 0:
@@ -89,21 +90,13 @@ def require_numbers(name: str, values: np.ndarray) -> None:
 
 
 def require_array(name: str, value: object) -> None:
-    """Refuse what is no array.
-
-    Raises:
-        TypeError: It is none.
-    """
+    """Raise TypeError unless ``value`` is an array."""
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{name} must be a NumPy array, got {type(value).__name__}; use np.asarray")
 
 
 def require_infos(name: str, infos: object) -> None:
-    """Refuse what is no dict of arrays.
-
-    Raises:
-        TypeError: It is none, or has a key that is no string or a value that is no array.
-    """
+    """Raise TypeError unless ``infos`` is a dict of arrays whose keys are strings."""
     if not isinstance(infos, dict):
         raise TypeError(f"{name} must be a dict of arrays, got {type(infos).__name__}")
     for key, value in infos.items():
@@ -113,11 +106,11 @@ def require_infos(name: str, infos: object) -> None:
 
 
 def require_rows(name: str, tree: Tree, rows: int) -> None:
-    """Refuse a tree of arrays that has a leaf of another length.
+    """Raise an error unless all leaves of a tree are arrays (rows, ...).
 
     Raises:
-        TypeError: It has a leaf that is no array.
-        ValueError: It has.
+        TypeError: A leaf is not an array.
+        ValueError: A leaf has another length.
     """
     if isinstance(tree, dict | tuple):
         for key, part in tree.items() if isinstance(tree, dict) else enumerate(tree):
@@ -125,4 +118,4 @@ def require_rows(name: str, tree: Tree, rows: int) -> None:
         return
     require_array(name, tree)
     if tree.shape[:1] != (rows,):
-        raise ValueError(f"{name} must have {rows} rows to go with the rewards, got shape {tree.shape}")
+        raise ValueError(f"{name} must have {rows} rows to fit the rewards, got shape {tree.shape}")

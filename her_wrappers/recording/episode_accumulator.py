@@ -1,12 +1,12 @@
-"""EpisodeAccumulator: the open episode of one environment, which grows until it ends.
+"""EpisodeAccumulator: the open episode of one environment.
 
-Values are copied when they arrive, so environments that reuse their arrays are recorded correctly. They are
-appended to byte arrays, which takes half the time of writing a row of a NumPy array, and which become the
-memory of the finished episode without another copy. `act` and `observe` have the loop that appends arrays of
-the right shape and dtype themselves: calling a function would make a step a sixth slower.
+Values are copied when they arrive, so environments that reuse their arrays are recorded correctly. The copies
+are appended to byte arrays, which is faster than writing rows of NumPy arrays; the finished episode uses the
+memory of the byte arrays. `act` and `observe` both contain the loop that appends arrays, since a function
+call would slow down every step.
 
-A KeyboardInterrupt may come between any two instructions. A step counts from the moment at which `length` is
-assigned. Rows that an interrupted or failed step left behind `length` are removed by the next `act`.
+A KeyboardInterrupt can occur between any two instructions. A step is recorded when `length` is assigned. The
+next `act` removes rows that an interrupted or failed step left after `length`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy import ndarray
 
-from her_wrappers.infos import as_info, describe_info
+from her_wrappers.infos import as_info, describe_info, missing_info
 from her_wrappers.recording.episode import Episode, unchecked
 from her_wrappers.recording.values import as_reward
 from her_wrappers.spaces import LeafSpec, SpaceSpec
@@ -42,8 +42,8 @@ class Phase(IntEnum):
 
     Attributes:
         READY: The next action can be recorded.
-        ACTING: An action is being recorded; the environment did not get it.
-        ACTED: The environment may have taken a step whose outcome is not recorded.
+        ACTING: An action is being recorded; the environment has not got it.
+        ACTED: The environment may have taken a step that is not recorded.
         ENDED: The last step ended the episode.
         CLOSED: No episode is open.
     """
@@ -55,19 +55,19 @@ class Phase(IntEnum):
     CLOSED = 4
 
 
-READY, ACTING, ACTED, ENDED, CLOSED = map(int, Phase)  # an attribute of an enumeration takes longer to read
+READY, ACTING, ACTED, ENDED, CLOSED = map(int, Phase)  # reading the attribute of an enumeration is slower
 
 
 class EpisodeAccumulator:
-    """Room for one episode, which grows with it.
+    """The open episode of one environment.
 
-    Call `begin` with state 0; then for every step `act` before the environment moves, since it might change
-    the action, and `observe` after. `finish` returns the episode.
+    Call `begin` with state 0. Then call `act` before every step of the environment, which might change the
+    action, and `observe` after the step. `finish` returns the episode.
 
     Args:
         observation_space: Observations of the environment.
         action_space: Actions of the environment.
-        info_keys: Entries of the infos to keep.
+        info_keys: Keys of the infos to record.
         max_steps: Number of steps after which an episode ends, or None.
 
     Raises:
@@ -102,7 +102,7 @@ class EpisodeAccumulator:
         """Open an episode with its first state; an open one is discarded.
 
         Raises:
-            ValueError: The observation does not fit its space, or an info cannot be kept.
+            ValueError: The observation does not fit its space, or an info cannot be recorded.
         """
         self.discard()
         self._clear()
@@ -123,7 +123,7 @@ class EpisodeAccumulator:
             raise ValueError(f"obs does not follow on the next_obs before: {difference}")
 
     def act(self, action: Tree) -> None:
-        """Record the action of the next step; the step counts once `observe` has recorded its outcome.
+        """Record the action of the next step; `observe` completes the step.
 
         Raises:
             ValueError: The action does not fit its space; floats may be rounded.
@@ -150,10 +150,10 @@ class EpisodeAccumulator:
         terminated: bool = False,
         truncated: bool = False,
     ) -> None:
-        """Add the outcome of the step.
+        """Record the outcome of the step.
 
         Args:
-            reward: A number.
+            reward: Reward of the step.
             observation: State after the step.
             info: Info of the step.
             terminated: Whether the step ended the task.
@@ -161,7 +161,7 @@ class EpisodeAccumulator:
 
         Raises:
             ValueError: The observation does not fit its space, the reward is not a number, or an info is
-                missing or cannot be kept. The episode stays as it was.
+                missing or cannot be recorded. The episode does not change.
         """
         length = self.length
         number = reward if type(reward) is float else as_reward(reward, length)
@@ -194,7 +194,7 @@ class EpisodeAccumulator:
         return (flags[0], flags[1]) if length == self.length else None
 
     def finish(self, *, terminated: bool, truncated: bool) -> Episode:
-        """Close the episode and return it, in memory of its own."""
+        """Close the episode, and return it with its own memory."""
         length = self.length
         self.finished = unchecked(
             Episode,
@@ -211,7 +211,7 @@ class EpisodeAccumulator:
         return self.finished
 
     def copy(self) -> Episode:
-        """Return the episode so far, in memory of its own; it stays open."""
+        """Return a copy of the open episode."""
         return copy.deepcopy(self).finish(terminated=False, truncated=False)
 
     def resume(self, episode: Episode) -> None:
@@ -236,13 +236,13 @@ class EpisodeAccumulator:
         self.finished = None
 
     def _clear(self) -> None:
-        """Use new memory: a finished episode keeps the old one."""
+        """Allocate new memory, since a finished episode keeps the old memory."""
         self._observation_columns = _columns(self.observations)
         self._action_columns = _columns(self.actions)
         self._rewards = array("d")
         self._infos: dict[str, list[np.ndarray]] = {key: [] for key in self._info_keys}
         self._reset_info = {}
-        self._end = -1, False, False  # number of steps, and the flags of the last one
+        self._end = -1, False, False  # number of steps, terminated, truncated
 
     def _remove_incomplete_step(self) -> None:
         """Remove the rows that an interrupted or failed step left."""
@@ -259,11 +259,11 @@ class EpisodeAccumulator:
         for key, earlier in self._infos.items():
             if not isinstance(info, Mapping) or key not in info:
                 has = sorted(info) if isinstance(info, Mapping) else info
-                raise ValueError(f"info has no {key!r} {where}; it has {has}")
+                raise ValueError(missing_info(key, where, has))
             value = values[key] = as_info(key, info[key], where)
             if earlier and describe_info(value) != describe_info(earlier[0]):
                 raise ValueError(
-                    f"info {key!r} must keep its shape and kind within an episode, "
+                    f"info {key!r} must keep its shape and type within an episode, "
                     f"got {describe_info(earlier[0])} and then {describe_info(value)} {where}"
                 )
         return values
@@ -274,13 +274,13 @@ def _columns(spec: SpaceSpec) -> list[Column]:
 
 
 def _append(column: bytearray, leaf: LeafSpec, tree: Tree, t: int, *, rounding: bool) -> None:
-    """Copy a leaf of a tree, of any type that NumPy converts, to row ``t``, which is the next one."""
+    """Append a leaf of a tree as row ``t`` of a column."""
     where = f"at step {t}"
     column.extend(leaf.check(leaf.find(tree, where), where, rounding=rounding).tobytes())
 
 
 def _difference(columns: list[Column], t: int, tree: Tree) -> str:
-    """Describe where a tree differs from row ``t``; empty if it does not."""
+    """Return a description of the difference between a tree and row ``t``, or an empty text."""
     where = f"at step {t}"
     for leaf, *_, column in columns:
         value = leaf.check(leaf.find(tree, where), where)
@@ -293,5 +293,5 @@ def _difference(columns: list[Column], t: int, tree: Tree) -> str:
 
 
 def _tree(spec: SpaceSpec, columns: list[Column], count: int) -> Tree:
-    """Return the tree of (count, ...) arrays over the memory of the columns."""
+    """Return the tree of (count, ...) arrays that share the memory of the columns."""
     return spec.build([ndarray((count, *shape), dtype, column) for _, _, dtype, shape, column in columns])

@@ -1,4 +1,4 @@
-"""Episodes: many finished episodes end to end, the form in which they are handed on, stored and saved."""
+"""Episodes: many finished episodes, concatenated in shared arrays."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Episodes(Sequence[Episode]):
-    """n episodes of the same spaces; a sequence of `Episode`, whose arrays are views into these.
+    """n episodes of the same spaces, concatenated: a sequence of `Episode` objects with views of the arrays.
 
-    With T1 .. Tn steps there are T = T1 + .. + Tn steps and T + n states, in the order of the episodes.
+    If the episodes have T1, .., Tn steps, they have T = T1 + .. + Tn steps and T + n states together.
 
     Attributes:
         observations: Tree of (T + n, ...) arrays.
         actions: Tree of (T, ...) arrays.
-        rewards: (T,) float64, as the environments paid them.
-        lengths: (n,) int64, steps of each.
-        terminated: (n,) bool, whether the task ended at the last step of each.
-        truncated: (n,) bool, whether it was cut short there.
-        infos: (T, ...) arrays of the infos that were asked for.
-        reset_infos: n dicts, those of them that came with the first states; () where there are none.
-        is_repeated: Whether a sink gets the episodes for the second time, since an interrupt stopped the
-            first call; not stored.
+        rewards: (T,) float64, rewards that the environments returned.
+        lengths: (n,) int64, number of steps of each episode.
+        terminated: (n,) bool, whether the last step terminated the episode.
+        truncated: (n,) bool, whether the episode was truncated after the last step.
+        infos: Arrays (T, ...) of the recorded infos, by key.
+        reset_infos: n dicts with the recorded infos of the first states; () if there are none.
+        is_repeated: Whether a sink gets the episodes a second time, since a KeyboardInterrupt interrupted the
+            first call; not stored in archives.
 
     Raises:
-        TypeError: What should be an array is none.
-        ValueError: The arrays do not go together, or an episode has no steps.
+        TypeError: An array is not a NumPy array.
+        ValueError: The lengths of the arrays do not fit together, or an episode has no steps.
 
     Example:
         >>> one = Episode(np.arange(3), np.zeros(2), np.zeros(2), terminated=True, truncated=False)
@@ -81,15 +81,15 @@ class Episodes(Sequence[Episode]):
         lengths = self.lengths
         whole = lengths.ndim == 1 and lengths.dtype.kind in "iu"
         if not whole or len(lengths) == 0 or lengths.min() < 1:
-            raise ValueError(f"lengths must be (n,) whole numbers >= 1 with n >= 1, got {lengths}")
+            raise ValueError(f"lengths must be (n,) integers >= 1 with n >= 1, got {lengths}")
         for name in ("terminated", "truncated"):
             flags = getattr(self, name)
             if flags.shape != lengths.shape or flags.dtype != np.bool_:
                 raise ValueError(
-                    f"{name} must be {lengths.shape} bools, one an episode, got {flags.dtype} {flags.shape}"
+                    f"{name} must be a bool array of shape {lengths.shape}, got {flags.dtype} {flags.shape}"
                 )
         if len(self.reset_infos) not in {0, len(self)}:
-            raise ValueError(f"reset_infos must be {len(self)} dicts or none, got {len(self.reset_infos)}")
+            raise ValueError(f"reset_infos must have {len(self)} dicts or 0, got {len(self.reset_infos)}")
         require_numbers("rewards", self.rewards)
         steps = int(self.ends[-1])
         require_rows("rewards", self.rewards, steps)
@@ -100,7 +100,7 @@ class Episodes(Sequence[Episode]):
 
     @classmethod
     def of(cls, episodes: Iterable[Episode]) -> Episodes:
-        """Return episodes end to end; a single one shares its arrays.
+        """Return the concatenation of episodes; a single episode is not copied.
 
         Raises:
             TypeError: An element is not an `Episode`.
@@ -148,13 +148,14 @@ class Episodes(Sequence[Episode]):
 
     @classmethod
     def runs(cls, episodes: Iterable[Episode]) -> list[Episodes]:
-        """Return episodes in their order, those of one dtype next to each other end to end.
+        """Concatenate successive episodes of equal dtypes, so that no cast changes a value.
 
-        Values of all dtypes stay exact.
+        Returns:
+            The concatenations, in the order of the episodes.
 
         Raises:
             TypeError: An element is not an `Episode`.
-            ValueError: Episodes next to each other have different shapes.
+            ValueError: Successive episodes of equal dtypes have different shapes.
         """
         if isinstance(episodes, Episodes):
             return [episodes]
@@ -163,7 +164,7 @@ class Episodes(Sequence[Episode]):
 
     @classmethod
     def joined(cls, parts: Sequence[Episodes]) -> Episodes:
-        """Return all episodes of at least one part, end to end.
+        """Return the concatenation of at least one part.
 
         Raises:
             ValueError: The parts have different keys or shapes, or dtypes that no dtype holds exactly.
@@ -181,8 +182,8 @@ class Episodes(Sequence[Episode]):
         """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
 
         Raises:
-            ValueError: The episodes have other leaves or shapes, or a cast would change values; floats of
-                actions may be rounded, since policies often compute in doubles.
+            ValueError: The episodes have other leaves or shapes, or a cast would change values. Only actions
+                may be rounded to a shorter float dtype, since policies often return float64.
         """
         states = self.num_steps + len(self)
         return replace(
@@ -196,11 +197,7 @@ class Episodes(Sequence[Episode]):
         )
 
     def split(self, max_steps: int) -> Iterator[Episodes]:
-        """Split into parts of as many episodes as fit ``max_steps``; a longer episode is a part of its own.
-
-        Args:
-            max_steps: Steps of a part.
-        """
+        """Yield parts of at most ``max_steps`` steps; a longer episode is a part of its own."""
         if self.num_steps <= max_steps:
             yield self
             return
@@ -213,19 +210,19 @@ class Episodes(Sequence[Episode]):
 
     @property
     def num_steps(self) -> int:
-        """Steps of all episodes together, T."""
+        """Number of steps of all episodes, T."""
         return len(self.rewards)
 
     @cached_property
     def ends(self) -> np.ndarray:
-        """(n + 1,) int64: episode i has the steps from ``ends[i]`` to ``ends[i + 1]``."""
+        """(n + 1,) int64: episode i has the steps ``ends[i]`` to ``ends[i + 1] - 1``."""
         ends = np.zeros(len(self.lengths) + 1, np.int64)
         self.lengths.cumsum(out=ends[1:])
         return ends
 
     @cached_property
     def state_of_step(self) -> np.ndarray:
-        """(T,) int64: row of ``observations`` with the state in which each step begins."""
+        """(T,) int64: index in ``observations`` of the state before each step."""
         lengths = self.lengths
         states: np.ndarray = np.arange(len(self.rewards)) + np.arange(len(lengths)).repeat(lengths)
         return states
@@ -241,7 +238,7 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, key: slice) -> Episodes: ...
 
     def __getitem__(self, key: SupportsIndex | slice) -> Episode | Episodes:
-        """Return one episode, or some; a slice of none is an error, as is `Episodes.of` none."""
+        """Return one episode, or `Episodes` for a slice, which must not be empty."""
         if not isinstance(key, slice):
             number = range(len(self))[key]
             part = self[number : number + 1]
@@ -286,7 +283,7 @@ def _as_list(episodes: Iterable[Episode]) -> list[Episode]:
 
 
 def _dtypes(episode: Episode) -> list[Any]:
-    """Return the dtypes of an episode's arrays; strings of any length count as one dtype."""
+    """Return the dtypes of the arrays of an episode; strings of all lengths count as one dtype."""
     trees = (episode.observations, episode.actions, episode.rewards, episode.infos)
     dtypes = (leaf.dtype for tree in trees for leaf in leaf_arrays(tree))
     return [sorted(episode.infos), *(dtype.kind if dtype.kind in STRINGS else dtype for dtype in dtypes)]

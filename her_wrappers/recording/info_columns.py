@@ -1,4 +1,4 @@
-"""InfoColumns: the infos of many environments, a row a step."""
+"""InfoColumns: arrays of a vector environment's infos, one row per step."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from her_wrappers.recording.batch_columns import moved, take_rows
 
 
 class InfoColumns:
-    """The requested infos, each an array (capacity, N, ...) of a dtype that holds all values seen so far.
+    """The requested infos, each an array (capacity, N, ...) with a dtype that holds all recorded values.
 
     Args:
-        keys: Names of the infos.
+        keys: Keys of the infos.
         num_envs: Number of environments, N.
         capacity: Number of rows.
     """
 
     def __init__(self, keys: Iterable[str], num_envs: int, capacity: int) -> None:
-        self._keys = tuple(keys)
+        self._keys = tuple(dict.fromkeys(keys))
         self._num_envs = num_envs
         self._capacity = capacity
         self._columns: dict[str, InfoBatch] = {}  # (capacity, N, ...) values, (capacity, N) present
@@ -30,19 +30,19 @@ class InfoColumns:
         """Return the infos of a step or a reset.
 
         Args:
-            infos: As the environment returned them.
-            required: (N,) bool, the environments that must have all infos.
-            where: Place of an environment in messages.
+            infos: Infos that the environment returned.
+            required: (N,) bool, whether an environment must have all infos.
+            where: Returns the place of an environment, for messages.
 
         Raises:
-            ValueError: An info is missing, cannot be kept, or has another shape or kind than before.
+            ValueError: An info is missing, cannot be recorded, or has another shape or type than before.
         """
         if not self._keys:
             return {}
         if not isinstance(infos, Mapping):
             raise ValueError(  # noqa: TRY004 - the fault is the environment's, not an argument's type
-                f"infos must be a dict of arrays to record info_keys from, got {type(infos).__name__}; "
-                "put the recorder below the wrapper that changes infos"
+                f"infos must be a dict of arrays, got {type(infos).__name__}; "
+                "wrap the recorder in the wrapper that changes infos, not the other way around"
             )
         batches = {key: info_batch(key, infos, required, where) for key in self._keys}
         found = {key: batch for key, batch in batches.items() if batch is not None}
@@ -51,7 +51,7 @@ class InfoColumns:
         return found
 
     def write(self, slot: int, batches: Mapping[str, InfoBatch], rows: np.ndarray | None = None) -> None:
-        """Copy the infos that `read` returned, or the given rows of them, to a slot."""
+        """Copy the infos that `read` returned, or only the rows ``rows`` of them, to a slot."""
         at: Any = slot if rows is None else (slot, rows)
         of: Any = slice(None) if rows is None else rows
         for key, column in self._columns.items():
@@ -62,11 +62,11 @@ class InfoColumns:
                 column.present[at] = False
 
     def take(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the rows at slot * N + environment, modulo capacity * N."""
+        """Return the rows at the indices slot * N + environment, modulo capacity * N."""
         return {key: take_rows(column.values, index) for key, column in self._columns.items()}
 
     def take_first(self, index: np.ndarray) -> Sequence[Mapping[str, np.ndarray]]:
-        """Return one dict for each index, of the infos that are present; () if no infos were requested."""
+        """Return one dict of infos for each index; () if no infos are requested."""
         if not self._keys:
             return ()
         return FirstInfos(
@@ -78,7 +78,7 @@ class InfoColumns:
         )
 
     def moved(self, slots: np.ndarray, capacity: int) -> InfoColumns:
-        """Return a copy with ``capacity`` rows that has each row in the slot given for it."""
+        """Return a copy with ``capacity`` rows and row i at ``slots[i]``."""
         larger = InfoColumns(self._keys, self._num_envs, capacity)
         larger._columns = {
             key: InfoBatch(moved(column.values, slots, capacity), moved(column.present, slots, capacity))
@@ -87,7 +87,7 @@ class InfoColumns:
         return larger
 
     def _fit(self, key: str, batch: InfoBatch, where: Where) -> None:
-        # Makes or widens the column of ``key`` until it can hold a batch.
+        # Creates the column of ``key``, or gives it a dtype that can hold the batch.
         values = batch.values
         column = self._columns.get(key)
         if column is None:
@@ -100,7 +100,7 @@ class InfoColumns:
         before, now = describe_info(column.values[0, 0]), describe_info(values[0])
         if before != now:
             raise ValueError(
-                f"info {key!r} must keep its shape and kind, got {before} and then {now} "
+                f"info {key!r} must keep its shape and type, got {before} and then {now} "
                 f"{where(int(batch.present.argmax()))}"
             )
         wider = column.values.astype(np.promote_types(column.values.dtype, values.dtype))
@@ -108,7 +108,7 @@ class InfoColumns:
 
 
 class FirstInfos(Sequence[Mapping[str, np.ndarray]]):
-    """Dicts of infos, one an episode, made on access.
+    """Sequence of dicts of infos, one per episode, created on access.
 
     Args:
         count: Number of dicts, n.
@@ -130,7 +130,7 @@ class FirstInfos(Sequence[Mapping[str, np.ndarray]]):
     def __getitem__(self, key: slice) -> FirstInfos: ...
 
     def __getitem__(self, key: SupportsIndex | slice) -> dict[str, np.ndarray] | FirstInfos:
-        """Return one dict, or some."""
+        """Return one dict, or `FirstInfos` for a slice."""
         if isinstance(key, slice):
             count = len(range(self._count)[key])
             batches = {name: InfoBatch(v[key], present[key]) for name, (v, present) in self._batches.items()}

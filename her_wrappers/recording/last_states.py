@@ -1,4 +1,4 @@
-"""Last states of episodes, where the environment already shows the first state of the next one."""
+"""Last states of episodes in mode SAME_STEP, where ``step`` returns the first state of the next episode."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from her_wrappers.spaces import SpaceSpec
 
 MIN_EQUAL = 3
-"""Number of last observations, all equal to the first ones of the next episodes, that cause a warning."""
+"""Number of last observations that cause a warning if all equal the first ones of the next episodes."""
 
 
 class LastStates(NamedTuple):
     """The states in which episodes ended.
 
     Attributes:
-        rows: (n,) the environments, in rising order.
+        rows: (n,) numbers of the environments, ascending.
         observations: The leaves, each (n, ...).
         infos: The requested infos, each (n, ...).
     """
@@ -41,9 +41,9 @@ def read_last_observations(
     Args:
         spec: The leaves of the observation space.
         infos: Infos of the step at which episodes ended.
-        rows: (n,) the environments of these episodes.
+        rows: (n,) numbers of the environments of these episodes.
         num_envs: Number of environments, N.
-        where: Place of an environment in messages.
+        where: Returns the place of an environment, for messages.
 
     Raises:
         ValueError: A last observation is missing, or does not fit its space.
@@ -56,7 +56,7 @@ def read_last_observations(
     if final is None or missing:
         raise ValueError(
             f"infos have no final_obs {where(missing[0] if missing else numbers[0])}, whose episode ended; "
-            "autoreset_mode SAME_STEP promises it"
+            "environments with autoreset_mode SAME_STEP must return it"
         )
     if not (isinstance(final, list) or getattr(final, "dtype", None) == np.object_):
         whole = ((leaf, leaf.find(final, "in final_obs")) for leaf in spec)
@@ -77,10 +77,10 @@ def read_last_observations(
 
 
 class ReuseWatch:
-    """Warns if last observations are lost because the environment reuses its arrays for the next episode.
+    """Warns if last observations are lost because the environment reuses its arrays.
 
-    Gymnasium's vector environments return an environment's last observation after its reset, without a copy:
-    an array that the environment uses again has the first observation of the next episode then.
+    In mode SAME_STEP Gymnasium's vector environments do not copy the last observation before the reset. If
+    the environment reuses the array, the array has the first observation of the next episode.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
-"""Manifest of an archive: its shards, and the environment that the episodes come from.
+"""Manifest of an archive: list of the shards, and description of the environment.
 
-It is a JSON file in the folder of the shards, which is replaced as a whole now and then and at the end. A
-shard that the manifest does not list, as after a kill, is found by its name and its labels.
+The manifest is a JSON file in the folder of the shards. It is replaced from time to time and when the archive
+is closed. Shards that the manifest does not list, such as those before a kill, are found by their names and
+labels.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from her_wrappers.recording.shards import (
     specs_of,
     write_shard,
 )
-from her_wrappers.recording.space_json import Source, require_space_json, space_from_json
+from her_wrappers.recording.space_json import Source, space_from_json
 from her_wrappers.spaces import SpaceSpec
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ KIND = "her-toolkit archive of episodes"
 VERSION = 1
 
 MAX_BYTES = 2**23
-"""Maximal size of a manifest in bytes; a longer one would take longer than a second to read."""
+"""Maximal size of a manifest in bytes, which limits the time to read it."""
 
 MAX_LISTED = 40_000
-"""Number of shards for which the rest of the manifest has room; later shards are found one by one."""
+"""Maximal number of shards that a manifest lists; later shards are found by their names."""
 
 MAX_COUNT = 2**40
 """Maximal number of episodes or steps of a shard."""
@@ -71,9 +72,9 @@ class Manifest:
     """Content of an archive.
 
     Attributes:
-        archive: Random name of the archive, which its shards have too; empty without an archive.
-        source: The environment of the episodes, if it is known.
-        versions: Versions of the packages that began the archive.
+        archive: Random name of the archive, which is also in its shards; empty if there is no archive.
+        source: Description of the environment, or None.
+        versions: Versions of the packages that created the archive.
         shards: The shards, in the order in which they were written.
     """
 
@@ -95,14 +96,14 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ArchiveState:
-    """Episodes of an archive that is open; every change makes another object.
+    """Episodes of an open archive; immutable.
 
     Attributes:
-        manifest: The episodes in shards.
-        listed: Number of these shards that the manifest file lists.
-        pending: The other episodes, by the dtypes that those of one shard have in common.
-        specs: Leaves of observations and actions, if they are known.
-        last_added: Refers to the object that was added last.
+        manifest: Manifest with all shards.
+        listed: Number of shards in the manifest file.
+        pending: Episodes that are not in shards, by `shard_key`.
+        specs: Leaves of observations and actions, or None if they are not known.
+        last_added: Reference to the object that was added last.
     """
 
     manifest: Manifest = field(default_factory=Manifest)
@@ -113,25 +114,25 @@ class ArchiveState:
 
     @property
     def num_pending(self) -> tuple[int, int]:
-        """Number of episodes, and of their steps, that are in no shard."""
+        """Numbers of episodes and of steps that are not in shards."""
         pending = self.pending.values()
         return sum(each.num_episodes for each in pending), sum(each.num_steps for each in pending)
 
-    def write_shard(self, folder: Path, kind: Hashable, max_steps: int) -> ArchiveState:
-        """Write the next shard of the pending episodes of a kind.
+    def write_shard(self, folder: Path, key: Hashable, max_steps: int) -> ArchiveState:
+        """Write the next shard of pending episodes, and return the new state.
 
         Args:
-            folder: The archive.
-            kind: A key of ``pending``.
-            max_steps: Number of steps that fill a shard.
+            folder: Folder of the archive.
+            key: A key of ``pending``.
+            max_steps: Maximal number of steps of a shard.
 
         Raises:
             OSError: The shard cannot be written.
         """
         pending = dict(self.pending)
-        episodes, rest = pending.pop(kind).take_shard(max_steps)
+        episodes, rest = pending.pop(key).take_shard(max_steps)
         if rest is not None:
-            pending[kind] = rest
+            pending[key] = rest
         number = len(self.manifest.shards)
         labels = {
             "archive": self.manifest.archive,
@@ -151,17 +152,19 @@ def shard_path(folder: Path, number: int) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of an archive, unless it is there already.
+    """Create the folder of an archive, unless it exists.
 
     Raises:
-        CorruptFileError: The folder has a manifest that is damaged, or not of an archive.
-        FileExistsError: The folder holds other things.
-        NotADirectoryError: The path is a file, or a link to nowhere.
+        CorruptFileError: The manifest in the folder is damaged, or not of an archive.
+        FileExistsError: The folder has other files.
+        NotADirectoryError: The path is a file, or a link to a path that does not exist.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"expected the path of a folder, got the file {folder}")
     if folder.is_symlink() and not folder.exists():
-        raise NotADirectoryError(f"expected the path of a folder, got the link {folder} to nowhere")
+        raise NotADirectoryError(
+            f"expected the path of a folder, got the link {folder} to a path that does not exist"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / NAME).exists():
         read_manifest(folder)
@@ -183,7 +186,7 @@ def read_or_begin(folder: Path, source: Source | None) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest; of more than `MAX_LISTED` shards it lists the first ones.
+    """Replace the manifest file, which lists at most `MAX_LISTED` shards.
 
     Raises:
         OSError: The file cannot be written.
@@ -227,7 +230,7 @@ def read_manifest(folder: Path) -> Manifest:
         if content["version"] <= VERSION:
             return _as_manifest(folder, content)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise CorruptFileError(f"{path} is damaged, or no manifest of an archive: {error}") from error
+        raise CorruptFileError(f"{path} is damaged, or not the manifest of an archive: {error}") from error
     raise CorruptFileError(
         f"{path} has version {content['version']}, and this her-toolkit reads up to version {VERSION}; "
         "update her-toolkit"
@@ -235,17 +238,17 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def with_unlisted_shards(folder: Path, manifest: Manifest) -> Manifest:
-    """Add the shards that were written after the manifest, by a process that was killed or is still writing.
+    """Return the manifest with the shards that were written after the manifest file.
 
     Raises:
-        CorruptFileError: A shard is damaged, or of another archive.
+        CorruptFileError: A shard is damaged, or belongs to another archive.
         OSError: A shard cannot be read.
     """
     shards = list(manifest.shards)
     while (path := shard_path(folder, len(shards))).exists():
         labels, checksum = read_labels(path)
         if (labels.get("archive"), labels.get("number")) != (manifest.archive, len(shards)):
-            raise CorruptFileError(f"{path} is of another archive; move it elsewhere")
+            raise CorruptFileError(f"{path} belongs to another archive; move it to another folder")
         try:
             shards.append(Shard(_as_count(labels.get("episodes")), _as_count(labels.get("steps")), checksum))
         except TypeError as error:
@@ -253,8 +256,16 @@ def with_unlisted_shards(folder: Path, manifest: Manifest) -> Manifest:
     return replace(manifest, shards=tuple(shards))
 
 
+def require_shards(folder: Path, manifest: Manifest) -> None:
+    """Raise CorruptFileError if a shard of the manifest is missing."""
+    for number in range(len(manifest.shards)):
+        path = shard_path(folder, number)
+        if not path.exists():
+            raise CorruptFileError(f"{path} is missing; restore it, or write to another folder")
+
+
 def specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
-    """Return the leaves of an environment's observations and actions.
+    """Return the leaves of the observations and actions of an environment.
 
     Raises:
         TypeError: A key is not a string.
@@ -272,12 +283,12 @@ def specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
 def agreed_specs(
     folder: Path, manifest: Manifest, specs: tuple[SpaceSpec, SpaceSpec] | None
 ) -> tuple[SpaceSpec, SpaceSpec] | None:
-    """Return the leaves of observations and actions that an archive keeps to; None if it is empty.
+    """Return the leaves of the observations and actions of all episodes; None if they are not known.
 
     Args:
-        folder: The archive.
-        manifest: Its manifest.
-        specs: Leaves of the environment that episodes are to be added from, if it is known.
+        folder: Folder of the archive.
+        manifest: Manifest of the archive.
+        specs: Leaves of the environment whose episodes will be added, or None.
 
     Raises:
         CorruptFileError: The first shard is damaged.
@@ -291,8 +302,7 @@ def agreed_specs(
     known = specs_of(read_shard(shard_path(folder, 0), manifest.shards[0].checksum))
     if specs is not None and not all(map(SpaceSpec.same_arrays, known, specs)):
         raise ValueError(
-            f"the archive {folder} holds episodes of other spaces than the environment's; "
-            "write to another folder"
+            f"the archive {folder} has episodes of other spaces than the environment; write to another folder"
         )
     return known
 
@@ -305,13 +315,13 @@ def _checksum(content: dict[str, Json]) -> str:
 def _as_content(text: bytes) -> dict[str, Json]:
     # Returns the JSON of a manifest of any version.
     if len(text) > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        raise ValueError(f"expected at most {MAX_BYTES} bytes")
     content: dict[str, Json] = json.loads(text)
     checksum = content.pop("crc32")
     if content["kind"] != KIND:
-        raise ValueError(f"it is of kind {content['kind']!r}")
+        raise ValueError(f"expected the kind {KIND!r}, got {content['kind']!r}")
     if checksum != _checksum(content):
-        raise ValueError("it does not have its checksum")
+        raise ValueError("the checksum is wrong")
     _as_count(content["version"])
     return content
 
@@ -320,19 +330,19 @@ def _as_manifest(folder: Path, content: dict[str, Json]) -> Manifest:
     shards = []
     for number, entry in enumerate(content["shards"]):
         if entry["file"] != shard_path(folder, number).name:
-            raise ValueError(f"shard {number} has the name {entry['file']!r}")
+            raise ValueError(f"shard {number} has the wrong name {entry['file']!r}")
         shards.append(Shard(_as_count(entry["episodes"]), _as_count(entry["steps"]), int(entry["crc32"], 16)))
     source = content["source"]
     if source is not None:
         source = Source(**source)
         if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
             raise TypeError("the arguments of the environment are not dicts")
-        require_space_json(source.observation_space)
-        require_space_json(source.action_space)
+        space_from_json(source.observation_space)
+        space_from_json(source.action_space)
     return Manifest(str(content["archive"]), source, dict(content["versions"]), tuple(shards))
 
 
 def _as_count(value: Json) -> int:
     if type(value) is not int or not 0 <= value <= MAX_COUNT:
-        raise TypeError(f"expected a whole number of at most {MAX_COUNT}, got {value!r}")
+        raise TypeError(f"expected an integer in [0, {MAX_COUNT}], got {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""EpisodeRecorder: hands every episode of an environment to its sinks."""
+"""EpisodeRecorder: records the episodes of an environment for its sinks."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
 
 
 class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
-    """Record the episodes of a single environment, whatever its spaces.
+    """Record the episodes of a single environment.
 
-    What the environment returns passes through unchanged. An episode goes to the sinks when it terminates or
-    is truncated. An episode that ``reset`` or ``close`` interrupts goes to the sinks too, as truncated.
+    The wrapper does not change the values that the environment returns. The sinks get an episode when it
+    terminates or is truncated. They also get an episode that ``reset`` or ``close`` interrupts, as truncated.
 
-    A KeyboardInterrupt at any moment loses the step under way at most. The recorder completes an interrupted
-    hand-over at the next call of ``reset``, ``step`` or ``close``; see `Sink`.
+    A KeyboardInterrupt loses at most the step during which it comes. If it comes while sinks are called, the
+    next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
 
     The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
-    alone, which does not feed the same sinks.
+    without the recorder.
 
     Args:
         env: The environment.
-        *sinks: Called in turn with each `Episode`. A sink that has ``add_episodes``, or is that method, gets
-            `Episodes`.
-        info_keys: Entries of ``info`` to record; each must be there at every step.
-        max_episode_steps: Hand over the episode after this number of steps, as truncated, and continue with
-            the next episode from there. The environment is not reset: this cuts endless tasks.
+        *sinks: Receivers of the episodes, called in order with each `Episode`. A sink that has
+            ``add_episodes``, or is that method, gets `Episodes`.
+        info_keys: Keys of ``info`` to record, in addition to the ``info_keys`` of the sinks, such as those of
+            a buffer. The info of every step must have them.
+        max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
+            reset: the next episode begins in the same state. For tasks that never end.
 
     Raises:
-        TypeError: ``env`` is not a single environment, a sink is not callable, ``info_keys`` is one string,
-            or a space has elements that are not arrays.
+        TypeError: ``env`` is not a single environment, a sink is not callable, ``info_keys`` is a single
+            string, or a space has elements that are not arrays.
         ValueError: ``max_episode_steps`` is not a whole number of at least 1.
 
     Example:
@@ -77,7 +78,9 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._spaces = env.observation_space, env.action_space
         self._recorded = EpisodeAccumulator(
-            *self._spaces, require_keys("info_keys", info_keys), max_steps=max_episode_steps
+            *self._spaces,
+            (*require_keys("info_keys", info_keys), *self._sinks.info_keys),
+            max_steps=max_episode_steps,
         )
         self._is_cut = False  # whether max_episode_steps ended the finished episode
 
@@ -89,13 +92,13 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment, after handing over an episode that this interrupts.
+        """Pass an open episode to the sinks as truncated, and reset the environment.
 
         Raises:
-            SinkError: A sink raised; the environment is not reset yet.
+            SinkError: A sink raised an error; the environment is not reset yet.
             ValueError: The observation does not fit its space, or a space changed.
         """
-        self._hand_over()
+        self._deliver()
         observation, info = self.env.reset(seed=seed, options=options)
         require_same_arrays("observation", self._spaces[0], self.env.observation_space)
         require_same_arrays("action", self._spaces[1], self.env.action_space)
@@ -107,10 +110,11 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
 
         Raises:
             gymnasium.error.ResetNeeded: No episode is open.
-            SinkError: A sink raised; the error has the five values and the episode.
+            SinkError: A sink raised an error; ``result`` and ``episode`` of the error have the values of the
+                step and the episode.
             ValueError: The action cannot be recorded; the environment did not get it. Or the observation, the
-                reward or an info cannot: after this, as after any error of the environment itself, the
-                episode so far was passed to the sinks, and a reset is needed.
+                reward or an info cannot be recorded: the sinks got the episode up to the step before, and a
+                reset is needed, as after any error of the environment.
         """
         recorded = self._recorded
         if recorded.phase != READY:
@@ -121,25 +125,25 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             observation, reward, terminated, truncated, info = result
             recorded.observe(reward, observation, info, terminated, truncated)
         except BaseException as error:  # the environment may have taken a step that is not recorded
-            self._hand_over_after(error)
+            self._deliver_after(error)
             raise
         if recorded.phase != READY:
-            self._hand_over(result)
+            self._deliver(result)
         return result
 
     def close(self) -> None:
-        """Close the environment, after handing over an episode that this interrupts.
+        """Pass an open episode to the sinks as truncated, and close the environment.
 
         Raises:
-            SinkError: A sink raised; the environment is closed nevertheless.
+            SinkError: A sink raised an error; the environment is closed all the same.
         """
         try:
-            self._hand_over()
+            self._deliver()
         finally:
             super().close()
 
-    def _hand_over(self, result: tuple[Any, ...] | None = None) -> None:
-        # The episode stays in _recorded until every sink has taken it.
+    def _deliver(self, result: tuple[Any, ...] | None = None) -> None:
+        # The episode stays in _recorded until every sink has got it.
         recorded = self._recorded
         if recorded.finished is None and recorded.length > 0:
             terminated, truncated = recorded.end or (False, False)
@@ -150,14 +154,14 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             recorded.discard()
             return
         try:
-            self._sinks.hand_over(episode, result)
+            self._sinks.deliver(episode, result)
         except SinkError:
             self._close_episode(episode)
             raise
         self._close_episode(episode)
 
     def _close_episode(self, episode: Episode) -> None:
-        """Forget an episode that the sinks have; begin the next one if ``max_episode_steps`` ended it."""
+        """Drop an episode that the sinks have; begin the next one if ``max_episode_steps`` ended it."""
         if self._is_cut:
             last = map_tree(lambda rows: rows[-1], episode.observations)
             self._recorded.begin(last, {key: rows[-1] for key, rows in episode.infos.items()})
@@ -165,18 +169,18 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             self._recorded.discard()
         self._sinks.release()
 
-    def _hand_over_after(self, error: BaseException) -> None:
-        # A KeyboardInterrupt stays one if a sink raises.
+    def _deliver_after(self, error: BaseException) -> None:
+        # Raises the KeyboardInterrupt again, even if a sink raises an error.
         try:
-            self._hand_over()
-        except SinkError as refused:
+            self._deliver()
+        except SinkError as sink_error:
             if isinstance(error, Exception):
                 raise
-            raise error from refused
+            raise error from sink_error
 
     def _require_open(self) -> None:
-        # Completes what an interrupt left unfinished first.
+        # First completes a delivery that was interrupted.
         if self._recorded.phase != ACTING:
-            self._hand_over()
+            self._deliver()
             if self._recorded.phase != READY:
                 raise ResetNeeded("no episode is being recorded; call reset() before step()")

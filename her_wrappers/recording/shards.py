@@ -1,7 +1,8 @@
 """Shards: many episodes in one file of arrays.
 
-The arrays are those of `Episodes`, end to end, under names such as ``observations/achieved_goal`` and
-``infos/is_success``, so ``numpy.load`` is enough to read a shard. The header has the structure of the trees.
+The arrays are those of `Episodes`, with names such as ``observations/achieved_goal`` and
+``infos/is_success``, so that ``numpy.load`` can read a shard. The header of the file has the structure of the
+trees.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ VERSION = 1
 COLUMNS = ("rewards", "lengths", "terminated", "truncated")
 
 SHARD_BYTES = 2**26
-"""A shard is written as soon as it has this number of bytes: images would fill the memory otherwise."""
+"""Number of bytes after which a shard is written, since episodes of images would fill the memory."""
 
 
 class PendingEpisodes:
-    """Episodes of one kind that are in no shard yet; adding to them makes another object.
+    """Episodes with equal `shard_key` that are not in a shard yet: an immutable linked list.
 
     Args:
-        last: The episodes that were added last.
-        before: The episodes that were added before.
+        last: Episodes that were added last.
+        before: Episodes that were added before, or None.
 
     Attributes:
         num_episodes: Number of episodes.
         num_steps: Number of steps of all episodes.
-        step_size: Size of a step in bytes, by the first episodes.
+        step_size: Mean size of a step in bytes, of the first episodes.
     """
 
     def __init__(self, last: Episodes, before: PendingEpisodes | None = None) -> None:
@@ -54,11 +55,11 @@ class PendingEpisodes:
         self.step_size: float = before.step_size if before else _size(last) / last.num_steps
 
     def steps_per_shard(self, limit: int) -> int:
-        """Return the number of steps that fill a shard, at most ``limit``."""
+        """Return the number of steps of a full shard, at most ``limit``."""
         return max(1, min(limit, int(SHARD_BYTES / max(1, self.step_size))))
 
     def take_shard(self, limit: int) -> tuple[Episodes, PendingEpisodes | None]:
-        """Return the episodes of the next shard, end to end, and the rest."""
+        """Return the episodes of the next shard, and the pending rest or None."""
         parts: list[Episodes] = []
         pending: PendingEpisodes | None = self
         while pending is not None:
@@ -75,8 +76,8 @@ def _size(episodes: Episodes) -> int:
     return sum(leaf.nbytes for tree in trees for leaf in leaf_arrays(tree))
 
 
-def kind_of(episodes: Episodes) -> Hashable:
-    """Return what the episodes of one shard have in common; strings may differ in length."""
+def shard_key(episodes: Episodes) -> Hashable:
+    """Return the dtypes and shapes that all episodes of a shard have; strings may differ in length."""
     return episodes.rewards.dtype, frozenset(
         (key, values.shape[1:], values.dtype.kind if values.dtype.kind in STRINGS else values.dtype)
         for key, values in episodes.infos.items()
@@ -84,18 +85,18 @@ def kind_of(episodes: Episodes) -> Hashable:
 
 
 def specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
-    """Return the leaves of observations and actions of some episodes."""
+    """Return the leaves of the observations and actions of episodes."""
     observations = SpaceSpec.of_rows("observation_space", episodes.observations)
     return observations, SpaceSpec.of_rows("action_space", episodes.actions)
 
 
 def write_shard(path: Path, episodes: Episodes, labels: Mapping[str, Json]) -> int:
-    """Write episodes to a file that is complete or absent.
+    """Write a shard; the file is complete or absent.
 
     Args:
-        path: The file.
-        episodes: The episodes.
-        labels: JSON that `read_labels` returns.
+        path: Path of the file.
+        episodes: Episodes to write.
+        labels: JSON for `read_labels`.
 
     Returns:
         The checksum of the file.
@@ -109,11 +110,11 @@ def write_shard(path: Path, episodes: Episodes, labels: Mapping[str, Json]) -> i
 
 
 def read_shard(path: Path, checksum: int | None = None) -> Episodes:
-    """Read the episodes of a file.
+    """Read the episodes of a shard.
 
     Args:
-        path: The file.
-        checksum: The value that `write_shard` returned, if it is known.
+        path: Path of the file.
+        checksum: Checksum that `write_shard` returned, or None.
 
     Raises:
         CorruptFileError: The file is damaged, or has another checksum.
@@ -121,12 +122,14 @@ def read_shard(path: Path, checksum: int | None = None) -> Episodes:
     """
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         if checksum not in {None, file.checksum}:
-            raise CorruptFileError(f"{path} is another file than the one that was written")
+            raise CorruptFileError(f"{path} has another checksum than the manifest lists")
         header, arrays = file.header, file.read_all()
     try:
         return _as_episodes(header, arrays)
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise CorruptFileError(f"{path} is damaged: its arrays make no episodes ({error})") from error
+        raise CorruptFileError(
+            f"{path} is damaged: the arrays are not those of episodes ({error})"
+        ) from error
 
 
 def _as_episodes(header: dict[str, Json], arrays: dict[str, np.ndarray]) -> Episodes:
@@ -137,12 +140,12 @@ def _as_episodes(header: dict[str, Json], arrays: dict[str, np.ndarray]) -> Epis
     columns: dict[str, Any] = {name: arrays.pop(name) for name in COLUMNS}
     resets = _build_reset_infos(header["reset_infos"], arrays, len(columns["lengths"]))
     if arrays or not isinstance(trees["infos"], dict):
-        raise ValueError(f"there are other arrays, or no infos: {', '.join(arrays)}")
+        raise ValueError(f"unexpected arrays {', '.join(arrays)}, or infos are not a dict")
     return Episodes(**trees, **columns, reset_infos=resets)
 
 
 def read_labels(path: Path) -> tuple[dict[str, Json], int]:
-    """Return the labels and the checksum of a file of episodes.
+    """Return the labels and the checksum of a shard.
 
     Raises:
         CorruptFileError: The file is damaged.
@@ -151,12 +154,12 @@ def read_labels(path: Path) -> tuple[dict[str, Json], int]:
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         labels = file.header.get("labels")
         if not isinstance(labels, dict):
-            raise CorruptFileError(f"{path} is damaged: it has no labels")
+            raise CorruptFileError(f"{path} is damaged: the header has no labels")
         return labels, file.checksum
 
 
 def require_room(path: Path, num_episodes: int, num_steps: int) -> None:
-    """Raise an error unless a file is long enough for a number of episodes and steps.
+    """Raise an error unless a shard has at least one byte per episode and step.
 
     Raises:
         CorruptFileError: The file is damaged, or too short.
@@ -164,11 +167,11 @@ def require_room(path: Path, num_episodes: int, num_steps: int) -> None:
     """
     if path.stat().st_size < max(num_episodes, num_steps):
         read_shard(path)
-        raise CorruptFileError(f"{path} does not have {num_episodes} episodes of {num_steps} steps")
+        raise CorruptFileError(f"{path} is too short for {num_episodes} episodes of {num_steps} steps")
 
 
 def require_storable_episodes(episodes: Episodes) -> None:
-    """Raise an error unless `write_shard` can write the episodes, and `read_shard` read them.
+    """Raise an error unless a shard can store the episodes.
 
     Raises:
         TypeError: An array has elements that are not numbers, bools or strings, or a key is not a string.
@@ -179,10 +182,10 @@ def require_storable_episodes(episodes: Episodes) -> None:
 
 
 def require_storable_space(spec: SpaceSpec) -> None:
-    """Raise an error unless `write_shard` can write episodes of a space.
+    """Raise an error unless a shard can store elements of a space.
 
     Args:
-        spec: The leaves of the space; its name is used in messages.
+        spec: Leaves of the space.
 
     Raises:
         TypeError: A key is not a string.
@@ -196,7 +199,7 @@ def require_storable_space(spec: SpaceSpec) -> None:
 
 
 def _as_arrays(episodes: Episodes) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
-    """Return the arrays of a shard, and the structure of its trees for the header."""
+    """Return the arrays of a shard, and the structure of the trees for the header."""
     arrays: dict[str, np.ndarray] = {name: getattr(episodes, name) for name in COLUMNS}
     return arrays, {
         "observations": _flatten(episodes.observations, "observations", arrays),
@@ -207,7 +210,7 @@ def _as_arrays(episodes: Episodes) -> tuple[dict[str, np.ndarray], dict[str, Jso
 
 
 def _flatten(tree: Tree, name: str, arrays: dict[str, np.ndarray]) -> Json:
-    """Put the leaves into ``arrays``; return the tree with their names as leaves, and lists for tuples."""
+    """Add the leaves to ``arrays``; return the tree with array names as leaves, and with lists for tuples."""
     if isinstance(tree, dict):
         return {key: _flatten(part, _array_name(name, key), arrays) for key, part in tree.items()}
     if isinstance(tree, tuple):
@@ -226,7 +229,7 @@ def _build(described: Json, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]], arrays: dict[str, np.ndarray]) -> Json:
-    """Put reset infos into ``arrays``: one array for those of one key, dtype and shape, one of episodes."""
+    """Add reset infos to ``arrays``: for each key, dtype and shape an array of values and one of episodes."""
     groups: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, np.ndarray]]] = {}
     for number, info in enumerate(infos):
         for key, value in info.items():
@@ -260,4 +263,4 @@ def _array_name(name: str, key: str) -> str:
     try:
         return f"{name}/{quote(key, safe='')}"
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} must have keys that UTF-8 can write, got {key!r}") from error
+        raise ValueError(f"{name} must have keys that can be encoded as UTF-8, got {key!r}") from error

@@ -1,4 +1,4 @@
-"""Sinks: the receivers of finished episodes, and what happens if one of them raises or is interrupted."""
+"""Sinks: the receivers of finished episodes, also if one of them raises an error or is interrupted."""
 
 from __future__ import annotations
 
@@ -6,44 +6,51 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from her_wrappers.arguments import require_keys
 from her_wrappers.recording.episode import Episode, unchecked
 from her_wrappers.recording.episodes import Episodes
 
 
-class TakesMany(Protocol):
-    """A sink that takes many episodes at once."""
+class EpisodesSink(Protocol):
+    """A sink with a method that adds many episodes at once."""
 
     def add_episodes(self, episodes: Episodes, /) -> object:
-        """Take episodes."""
+        """Add episodes."""
 
 
-Sink: TypeAlias = Callable[[Episode], object] | Callable[[Episodes], object] | TakesMany
-"""Anything called with a finished episode, such as ``episodes.append``. A sink that has ``add_episodes`` gets
-all episodes that ended together in one call, as `Episodes`: ``buffer``, ``buffer.add_episode`` and
-``buffer.add_episodes`` all mean the same.
+Sink: TypeAlias = Callable[[Episode], object] | Callable[[Episodes], object] | EpisodesSink
+"""A callable with a finished episode as its argument, such as ``episodes.append``, or an object with a method
+``add_episodes``, which gets all episodes that ended at the same step in one call, as `Episodes`. ``buffer``,
+``buffer.add_episode`` and ``buffer.add_episodes`` are equivalent.
 
-A sink that a KeyboardInterrupt stopped is called again with the same episodes, whose ``is_repeated`` is True
-then. A sink with an attribute ``last_added`` gets every episode exactly once: ``last_added`` is the object
-whose addition took effect last, and changes in the moment in which the addition takes effect."""
+Recorders use two more attributes of a sink, if it has them. ``info_keys``: keys of the infos that the sink
+needs, which recorders record without being asked. ``last_added``: the object whose addition took effect last;
+it changes in the moment in which the addition takes effect.
+
+A sink that a KeyboardInterrupt interrupted is called again with the same episodes, whose ``is_repeated`` is
+True then. A sink with ``last_added`` is called again only if the addition did not take effect, so it gets
+every episode exactly once."""
 
 
 class SinkError(RuntimeError):
-    """A sink raised. The other sinks were served, and the recorder is ready for the next call.
+    """A sink raised an error. The other sinks got the episodes, and the recorder can still be used.
 
     Args:
         message: Description of the error.
-        episodes: The episodes that were not taken.
+        episodes: Episodes that at least one sink that raised did not add. Empty if all of them have
+            ``last_added`` and did add the episodes, such as an archive that keeps its episodes in memory
+            while the disk is full.
         result: Values that ``step`` would have returned; None if the episodes ended by ``reset`` or
             ``close``.
 
     Attributes:
-        episode: The first of the episodes.
+        episode: The first of the episodes, or None.
     """
 
     def __init__(self, message: str, episodes: Sequence[Episode], result: tuple[Any, ...] | None) -> None:
-        super().__init__(message, episodes, result)  # all of them, so that the error can be pickled
+        super().__init__(message, episodes, result)  # all three, since pickle passes them back
         self.episodes = episodes
-        self.episode = episodes[0]
+        self.episode = episodes[0] if len(episodes) else None
         self.result = result
 
     def __str__(self) -> str:
@@ -51,108 +58,112 @@ class SinkError(RuntimeError):
 
 
 class Sinks:
-    """Hands finished episodes to all sinks.
+    """Passes finished episodes to all sinks.
 
     Args:
         sinks: The sinks.
 
     Raises:
-        TypeError: A sink is neither callable nor has ``add_episodes``.
+        TypeError: A sink is neither callable nor has ``add_episodes``, or its ``info_keys`` are not strings.
+
+    Attributes:
+        info_keys: Keys of the infos that the sinks need.
     """
 
     def __init__(self, sinks: Iterable[Sink]) -> None:
-        self._sinks = [_Server(sink) for sink in sinks]
-        self._current: _HandOver | None = None
+        self._callers = [_SinkCaller(sink) for sink in sinks]
+        self.info_keys = tuple(dict.fromkeys(key for caller in self._callers for key in caller.info_keys))
+        self._delivery: _Delivery | None = None
 
-    def hand_over(self, episodes: Episode | Episodes, result: tuple[Any, ...] | None) -> None:
-        """Give one or many episodes to all sinks, in turn.
+    def deliver(self, episodes: Episode | Episodes, result: tuple[Any, ...] | None) -> None:
+        """Pass one or many episodes to all sinks, in order.
 
-        If an interrupt stops this, another call with the same object continues where it was stopped.
+        If an interrupt stops this call, another call with the same object continues the delivery.
 
         Args:
             episodes: The finished episodes.
             result: Values that ``step`` is about to return, if a step ended the episodes.
 
         Raises:
-            SinkError: A sink raised; the other sinks were still called.
+            SinkError: A sink raised an error; the other sinks were still called.
         """
-        current = self._current
-        if current is None or current.given is not episodes:
-            current = self._current = _HandOver(episodes)
-        for number, server in enumerate(self._sinks):
-            if number >= current.progress[0]:
-                server.serve(current)
-                current.progress = number + 1, 0, False
-        if current.failures:
-            raise current.error(result) from current.failures[0].error
+        delivery = self._delivery
+        if delivery is None or delivery.given is not episodes:
+            delivery = self._delivery = _Delivery(episodes)
+        for number, caller in enumerate(self._callers):
+            if number >= delivery.progress[0]:
+                caller.deliver(delivery)
+                delivery.progress = number + 1, 0, False
+        if delivery.failures:
+            raise delivery.error(result) from delivery.failures[0].error
 
     def release(self) -> None:
-        """Forget the last hand-over, which the caller has completed."""
-        self._current = None
+        """Drop the reference to the last episodes, after the caller has dropped its own."""
+        self._delivery = None
 
 
-class _Failure(NamedTuple):
-    """An error that a sink raised: number and name of the sink, indices of the episodes."""
+class _SinkFailure(NamedTuple):
+    """An error of a sink: number and name of the sink, error, and indices of episodes that it did not add."""
 
     sink: int
     name: str
-    indices: Sequence[int]
+    missing: Sequence[int]
     error: Exception
 
 
-class _HandOver:
-    """One or many episodes on their way to the sinks.
+class _Delivery:
+    """One or many episodes that are passed to the sinks.
 
     Args:
         given: The episodes.
 
     Attributes:
-        progress: Number of sinks that were served; number of calls of the next sink that returned; whether
-            another call has begun. One assignment changes all three.
+        progress: Number of sinks that got all episodes; number of calls of the next sink that returned;
+            whether another call has begun. One assignment changes all three.
         failures: Errors of the sinks.
     """
 
     def __init__(self, given: Episode | Episodes) -> None:
         self.given = given
         self.progress = 0, 0, False
-        self.failures: list[_Failure] = []
+        self.failures: list[_SinkFailure] = []
 
     @cached_property
     def many(self) -> Episodes:
         """The episodes as `Episodes`."""
         return Episodes.of([self.given]) if isinstance(self.given, Episode) else self.given
 
-    def call(self, server: _Server, function: Any, argument: Any, indices: Sequence[int]) -> None:
-        """Call a sink; a call that was interrupted is repeated, unless it took effect."""
+    def call(self, caller: _SinkCaller, function: Any, argument: Any, indices: Sequence[int]) -> None:
+        """Call a sink; repeat an interrupted call unless it took effect."""
         sink, returned, is_interrupted = self.progress
         if is_interrupted:
-            if server.has_added(argument):
+            if caller.has_added(argument):
                 self.progress = sink, returned + 1, False
                 return
-            argument = server.mark(argument)
+            argument = caller.mark(argument)
         self.progress = sink, returned, True
         try:
             function(argument)
         except Exception as error:
-            self.failures.append(_Failure(sink, server.name, indices, error))
+            missing = () if caller.has_added(argument) else indices
+            self.failures.append(_SinkFailure(sink, caller.name, missing, error))
         self.progress = sink, returned + 1, False
 
     def error(self, result: tuple[Any, ...] | None) -> SinkError:
-        """Return the error that names the sinks that raised, and has the episodes."""
-        indices = sorted({i for failure in self.failures for i in failure.indices})
-        episodes: Sequence[Episode] = [self.given] if isinstance(self.given, Episode) else self.given
-        if len(indices) < len(episodes):
-            episodes = [episodes[i] for i in indices]
+        """Return an error with the names of the sinks that raised, and the episodes that they did not add."""
+        indices = sorted({i for failure in self.failures for i in failure.missing})
+        given: Sequence[Episode] = [self.given] if isinstance(self.given, Episode) else self.given
+        episodes = given if len(indices) == len(given) else [given[i] for i in indices]
         firsts = {failure.sink: failure for failure in reversed(self.failures)}
         what = "; ".join(
             f"{first.name} raised {type(first.error).__name__}: {first.error}"
             for _, first in sorted(firsts.items())
         )
-        return SinkError(f"on {_describe(episodes)} {what}", episodes, result)
+        return SinkError(f"on {_describe(episodes or given)} {what}", episodes, result)
 
 
-class _Server:
-    """One sink, and the ways in which it takes episodes."""
+class _SinkCaller:
+    """Calls one sink, with one episode or with many."""
 
     def __init__(self, sink: Sink) -> None:
         self.name = getattr(sink, "__qualname__", repr(sink))
@@ -163,26 +174,27 @@ class _Server:
         self._add_episode: Any = None if is_many else sink
         if not is_many and not callable(sink):
             raise TypeError(f"a sink must be callable with an Episode or have add_episodes, got {sink!r}")
+        self.info_keys = require_keys(f"info_keys of {self.name}", getattr(self._owner, "info_keys", ()))
 
-    def serve(self, current: _HandOver) -> None:
-        """Call the sink with all episodes for which it was not called."""
-        returned = current.progress[1]
-        if self._add_episode is not None and isinstance(current.given, Episode):
+    def deliver(self, delivery: _Delivery) -> None:
+        """Call the sink with all episodes for which it was not called yet."""
+        returned = delivery.progress[1]
+        if self._add_episode is not None and isinstance(delivery.given, Episode):
             if not returned:
-                current.call(self, self._add_episode, current.given, [0])
+                delivery.call(self, self._add_episode, delivery.given, [0])
         elif self._add_episodes is not None:
             if not returned:
-                current.call(self, self._add_episodes, current.many, range(len(current.many)))
+                delivery.call(self, self._add_episodes, delivery.many, range(len(delivery.many)))
         else:
-            for i in range(returned, len(current.many)):
-                current.call(self, self._add_episode, current.many[i], [i])
+            for i in range(returned, len(delivery.many)):
+                delivery.call(self, self._add_episode, delivery.many[i], [i])
 
     def has_added(self, argument: Episode | Episodes) -> bool:
         """Whether an interrupted call took effect."""
         return getattr(self._owner, "last_added", None) is argument
 
     def mark(self, argument: Any) -> Any:
-        """Return the argument of a repeated call, marked unless the sink says what it added."""
+        """Return the argument of a repeated call: a marked copy, unless the sink has ``last_added``."""
         if hasattr(self._owner, "last_added"):
             return argument
         return unchecked(type(argument), **{**vars(argument), "is_repeated": True})

@@ -1,4 +1,4 @@
-"""Spaces and environments as JSON and back, for the files that hold their elements."""
+"""Descriptions of spaces and environments as JSON, for the manifests of archives."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SpaceJson: TypeAlias = dict[str, Any]
 
-MAX_SIZE = 2**24
-"""Elements of a space may have so many numbers; no observation has, and a damaged file might."""
+MAX_BYTES = 2**23
+"""Maximal size in bytes of an element of a space, since a short description can have any shape."""
 
 MAX_SOURCE = 2**22
 """Maximal size in bytes of the description of an environment."""
@@ -32,30 +32,31 @@ MAX_SOURCE = 2**22
 MAX_REPR = 1000
 """Number of characters kept of an argument that JSON cannot hold."""
 
-# What NumPy and Gymnasium raise for what is no space; before NumPy 2 and Gymnasium 1.2 the last two, too.
-NO_SPACE = (
+SPACE_ERRORS = (
     KeyError,
     TypeError,
     ValueError,
     OverflowError,
     AttributeError,
     RecursionError,
-    AssertionError,
-    DeprecationWarning,
+    AssertionError,  # of Gymnasium 1.1
+    DeprecationWarning,  # of NumPy 1
 )
+"""Errors that NumPy and Gymnasium raise for arguments that do not make a space."""
+
 INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
 def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
-    """Describe a space such that `space_from_json` makes an equal one.
+    """Return a JSON description of a space, from which `space_from_json` makes an equal space.
 
     Args:
         space: Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these.
 
     Raises:
-        TypeError: It is, or holds, a space of another kind, or cannot be described exactly.
+        TypeError: The space has a part of another type, or JSON cannot describe it exactly.
 
     Example:
         >>> space_to_json(spaces.Box(-np.inf, 1, (2,)))
@@ -78,64 +79,37 @@ def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
 
 
 def space_from_json(described: SpaceJson) -> spaces.Space[Any]:
-    """Make a space.
+    """Return the space of a description.
 
     Args:
-        described: What `space_to_json` returned, or what came from a file in its stead.
+        described: Description that `space_to_json` returned, or any other JSON, as a damaged file may have.
 
     Raises:
-        ValueError: It describes no space.
+        ValueError: ``described`` is not the description of a space, or an element of the space takes more
+            than `MAX_BYTES`.
     """
     try:
-        if _size(described) > MAX_SIZE:
-            raise ValueError(f"expected elements of at most {MAX_SIZE} numbers")
+        size = _nbytes(described)
+        if size > MAX_BYTES:
+            raise ValueError(f"its elements take {size} bytes, at most {MAX_BYTES} are possible")
         return _make(described)
-    except NO_SPACE as error:
-        raise ValueError(f"no space is described by {str(described)[:200]}: {error}") from error
-
-
-def require_space_json(described: SpaceJson) -> None:
-    """Raise ValueError unless `space_from_json` can make a space; the space itself may take much memory.
-
-    Raises:
-        ValueError: ``described`` is not the description of a space.
-    """
-    space_from_json(_without_repetition(described))
-
-
-def _without_repetition(described: SpaceJson) -> SpaceJson:
-    # Returns a description in which the shape of a Box is that of its bounds as they are written.
-    try:
-        if _size(described) > MAX_SIZE:
-            raise ValueError(f"expected elements of at most {MAX_SIZE} numbers")
-        kind = described["type"]
-        if kind == "Dict":
-            return {**described, "spaces": [[k, _without_repetition(v)] for k, v in described["spaces"]]}
-        if kind == "Tuple":
-            return {**described, "spaces": [_without_repetition(part) for part in described["spaces"]]}
-        if kind == "Box":
-            bounds = [np.shape(_unspell(described[name])) for name in ("low", "high")]
-            shape = np.broadcast_shapes(*bounds)
-            if np.broadcast_shapes(shape, tuple(described["shape"])) != tuple(described["shape"]):
-                raise ValueError("expected bounds of the shape")
-            return {**described, "shape": list(shape)}
-    except NO_SPACE as error:
-        raise ValueError(f"no space is described by {str(described)[:200]}: {error}") from error
-    return described
+    except SPACE_ERRORS as error:
+        reason = str(error)[:200]
+        raise ValueError(f"{str(described)[:200]} does not describe a space: {reason}") from error
 
 
 @dataclass(frozen=True)
 class Source:
-    """Description of an environment.
+    """Description of an environment, for the manifest of an archive.
 
     Attributes:
         observation_space: Space of one environment, by `space_to_json`.
-        action_space: Likewise.
-        env_id: Id for ``gymnasium.make``; None if the environment was not made by it.
-        env_class: Class of the environment without its wrappers.
-        max_episode_steps: Time limit of its spec.
-        kwargs: Arguments of ``gymnasium.make`` that JSON holds exactly.
-        kwargs_as_text: The other arguments, as Python prints them.
+        action_space: Space of one environment, by `space_to_json`.
+        env_id: Id of the environment; None if ``gymnasium.make`` did not make it.
+        env_class: Name of the environment's class, without wrappers.
+        max_episode_steps: Time limit of the environment's spec, or None.
+        kwargs: Arguments of ``gymnasium.make`` that JSON can store exactly.
+        kwargs_as_text: ``repr`` of the other arguments.
     """
 
     observation_space: SpaceJson
@@ -148,10 +122,10 @@ class Source:
 
     @classmethod
     def of(cls, env: AnyEnv) -> Source:
-        """Describe an environment, single or vectorised.
+        """Return the description of an environment, single or vectorised.
 
         Raises:
-            TypeError: ``env`` is not an environment, or has a space that JSON cannot describe.
+            TypeError: ``env`` is not an environment, or a space cannot be described as JSON.
             ValueError: The description is too long.
         """
         if isinstance(env, gym.vector.VectorEnv):
@@ -174,30 +148,26 @@ class Source:
         size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
         if size > MAX_SOURCE:
             raise ValueError(
-                f"the spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are kept; "
+                f"spaces and arguments of env take {size} bytes as JSON, at most {MAX_SOURCE} are possible; "
                 "open the archive without env"
             )
         return source
 
     def require_same(self, folder: Path, other: Source) -> None:
-        """Raise ValueError unless the episodes of another environment belong into the same archive.
-
-        Raises:
-            ValueError: The other environment has another id or other spaces.
-        """
+        """Raise ValueError if another environment has another id or other spaces than this one."""
         for name in ("env_id", "observation_space", "action_space"):
             expected, got = getattr(self, name), getattr(other, name)
             if expected != got:
                 if name != "env_id":
                     expected, got = space_from_json(expected), space_from_json(got)
                 raise ValueError(
-                    f"the archive {folder} holds episodes with {name} {expected}, got {got}; "
+                    f"the archive {folder} has episodes with {name} {expected}, got {got}; "
                     "write to another folder"
                 )
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON returns the same value; it makes lists of tuples and strings of numbers as keys."""
+    """Whether JSON stores a value exactly: not tuples, and not numbers as keys."""
     try:
         back = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
@@ -221,7 +191,7 @@ def _describe(space: spaces.Space[Any]) -> SpaceJson:
         described["spaces"] = [_describe(part) for part in space]
     elif isinstance(space, spaces.Box):
         described |= {"dtype": str(space.dtype), "shape": list(space.shape)}
-        described |= {"low": _bound(space.low), "high": _bound(space.high)}
+        described |= {"low": _as_bound(space.low), "high": _as_bound(space.high)}
     elif isinstance(space, spaces.Discrete):
         described |= {"dtype": str(space.dtype), "n": int(space.n), "start": int(space.start)}
     elif isinstance(space, spaces.MultiDiscrete):
@@ -232,11 +202,6 @@ def _describe(space: spaces.Space[Any]) -> SpaceJson:
 
 
 def _make(described: SpaceJson) -> spaces.Space[Any]:
-    """Make the space that is described.
-
-    Raises:
-        ValueError: There is no such kind of space.
-    """
     kind = described["type"]
     if kind == "Dict":
         return spaces.Dict(OrderedDict((key, _make(part)) for key, part in described["spaces"]))
@@ -245,7 +210,7 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
     if kind == "Box":
         return _make_box(described)
     if kind == "Discrete":
-        # Gymnasium learned the dtype of a Discrete only lately; int64 is that of all before.
+        # Discrete has no argument dtype before Gymnasium 1.2, and int64 is its only dtype there.
         other = {} if described["dtype"] == "int64" else {"dtype": described["dtype"]}
         return spaces.Discrete(described["n"], start=described["start"], **other)
     if kind == "MultiDiscrete":
@@ -254,55 +219,57 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
         )
     if kind == "MultiBinary":
         return spaces.MultiBinary(described["n"])
-    raise ValueError(f"{kind!r} is none of Dict, Tuple, Box, Discrete, MultiDiscrete, MultiBinary")
+    raise ValueError(
+        f"its type must be Dict, Tuple, Box, Discrete, MultiDiscrete or MultiBinary, got {kind!r}"
+    )
 
 
 def _make_box(described: SpaceJson) -> spaces.Box:
     dtype, shape = np.dtype(described["dtype"]), tuple(described["shape"])
-    bounds = (np.broadcast_to(_array(described[name], dtype), shape).copy() for name in ("low", "high"))
-    low, high = bounds
+    low, high = (
+        np.broadcast_to(_from_bound(described[name], dtype), shape).copy() for name in ("low", "high")
+    )
     return spaces.Box(low, high, shape, dtype.type)
 
 
-def _bound(values: np.ndarray) -> Any:
-    """Return one number where all are alike, else a list of lists; JSON has no infinite numbers."""
+def _as_bound(values: np.ndarray) -> Any:
+    """Return one number if all are equal, else nested lists; infinite numbers as strings."""
     if values.size == 0:
         return 0
     distinct = np.unique(values)
-    return _spell(distinct[0].item() if distinct.size == 1 else values.tolist())
+    return _with_strings(distinct[0].item() if distinct.size == 1 else values.tolist())
 
 
-def _spell(value: Any) -> Any:
+def _with_strings(value: Any) -> Any:
     if isinstance(value, list):
-        return [_spell(part) for part in value]
+        return [_with_strings(part) for part in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
-def _array(bound: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """Read a bound.
-
-    Raises:
-        ValueError: It has numbers that the dtype has not.
-    """
-    numbers = _unspell(bound)
-    array = np.array(numbers, dtype)
+def _from_bound(bound: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    numbers = _with_infinities(bound)
+    with np.errstate(all="ignore"):  # the comparison finds numbers that do not fit
+        array = np.array(numbers, dtype)
     if array.tolist() != numbers:
-        raise ValueError(f"expected numbers of {dtype}")
+        raise ValueError(f"its bounds must be numbers of dtype {dtype}")
     return array
 
 
-def _unspell(value: Any) -> Any:
+def _with_infinities(value: Any) -> Any:
     if isinstance(value, list):
-        return [_unspell(part) for part in value]
+        return [_with_infinities(part) for part in value]
     return INFINITIES[value] if isinstance(value, str) else value
 
 
-def _size(described: SpaceJson) -> int:
-    """Return how many numbers an element has."""
+def _nbytes(described: SpaceJson) -> int:
+    """Return the size in bytes of an element of a space; 0 for spaces whose description is as long."""
     kind = described["type"]
     if kind == "Dict":
-        return sum(_size(part) for _, part in described["spaces"])
+        return sum(_nbytes(part) for _, part in described["spaces"])
     if kind == "Tuple":
-        return sum(map(_size, described["spaces"]))
-    shape = described.get("shape", described.get("n")) if kind in {"Box", "MultiBinary"} else ()
-    return math.prod(shape) if isinstance(shape, list) else int(shape or 0)
+        return sum(map(_nbytes, described["spaces"]))
+    if kind == "Box":
+        return math.prod(described["shape"]) * np.dtype(described["dtype"]).itemsize
+    if kind == "MultiBinary":
+        return math.prod(np.atleast_1d(described["n"]).tolist())
+    return 0

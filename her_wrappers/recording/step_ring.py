@@ -1,4 +1,4 @@
-"""StepRing: the rows of many environments' steps, used as a ring."""
+"""StepRing: a ring buffer with the steps of a vector environment."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """Rows of some episodes, end to end, in memory of their own.
+    """Concatenated rows of some episodes, with their own memory.
 
     Attributes:
         observations: The leaves, each (T + n, ...).
         actions: The leaves, each (T, ...).
-        rewards: (T,)
-        infos: Arrays (T, ...).
-        reset_infos: n dicts, or () if no infos are recorded.
+        rewards: (T,) float64.
+        infos: Arrays (T, ...) by key.
+        reset_infos: n dicts, or () if infos are not recorded.
     """
 
     observations: list[np.ndarray]
@@ -34,15 +34,15 @@ class Rows(NamedTuple):
 
 
 class StepRing(NamedTuple):
-    """The rows of all moments; the slot of a moment is its number modulo the capacity.
+    """Rows of all moments; the slot of a moment is its number modulo the capacity.
 
-    A step is a moment's actions and rewards, and the observations and infos of the next moment.
+    A step consists of the actions and rewards of a moment, and of the observations and infos of the next one.
 
     Attributes:
         capacity: Number of rows.
         observations: Observations of all environments.
         actions: Actions of all environments.
-        rewards: (capacity, N)
+        rewards: (capacity, N) float64.
         infos: The requested infos.
     """
 
@@ -71,7 +71,7 @@ class StepRing(NamedTuple):
         )
 
     def doubled(self, now: int) -> StepRing:
-        """Return a ring with twice the capacity that has all rows up to moment ``now``."""
+        """Return a copy with twice the capacity, with all rows up to moment ``now``."""
         moments = np.arange(now - self.capacity, now) + 1
         order = np.argsort(moments % self.capacity)
         capacity = 2 * self.capacity
@@ -88,9 +88,9 @@ class StepRing(NamedTuple):
         """Return the rows of some episodes.
 
         Args:
-            rows: (n,) the environments of the episodes.
-            begun: (n,) the moments at which the episodes began.
-            lengths: (n,) their numbers of steps.
+            rows: (n,) numbers of the environments.
+            begun: (n,) first moments of the episodes.
+            lengths: (n,) numbers of steps of the episodes.
         """
         states, steps, outcomes = (
             self._index(rows, first, counts)

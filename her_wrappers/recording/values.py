@@ -1,4 +1,4 @@
-"""Rewards as environments return them, and the numbers that they become."""
+"""Validation of rewards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from her_wrappers.trees import NUMBERS
 def as_reward(reward: Any, step: int) -> float:
     """Return a reward as a float.
 
+    Args:
+        reward: Value that the environment returned.
+        step: Number of the step, for the message.
+
     Raises:
-        ValueError: It is not one number.
+        ValueError: ``reward`` is not a single number.
     """
     try:
         number = np.asarray(reward)
@@ -25,10 +29,10 @@ def as_reward(reward: Any, step: int) -> float:
 
 
 def as_rewards(rewards: Any, count: int) -> np.ndarray:
-    """Return the rewards of a batch as an array (count,).
+    """Return the rewards of ``count`` environments as an array (count,).
 
     Raises:
-        ValueError: The rewards are not one number for each environment.
+        ValueError: ``rewards`` does not have one number for each environment.
     """
     try:
         numbers = np.asarray(rewards)

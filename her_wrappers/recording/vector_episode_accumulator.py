@@ -1,11 +1,12 @@
-"""VectorEpisodeAccumulator: the open episodes of many environments, which grow until they end.
+"""VectorEpisodeAccumulator: the open episodes of a vector environment.
 
-Every step of all environments is one row, called a moment. The open episode of an environment is the part of
-its column from the moment at which it began to the present one. The rows are used as a ring, which grows if
-the longest open episode needs it.
+Each step of all environments is one row of a ring; the number of the row is called a moment. The open episode
+of an environment consists of the rows from its first moment to the present moment. The ring grows if the
+longest open episode does not fit.
 
-A KeyboardInterrupt may come between any two instructions. A step writes rows that no open episode has, and
-then one assignment, of `_State`, makes the step count, closes the episodes that it ended, and opens others.
+A KeyboardInterrupt can occur between any two instructions. A step writes rows that do not belong to an open
+episode. Then one assignment, of `_State`, records the step, closes the episodes that ended, and opens the
+next ones.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
     from her_wrappers.trees import Tree
 
 FIRST_CAPACITY = 64
-"""Number of moments that fit at first."""
+"""Number of rows at first."""
 
 
 class _State(NamedTuple):
-    """Which moments belong to which episodes.
+    """Assignment of moments to episodes.
 
     Attributes:
         now: The present moment.
-        oldest: A moment before which no open episode began.
-        begun: (N,) moments at which the open episodes began.
-        is_open: (N,) bool, the environments with an open episode.
-        is_ended: (N,) bool, the environments whose next step only begins an episode.
-        in_doubt: (N,) bool, the environments whose next step may only begin an episode.
+        oldest: A moment at or before the first moments of all open episodes.
+        begun: (N,) int64, first moments of the open episodes.
+        is_open: (N,) bool, whether the environment has an open episode.
+        is_ended: (N,) bool, whether the next step of the environment only begins an episode.
+        in_doubt: (N,) bool, whether the next step of the environment may only begin an episode.
         finished: Episodes that ended and were not released, or None.
     """
 
@@ -56,13 +57,13 @@ class _State(NamedTuple):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) number of steps of the open episodes; -1 if none is open."""
+        """(N,) int64, number of steps of the open episodes; -1 without an open episode."""
         lengths: np.ndarray = np.where(self.is_open, self.now - self.begun, -1)
         return lengths
 
 
 class _Outcome(NamedTuple):
-    """Outcome of a step, validated."""
+    """Validated outcome of a step."""
 
     rewards: np.ndarray  # (N,)
     observations: list[np.ndarray]  # the leaves, (N, ...)
@@ -73,19 +74,20 @@ class _Outcome(NamedTuple):
 
 
 class VectorEpisodeAccumulator:
-    """Room for the open episodes of ``num_envs`` environments that step together.
+    """The open episodes of ``num_envs`` environments that step together.
 
-    Call `begin` to open episodes; then for every step `act` before the environments move, since they might
-    change the actions, and `observe` after. Episodes that end are in ``finished`` until `release`.
+    Call `begin` to open episodes. Then call `act` before every step of the environments, which might change
+    the actions, and `observe` after the step. Episodes that end are in ``finished`` until `release`.
 
     Args:
         observation_space: Observations of one environment.
         action_space: Actions of one environment.
         num_envs: Number of environments, N.
-        mode: How the environments begin their next episodes.
-        info_keys: Entries of the infos to keep.
+        mode: Autoreset mode of the environments.
+        info_keys: Keys of the infos to record.
         max_steps: Number of steps after which an episode ends and the next one begins, or None.
-        may_reset_twice: Whether an environment that is reset after an end may reset again at the next step.
+        may_reset_twice: Whether an environment that ``reset`` resets after an end may reset again at the next
+            step.
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
@@ -120,12 +122,12 @@ class VectorEpisodeAccumulator:
 
     @property
     def finished(self) -> Episodes | None:
-        """Episodes that ended and were not released yet, in memory of their own."""
+        """Episodes that ended and were not released yet; they have their own memory."""
         return self._state.finished
 
     @property
     def is_idle(self) -> np.ndarray:
-        """(N,) bool, the environments that need a reset before the next step."""
+        """(N,) bool, whether the environment needs a reset before the next step."""
         idle: np.ndarray = ~(self._state.is_open | self._state.is_ended)
         return idle
 
@@ -137,18 +139,18 @@ class VectorEpisodeAccumulator:
         """Open episodes with their first states.
 
         Args:
-            rows: (n,) the environments, none of which has an open episode.
+            rows: (n,) numbers of the environments, which have no open episodes.
             observations: Observations of all environments.
             infos: Infos of all environments.
 
         Raises:
-            ValueError: An observation does not fit its space, or an info cannot be kept.
+            ValueError: An observation does not fit its space, or an info cannot be recorded.
         """
         self._rewind(0)
         state, ring = self._state, self._ring
         values = ring.observations.check(observations, lambda i: f"at step 0 of environment {i}")
-        nobody = np.zeros(self._num_envs, bool)
-        batches = ring.infos.read(infos, nobody, lambda i: f"at reset of environment {i}")
+        required = np.zeros(self._num_envs, bool)
+        batches = ring.infos.read(infos, required, lambda i: f"at reset of environment {i}")
         slot = state.now % ring.capacity
         ring.observations.write(slot, values, rows)
         ring.infos.write(slot, batches, rows)
@@ -162,7 +164,7 @@ class VectorEpisodeAccumulator:
         )
 
     def act(self, actions: Tree) -> None:
-        """Record the actions of the next step; the step counts once `observe` has recorded its outcome.
+        """Record the actions of the next step; `observe` completes the step.
 
         Raises:
             ValueError: The actions do not fit their space; floats may be rounded.
@@ -178,17 +180,17 @@ class VectorEpisodeAccumulator:
     def observe(
         self, observations: Tree, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> None:
-        """Add the outcome of the step to the columns of all environments.
+        """Record the outcome of the step.
 
         Args:
             observations: Observations of all environments.
-            rewards: (N,) numbers.
+            rewards: (N,) rewards.
             terminations: (N,) bool.
             truncations: (N,) bool.
             infos: Infos of all environments.
 
         Raises:
-            ValueError: A value does not fit; the episodes stay as they were.
+            ValueError: A value cannot be recorded; the episodes do not change.
         """
         terminated = _as_flags("terminations", terminations, self._num_envs)
         truncated = _as_flags("truncations", truncations, self._num_envs)
@@ -209,10 +211,10 @@ class VectorEpisodeAccumulator:
         self.is_moving = False
 
     def truncate(self, rows: np.ndarray) -> None:
-        """Close the open episodes of the given environments as truncated; those with steps are finished.
+        """Close the open episodes of some environments as truncated; ``finished`` gets those with steps.
 
         Args:
-            rows: (n,) the environments, in rising order. ``finished`` must be None.
+            rows: (n,) numbers of the environments, ascending. ``finished`` must be None.
         """
         state = self._state
         none = np.zeros(self._num_envs, bool)
@@ -222,7 +224,7 @@ class VectorEpisodeAccumulator:
         self._state = state._replace(is_open=is_open, finished=finished)
 
     def break_off(self) -> None:
-        """Close all open episodes as truncated, after a step that may have been taken and is not recorded."""
+        """Close all open episodes as truncated, since the environments may have taken an unrecorded step."""
         ended = np.ones(self._num_envs, bool) if self._ended_last is None else self._ended_last
         state = self._state
         none = np.zeros(self._num_envs, bool)
@@ -235,7 +237,7 @@ class VectorEpisodeAccumulator:
         self.is_moving = False
 
     def _add(self, outcome: _Outcome, begins: np.ndarray) -> None:
-        """Write a step, and let it count."""
+        """Write a step, and assign the state that includes it."""
         ring, state = self._ring, self._state
         ring.rewards[state.now % ring.capacity] = outcome.rewards
         slot = (state.now + 1) % ring.capacity
@@ -260,7 +262,7 @@ class VectorEpisodeAccumulator:
         self._state = state
 
     def _read_last(self, rows: np.ndarray, infos: Any) -> LastStates:
-        """Read the states in which the episodes of some environments end at this step."""
+        """Return the last states of the episodes that end at this step."""
         ring = self._ring
         observations = read_last_observations(
             ring.observations.spec, infos, rows, num_envs=self._num_envs, where=self._where(1)
@@ -281,7 +283,7 @@ class VectorEpisodeAccumulator:
         truncated: np.ndarray,
         last: LastStates | None = None,
     ) -> Episodes | None:
-        """Return the open episodes of some environments that have steps, in memory of their own."""
+        """Return a copy of the open episodes of some environments, without episodes of no steps."""
         lengths = state.lengths[rows]
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         if not rows.size:
@@ -302,16 +304,16 @@ class VectorEpisodeAccumulator:
         )
 
     def _where(self, ahead: int) -> Where:
-        """Return a function that says where an environment is, ``ahead`` steps from the present state."""
+        """Return a function that describes an environment and its step, ``ahead`` steps from now."""
         return lambda i: f"at step {max(0, int(self._state.lengths[i]) + ahead)} of environment {i}"
 
     def _rewind(self, moment: int) -> None:
-        """Begin with the first slot again if nothing is open: it is still in the processor's cache."""
+        """Return to the first slot if no episode is open: its memory is in the processor's cache."""
         if not self._state.is_open.any():
             self._state = self._state._replace(now=moment, oldest=max(0, moment))
 
     def _make_room(self) -> None:
-        """Let the next moment overwrite nothing of an open episode."""
+        """Enlarge the ring if the next moment would overwrite an open episode."""
         now, capacity = self._state.now, self._ring.capacity
         if now + 2 - self._state.oldest <= capacity:
             return
@@ -322,12 +324,12 @@ class VectorEpisodeAccumulator:
 
 
 def _open(state: _State, which: np.ndarray) -> _State:
-    """Return a state in which the given environments, (N,) bool, have begun an episode at this moment."""
+    """Return a state in which the environments ``which``, (N,) bool, begin an episode at this moment."""
     return state._replace(begun=np.where(which, state.now, state.begun), is_open=state.is_open | which)
 
 
 def _put_last(rows: np.ndarray, ends: np.ndarray, found: Rows, last: LastStates) -> None:
-    """Replace the last states of some episodes, of all of ``rows``, in arrays that were collected."""
+    """Replace the last states of some of the collected episodes of the environments ``rows``."""
     which = np.searchsorted(rows, last.rows)
     for array, values in zip(found.observations, last.observations, strict=True):
         array[ends[which] + which] = values
@@ -338,5 +340,5 @@ def _put_last(rows: np.ndarray, ends: np.ndarray, found: Rows, last: LastStates)
 def _as_flags(name: str, flags: Any, count: int) -> np.ndarray:
     array = np.asarray(flags)
     if array.shape != (count,) or array.dtype != np.bool_:
-        raise ValueError(f"{name} must be ({count},) bools, got {flags!r}")
+        raise ValueError(f"{name} must be a bool array of shape ({count},), got {flags!r}")
     return array

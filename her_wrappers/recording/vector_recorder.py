@@ -1,4 +1,4 @@
-"""VectorEpisodeRecorder: hands every episode of many environments to its sinks."""
+"""VectorEpisodeRecorder: records the episodes of a vector environment for its sinks."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ if TYPE_CHECKING:
 
 
 class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not generic in Gymnasium 1.1
-    """Record the episodes of a vector environment, whatever its kind, its spaces and its autoreset mode.
+    """Record the episodes of a vector environment, in each of the three autoreset modes.
 
-    What the environment returns passes through unchanged. Episodes go to the sinks when they terminate or are
-    truncated. Episodes that ``reset`` or ``close`` interrupts go to the sinks too, as truncated.
-    The row with which a NEXT_STEP environment begins its next episode is not a transition and is not recorded
-    as one; the last state of a SAME_STEP environment comes from ``final_obs`` and ``final_info``.
+    The wrapper does not change the values that the environment returns. The sinks get an episode when it
+    terminates or is truncated. They also get episodes that ``reset`` or ``close`` interrupts, as truncated.
+    In mode NEXT_STEP the step that begins the next episode is not a transition and is not recorded as one. In
+    mode SAME_STEP the last state of an episode is read from ``final_obs`` and ``final_info``.
 
-    A KeyboardInterrupt at any moment loses the step under way at most. The recorder completes an interrupted
-    hand-over at the next call of ``reset``, ``step`` or ``close``; see `Sink`.
+    A KeyboardInterrupt loses at most the step during which it comes. If it comes while sinks are called, the
+    next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
 
     Args:
-        env: The vector environment; its ``metadata["autoreset_mode"]`` says how it begins its next episodes.
-        *sinks: Called in turn with each `Episode`. A sink that has ``add_episodes``, or is that method or
-            the ``add_episode`` of the same object, gets all episodes that ended together in one call, as
-            `Episodes`.
-        info_keys: Entries of the infos to record; each must be there at every step of every environment.
-        max_episode_steps: Hand over an episode after this number of steps, as truncated, and continue with
-            the next one from there. The environment is not reset: this cuts endless tasks.
+        env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
+        *sinks: Receivers of the episodes, called in order with each `Episode`. A sink that has
+            ``add_episodes``, or is that method or the ``add_episode`` of the same object, gets all episodes
+            that ended at the same step in one call, as `Episodes`.
+        info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, such as those
+            of a buffer. The infos of every step and environment must have them.
+        max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
+            reset: the next episode begins in the same state. For tasks that never end.
 
     Raises:
-        TypeError: ``env`` is not a vector environment, a sink takes no episodes, ``info_keys`` is one string,
-            or a space has elements that are not arrays.
+        TypeError: ``env`` is not a vector environment, an argument of ``sinks`` is not a sink, ``info_keys``
+            is a single string, or a space has elements that are not arrays.
         ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not a whole number of at
             least 1.
 
@@ -81,7 +82,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             *self._spaces,
             env.num_envs,
             mode,
-            info_keys=require_keys("info_keys", info_keys),
+            info_keys=(*require_keys("info_keys", info_keys), *self._sinks.info_keys),
             max_steps=max_episode_steps,
             may_reset_twice=_may_reset_twice(env.unwrapped),
         )
@@ -90,12 +91,12 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environments, or those of ``options["reset_mask"]``.
+        """Reset the environments, or only those of ``options["reset_mask"]``, (N,) bool.
 
-        Episodes that this interrupts are handed over before.
+        First the open episodes of these environments are passed to the sinks as truncated.
 
         Raises:
-            SinkError: A sink raised; the environments are not reset yet.
+            SinkError: A sink raised an error; the environments are not reset yet.
             ValueError: The mask is not valid, an observation does not fit its space, or a space changed.
         """
         rows = self._rows_to_reset(options)
@@ -111,28 +112,29 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
 
         Raises:
             gymnasium.error.ResetNeeded: An environment has no open episode.
-            SinkError: A sink raised; the error has the five values and the episodes.
+            SinkError: A sink raised an error; ``result`` and ``episodes`` of the error have the values of the
+                step and the episodes.
             ValueError: The actions cannot be recorded; the environments did not get them. Or an observation,
-                a reward or an info cannot: after this, as after any error of the environment itself, the
-                episodes so far were passed to the sinks, and a reset is needed.
+                a reward or an info cannot be recorded: the sinks got the episodes up to the step before, and
+                a reset is needed, as after any error of the environment.
         """
-        self._hand_over_unfinished()
+        self._deliver_unfinished()
         self._require_begun()
         self._recorded.act(actions)
         try:
             result = self.env.step(actions)
             self._recorded.observe(*result)
         except BaseException as error:  # the environments may have taken a step that is not recorded
-            self._hand_over_after(error)
+            self._deliver_after(error)
             raise
-        self._hand_over(result)
+        self._deliver(result)
         return result
 
     def close(self, **kwargs: Any) -> None:
-        """Close the environments, after handing over the episodes that this interrupts.
+        """Pass the open episodes to the sinks as truncated, and close the environments.
 
         Raises:
-            SinkError: A sink raised; the environments are closed nevertheless.
+            SinkError: A sink raised an error; the environments are closed all the same.
         """
         try:
             self._truncate(np.arange(self.num_envs))
@@ -140,18 +142,18 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             super().close(**kwargs)
 
     def _truncate(self, rows: np.ndarray) -> None:
-        """Hand over the open episodes of some environments, as truncated."""
-        self._hand_over_unfinished()
+        """Pass the open episodes of some environments to the sinks, as truncated."""
+        self._deliver_unfinished()
         self._recorded.truncate(rows)
-        self._hand_over()
+        self._deliver()
 
-    def _hand_over(self, result: StepResult | None = None) -> None:
-        # The episodes stay in _recorded until every sink has taken them.
+    def _deliver(self, result: StepResult | None = None) -> None:
+        # The episodes stay in _recorded until every sink has got them.
         episodes = self._recorded.finished
         if episodes is None:
             return
         try:
-            self._sinks.hand_over(episodes, result)
+            self._sinks.deliver(episodes, result)
         except SinkError:
             self._release()
             raise
@@ -161,28 +163,24 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         self._recorded.release()
         self._sinks.release()
 
-    def _hand_over_unfinished(self) -> None:
-        """Complete a hand-over that an interrupt stopped, and close episodes that a step broke off."""
-        self._hand_over()
+    def _deliver_unfinished(self) -> None:
+        """Complete an interrupted delivery, and truncate the episodes of a step that failed."""
+        self._deliver()
         if self._recorded.is_moving:
             self._recorded.break_off()
-            self._hand_over()
+            self._deliver()
 
-    def _hand_over_after(self, error: BaseException) -> None:
-        # A KeyboardInterrupt stays one if a sink raises.
+    def _deliver_after(self, error: BaseException) -> None:
+        # Raises the KeyboardInterrupt again, even if a sink raises an error.
         try:
-            self._hand_over_unfinished()
-        except SinkError as refused:
+            self._deliver_unfinished()
+        except SinkError as sink_error:
             if isinstance(error, Exception):
                 raise
-            raise error from refused
+            raise error from sink_error
 
     def _rows_to_reset(self, options: Mapping[str, Any] | None) -> np.ndarray:
-        """Return the environments that a reset is about.
-
-        Raises:
-            ValueError: The mask is none.
-        """
+        """Return the numbers of the environments that these options of ``reset`` select."""
         mask = None if options is None else options.get("reset_mask")
         if mask is None:
             return np.arange(self.num_envs)
@@ -203,25 +201,19 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
 
 
 def _require_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """Return the environment's autoreset mode.
-
-    Raises:
-        ValueError: Its metadata do not tell.
-    """
+    """Return the autoreset mode of an environment."""
     mode = declared_mode(env)
     if mode is None:
         got = env.metadata.get("autoreset_mode")
         raise ValueError(
-            f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode, got {got!r}: it "
-            "tells which rows are no transitions; set env.metadata = env.metadata | "
-            "{'autoreset_mode': AutoresetMode.NEXT_STEP}, SAME_STEP or DISABLED, whichever it does"
+            f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode, got {got!r}; "
+            "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.NEXT_STEP}, or SAME_STEP or "
+            "DISABLED, depending on how the environment begins its next episodes"
         )
     return mode
 
 
 def _may_reset_twice(env: gym.vector.VectorEnv[Any, Any, Any]) -> bool:
-    """Whether an environment that is reset right after an end may reset again at the next step.
-
-    The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory do.
-    """
+    # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an end, even
+    # if a call of reset() came in between.
     return isinstance(env, AsyncVectorEnv) and not env.shared_memory

@@ -78,6 +78,11 @@ class EpisodeBuffer:
         return self._storage.memory.layout.action_space
 
     @property
+    def info_keys(self) -> tuple[str, ...]:
+        """Keys of the infos that are stored; recorders with this buffer as a sink record them."""
+        return self._storage.memory.layout.info_keys
+
+    @property
     def num_episodes(self) -> int:
         """Number of stored episodes."""
         return self._storage.num_episodes

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.arguments import require_count, require_function, require_gamma
-from her_wrappers.goal_interface import GOAL_KEYS, LazilyVectorizedGoalFunction, LoopedGoalFunction
+from her_wrappers.goal_functions import LazilyVectorizedGoalFunction, LoopedGoalFunction
+from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch, Provenance

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 import numpy as np
 from numpy.typing import NDArray
 
-from her_wrappers.goal_interface import batched_terminated
+from her_wrappers.goal_functions import batched_terminated
 from her_wrappers.replay.rewards import call_user_function, validate_terminations
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Adapters: each repairs the findings that name it."""
+"""Adapters: each adapter fixes the findings that name it."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ ADAPTER_OF = {
     "ReusesDict": "CopyObservation",
     "ReusesInfo": "CopyObservation",
     "GrowsListInInfo": "CopyObservation",
-    "HandsOutItsGoal": "CopyObservation",
+    "ReturnsItsGoal": "CopyObservation",
     "GoalIsViewOfObservation": "CopyObservation",
     "ChangesTheAction": "CopyObservation",
     "InfoHoldsTheAction": "CopyObservation",
 }
-"""Which adapter repairs which broken specimen."""
+"""Adapter that fixes each broken specimen."""
 
 SPECIMENS = {specimen.__name__: (specimen, code) for specimen, code in FAULTS}
 
 
 @pytest.mark.parametrize(("name", "adapter"), ADAPTER_OF.items())
-def test_the_adapter_that_a_finding_names_repairs_it(name, adapter):
+def test_the_adapter_that_a_finding_names_fixes_it(name, adapter):
     specimen, code = SPECIMENS[name]
     assert adapter in {finding.adapter for finding in findings(specimen) if finding.code == code}
     assert code not in {finding.code for finding in findings(lambda: REPAIRS[adapter](specimen()))}
 
 
 @pytest.mark.parametrize("name", ["OutOfBounds", "NanInObservation", "WrongShape", "UndeclaredKey"])
-def test_no_adapter_is_named_where_none_helps(name):
+def test_findings_without_an_adapter_name_none(name):
     assert {finding.adapter for finding in findings(SPECIMENS[name][0])} == {""}
 
 
@@ -96,34 +96,34 @@ def test_a_plain_environment_becomes_a_correct_goal_environment(ends):
     assert report.successes
 
 
-def test_a_goal_can_be_asked_for_at_reset():
+def test_reset_options_can_set_the_goal():
     observation, info = make_car().reset(seed=0, options={"goal": [-0.5]})
     assert observation["desired_goal"].tolist() == [-0.5]
     assert info["is_success"] == bool(abs(observation["achieved_goal"][0] + 0.5) < 0.1)
 
 
-def test_a_goal_of_another_shape_is_refused():
+def test_a_goal_of_another_shape_is_an_error():
     with pytest.raises(ValueError, match=r"^goals must have shape \(1,\), got \(2,\)$"):
         make_car(achieved_goal=lambda observation, info: observation).reset(seed=0)
 
 
-def test_whether_success_ends_episodes_is_no_word():
+def test_terminate_on_success_must_be_a_bool():
     with pytest.raises(TypeError, match=r"^terminate_on_success must be True or False, got 'no'$"):
         make_car(terminate_on_success="no")
 
 
-def test_boolean_success_refuses_what_has_no_goals():
+def test_boolean_success_needs_a_goal_environment():
     with pytest.raises(ValueError, match="observation space must be a Dict"):
         BooleanSuccess(gym.make("CartPole-v1"))
 
 
-def test_boolean_success_takes_the_users_own_decision():
+def test_boolean_success_uses_the_function_of_the_user():
     env = BooleanSuccess(Reach(), success=lambda achieved, desired: True)
     assert env.reset(seed=0)[1] == {"is_success": True}
 
 
 @pytest.mark.parametrize("adapter", [CopyObservation, CastObservation, BooleanSuccess])
-def test_adapters_leave_a_correct_environment_as_it_is(adapter):
+def test_adapters_do_not_change_a_correct_environment(adapter):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not findings(lambda: adapter(Reach()))

@@ -13,7 +13,7 @@ from her_wrappers.cli import app
 COMMANDS = [command.callback.__name__.replace("_", "-") for command in app.registered_commands]
 
 
-def test_version_says_what_a_bug_report_needs():
+def test_version_shows_the_versions_for_a_bug_report():
     result = CliRunner().invoke(app, ["--version"])
     assert result.exit_code == 0
     for name in ("her-toolkit 0", "gymnasium 1", "numpy ", "python 3"):
@@ -21,13 +21,13 @@ def test_version_says_what_a_bug_report_needs():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_shows_examples_one_a_line(command):
+def test_every_command_shows_one_example_per_line(command):
     _, found, examples = CliRunner().invoke(app, [command, "--help"]).output.partition("For example:")
     assert found
     assert f"• her {command}" in examples
 
 
-def test_without_arguments_it_helps():
+def test_without_arguments_the_help_is_shown():
     assert "Usage" in CliRunner().invoke(app, []).output
 
 
@@ -57,7 +57,7 @@ def test_help_shows_whole_option_names_at_80_columns(name):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shell_completion_is_offered_and_completes(shell, monkeypatch):
+def test_shell_completion_works(shell, monkeypatch):
     assert "--install-completion" in CliRunner().invoke(app, ["-h"]).output
     line = {"bash": {"COMP_WORDS": "her tr", "COMP_CWORD": "1"}}.get(
         shell, {"_TYPER_COMPLETE_ARGS": "her tr"}

@@ -8,7 +8,7 @@ import sys
 import gymnasium as gym
 import pytest
 
-from her_wrappers.environments import make_env, make_vector_env
+from her_wrappers.environments import BrokenModuleError, make_env, make_vector_env
 from tests.support.commands import her
 
 ARM = """
@@ -60,7 +60,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_environment_has_a_name_of_any_form(name):
+def test_every_form_of_a_name_makes_the_environment(name):
     env = make_env(name, max_steps=7)
     assert type(env.unwrapped).__name__ == "ArmReach"
     assert env.unwrapped.max_steps == 7
@@ -92,17 +92,18 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("name", "message"), MISTAKES)
-def test_an_error_says_what_exists(name, message):
+def test_an_error_lists_the_existing_environments(name, message):
     options = {"wrong": 1} if name == "arm2:ArmReach" else {}
     with pytest.raises(ValueError, match=re.escape(message)):
         make_env(name, **options)
 
 
-def test_an_error_inside_of_the_module_is_shown(tmp_path):
+def test_an_error_of_the_module_is_shown_with_its_line(tmp_path):
     (tmp_path / "arm4.py").write_text("import nothing_such")
-    with pytest.raises(ValueError, match="arm4 raised ModuleNotFoundError: No module named 'nothing_such'"):
+    message = r"ModuleNotFoundError: No module named 'nothing_such'; raised in arm4\.py, line 1"
+    with pytest.raises(BrokenModuleError, match=f"cannot import arm4: {message}"):
         make_env("arm4:X")
-    with pytest.raises(ValueError, match=r"arm4\.py raised ModuleNotFoundError"):
+    with pytest.raises(BrokenModuleError, match=rf"cannot import arm4\.py: {message}"):
         make_env("arm4.py:X")
 
 
@@ -116,12 +117,12 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 @pytest.mark.parametrize("name", ["inner/arm2.py:ArmReach", "arm2:make_arm", "arm2:her-test/ArmReach-v1"])
-def test_every_command_takes_an_environment_of_any_form(command, name):
+def test_every_command_accepts_every_form_of_a_name(command, name):
     result = her(command[0], name, *command[1:])
     assert result.exit_code == 0, result.output
 
 
-def test_every_command_says_what_exists():
+def test_every_command_lists_the_existing_environments():
     for command in ("check", "play", "record"):
         result = her(command, "arm2:ArmReach-v0", *(["--out", "x"] if command == "record" else []))
         assert result.exit_code == 2

@@ -1,10 +1,8 @@
-"""GoalInterface: what is found, through which layers, and what is refused."""
+"""GoalInterface finds goal functions in all wrappers, and rejects environments without goals."""
 
 from __future__ import annotations
 
 import re
-import warnings
-from contextlib import nullcontext
 
 import gymnasium as gym
 import numpy as np
@@ -14,27 +12,22 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 import her_envs
 from her_envs import BitFlipping, PointReach, TaskEnv
-from her_wrappers.goal_interface import (
-    GoalInterface,
-    LoopedGoalFunction,
-    batched_terminated,
-    goal_spaces,
-    require_goal_space,
-)
+from her_wrappers.goal_functions import LoopedGoalFunction
+from her_wrappers.goal_interface import GoalInterface, goal_spaces, require_goal_space
 
 NEAR, FAR = np.float32([[0, 0], [0.5, 0.5]]), np.float32([[0, 0], [1, 1]])
-"""Of these two pairs of points the first is one goal, the second is not."""
+"""Two pairs of points: the first pair is equal, the second is not."""
 
 
 class DoubledReward(gym.Wrapper):
-    """A wrapper that overrides the reward function, as some do for other scales."""
+    """A wrapper that overrides ``compute_reward`` to scale rewards."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return 2 * self.env.get_wrapper_attr("compute_reward")(achieved_goal, desired_goal, info)
 
 
 class NoRewardFunction(gym.Env):
-    """A goal environment but for the reward function."""
+    """A goal environment without ``compute_reward``."""
 
     observation_space = PointReach().observation_space
     action_space = PointReach().action_space
@@ -55,11 +48,11 @@ def test_functions_are_found_through_wrappers_that_do_not_forward_them():
     assert rewards(env) == [0, -1]
 
 
-def test_a_wrapper_that_overrides_the_reward_function_wins():
+def test_the_function_of_the_outermost_wrapper_is_used():
     assert rewards(gym.wrappers.TimeLimit(DoubledReward(make_reach()), 5)) == [0, -2]
 
 
-def test_the_users_own_functions_win_over_all():
+def test_functions_of_the_user_replace_those_of_the_environment():
     interface = GoalInterface.of(
         DoubledReward(make_reach()),
         compute_reward=lambda achieved, desired, info: np.arange(len(achieved)),
@@ -69,30 +62,30 @@ def test_the_users_own_functions_win_over_all():
     assert interface.compute_terminated(NEAR, FAR, [{}, {}]).tolist() == [True, True]
 
 
-def test_a_sync_vector_environment_lends_its_first_environments_functions():
+def test_the_functions_of_a_sync_vector_environment_are_those_of_its_first_environment():
     vector = SyncVectorEnv([lambda: DoubledReward(make_reach()), make_reach])
     assert rewards(gym.wrappers.vector.RecordEpisodeStatistics(vector)) == [0, -2]
 
 
 @pytest.mark.parametrize("with_spec", [True, False])
-def test_an_async_vector_environment_is_asked_through_a_local_copy(with_spec):
+def test_the_functions_of_an_async_vector_environment_are_those_of_a_local_copy(with_spec):
     if with_spec:
         vector = gym.make_vec("her_envs/BitFlipping-v0", num_envs=2, vectorization_mode="async", n_bits=2)
     else:
         vector = AsyncVectorEnv([lambda: TaskEnv(BitFlipping(n_bits=2))] * 2)
         assert vector.spec is None
-    # Held, since Gymnasium 1.1 closes a wrapper that nobody holds, and what is inside.
+    # A reference, since Gymnasium 1.1 closes an unreferenced wrapper and the environment in it.
     wrapped = gym.wrappers.vector.RecordEpisodeStatistics(vector)
     interface = GoalInterface.of(wrapped)
     goals = np.int8([[0, 0], [0, 1]]), np.int8([[0, 0], [1, 1]])
     assert interface.compute_reward(*goals, [{}, {}]).tolist() == [0, -1]
     assert interface.compute_terminated(*goals, [{}, {}]).tolist() == [True, False]
     assert interface.observation_space == TaskEnv(BitFlipping(n_bits=2)).observation_space
-    assert wrapped.reset()[0]["achieved_goal"].shape == (2, 2), "the workers must have survived"
+    assert wrapped.reset()[0]["achieved_goal"].shape == (2, 2), "the workers must be alive"
     vector.close()
 
 
-def test_a_vector_environments_own_method_is_used():
+def test_the_method_of_a_vector_environment_is_used():
     class Native(SyncVectorEnv):
         def compute_reward(self, achieved_goal, desired_goal, info):
             return np.full(len(achieved_goal), 7)
@@ -101,7 +94,7 @@ def test_a_vector_environments_own_method_is_used():
 
 
 class Raising(TaskEnv):
-    """Its functions raise, each in its way."""
+    """Goal functions that raise: ``compute_terminated`` on batches, and the function named by ``kind``."""
 
     def __init__(self, kind):
         super().__init__(PointReach())
@@ -121,150 +114,8 @@ class Raising(TaskEnv):
 GOALS = spaces.Box(-1, 1, (3,))
 
 
-def close(achieved, desired):
-    return np.linalg.norm(achieved - desired, axis=-1) < 0.5
-
-
-def raises_on_batches(achieved, desired, info):
-    return "yes" if np.linalg.norm(achieved - desired, axis=-1) < 0.5 else ""  # ambiguous for many rows
-
-
-def not_implemented(achieved, desired, info):
-    raise NotImplementedError
-
-
-@pytest.mark.parametrize(
-    ("function", "row_by_row"),
-    [
-        (lambda achieved, desired, info: close(achieved, desired), False),
-        # gymnasium-robotics' PointMaze: one bool for any batch, from all rows together
-        (lambda achieved, desired, info: bool(np.linalg.norm(achieved - desired) < 0.5), True),
-        (raises_on_batches, True),
-    ],
-    ids=["rowwise", "scalar", "raises"],
-)
-def test_terminations_are_right_for_every_row_however_the_function_is_written(function, row_by_row):
-    batched = batched_terminated(function, GOALS)
-    achieved, desired = np.random.default_rng(0).uniform(-1, 1, (2, 100, 3))
-    desired[::2] = achieved[::2]
-    with pytest.warns(UserWarning, match="100 times for this batch") if row_by_row else nullcontext():
-        result = batched(achieved, desired, [{}] * 100)
-    assert isinstance(batched, LoopedGoalFunction) == row_by_row
-    assert batched_terminated(batched, GOALS) is batched
-    assert result.dtype == bool
-    np.testing.assert_array_equal(result, close(achieved, desired))
-
-
-def test_the_info_of_each_row_reaches_a_scalar_termination_function():
-    batched = batched_terminated(lambda achieved, desired, info: bool(info.get("crashed")), GOALS)
-    infos = [{"crashed": i == 2} for i in range(4)]
-    with pytest.warns(UserWarning, match="called once for each row, 4 times"):
-        result = batched(np.zeros((4, 3)), np.zeros((4, 3)), infos)
-    assert result.tolist() == [False, False, True, False]
-
-
-def test_a_termination_function_that_is_not_implemented_counts_as_absent():
-    assert batched_terminated(not_implemented, GOALS) is None
-    assert batched_terminated(None, GOALS) is None
-
-
-def test_a_function_that_takes_other_arguments_is_refused_at_once():
-    message = r"compute_terminated must be a function of \(achieved_goal, desired_goal, info\): .*takes 2"
-    with pytest.raises(TypeError, match=message):
-        batched_terminated(lambda achieved, desired: True, GOALS)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda achieved, desired, info: bool(info["force"] > 2),
-        lambda achieved, desired, info: np.array([row["force"] > 2 for row in info]),
-    ],
-    ids=["scalar", "rowwise"],
-)
-def test_a_function_that_needs_infos_is_understood_when_it_gets_them(function):
-    batched = batched_terminated(function, GOALS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for count in (4, 1, 3):
-            infos = [{"force": i} for i in range(count)]
-            result = batched(np.zeros((count, 3)), np.zeros((count, 3)), infos)
-            assert result.tolist() == [i > 2 for i in range(count)]
-
-
-def rows_with_infos(achieved, desired, info):
-    return np.array([bool(i["ok"] and a == d) for a, d, i in zip(achieved, desired, info, strict=True)])
-
-
-def test_a_function_of_rows_of_discrete_goals_that_needs_infos_is_accepted():
-    """It raises TypeError on one goal, which has no rows: that is not a wrong signature."""
-    batched = batched_terminated(rows_with_infos, spaces.Discrete(5))
-    infos = [{"ok": True}, {"ok": False}, {"ok": True}]
-    answers = batched(np.array([1, 2, 3]), np.array([1, 2, 4]), infos)
-    assert answers.tolist() == [True, False, False]
-
-
-class FailsOnce:
-    """Raises at one call, then never again."""
-
-    def __init__(self, function, error):
-        self.function, self.error = function, error
-        self.batches = []
-
-    def __call__(self, achieved, desired, info):
-        if self.error is not None and (self.function is close_rows or any(info)):
-            error, self.error = self.error, None
-            raise error
-        self.batches.append(np.ndim(achieved))
-        return self.function(achieved, desired, info)
-
-
-def close_rows(achieved, desired, info):
-    return close(achieved, desired)
-
-
-def needs_ok(achieved, desired, info):
-    return close(achieved, desired) & np.array([row["ok"] for row in info])
-
-
-def handles_both(achieved, desired, info):
-    rows = [info] if isinstance(info, dict) else info
-    ok = np.array([row["ok"] for row in rows])
-    return close(achieved, desired) & (ok if np.ndim(achieved) > 1 else ok[0])
-
-
-@pytest.mark.parametrize("error", [MemoryError("passing"), ConnectionError("passing"), ValueError("passing")])
-@pytest.mark.parametrize("function", [needs_ok, handles_both])
-def test_an_error_that_passes_does_not_make_a_batched_function_slow(function, error):
-    fails_once = FailsOnce(function, error)
-    batched = batched_terminated(fails_once, GOALS)
-    goals, infos = np.zeros((4, 3)), [{"ok": i % 2 == 0} for i in range(4)]
-    with pytest.raises(type(error), match="passing"):
-        batched(goals, goals, infos)
-    fails_once.batches.clear()
-    with warnings.catch_warnings(action="error"):
-        assert batched(goals, goals, infos).tolist() == [True, False, True, False]
-    assert fails_once.batches == [2], "one call for the batch"
-
-
-def test_an_interrupt_leaves_the_function_undecided():
-    fails_once = FailsOnce(needs_ok, KeyboardInterrupt())
-    batched = batched_terminated(fails_once, GOALS)
-    goals, infos = np.zeros((2, 3)), [{"ok": True}, {"ok": False}]
-    with pytest.raises(KeyboardInterrupt):
-        batched(goals, goals, infos)
-    with warnings.catch_warnings(action="error"):
-        assert batched(goals, goals, infos).tolist() == [True, False]
-
-
-def test_an_error_that_passes_while_the_function_is_probed_does_not_make_it_slow():
-    batched = batched_terminated(FailsOnce(close_rows, MemoryError("passing")), GOALS)
-    with warnings.catch_warnings(action="error"):
-        assert batched(np.zeros((3, 3)), np.zeros((3, 3)), [{}] * 3).tolist() == [True] * 3
-
-
 @pytest.mark.parametrize("kind", ["if", "not-implemented", "reward"])
-def test_functions_that_raise_leave_the_workers_of_an_async_environment_alive(kind):
+def test_functions_that_raise_do_not_end_the_workers_of_an_async_environment(kind):
     vector = AsyncVectorEnv([lambda: Raising(kind)] * 2)
     interface = GoalInterface.of(vector)
     if kind == "reward":
@@ -292,24 +143,25 @@ BAD = [
     (
         lambda: GoalInterface.of("FetchReach-v4"),
         TypeError,
-        "expected a gymnasium Env or VectorEnv, got str",
+        "expected a gymnasium Env or VectorEnv, got str; pass gymnasium.make(id) for an id",
     ),
     (
         lambda: GoalInterface.of(gym.make("CartPole-v1")),
         ValueError,
         "observation space must be a Dict with the keys observation, achieved_goal, desired_goal, "
-        f"got {gym.make('CartPole-v1').observation_space}; return such dicts from reset() and step()",
+        f"got {gym.make('CartPole-v1').observation_space}; "
+        "return dicts with these keys from reset() and step()",
     ),
     (
         lambda: require_goal_space(goal_space(achieved_goal=None)),
         ValueError,
-        "observation space has no key 'achieved_goal', only 'desired_goal', 'observation'; "
-        "add it to the space and to what reset() and step() return",
+        "observation space must have the key 'achieved_goal', got 'desired_goal', 'observation'; "
+        "add the key to the space and to the observations",
     ),
     (
         lambda: require_goal_space(goal_space(desired_goal=spaces.Box(-1, 1, (2,)))),
         ValueError,
-        f"achieved_goal and desired_goal must have one shape and dtype, got {GOALS} and "
+        f"achieved_goal and desired_goal must have the same shape and dtype, got {GOALS} and "
         f"{spaces.Box(-1, 1, (2,))}; use the same space for both",
     ),
     (
@@ -317,7 +169,7 @@ BAD = [
             goal_space(achieved_goal=spaces.Dict(a=GOALS), desired_goal=spaces.Dict(b=GOALS))
         ),
         ValueError,
-        f"achieved_goal and desired_goal must have one shape and dtype, got {spaces.Dict(a=GOALS)} and "
+        f"achieved_goal and desired_goal must have the same shape and dtype, got {spaces.Dict(a=GOALS)} and "
         f"{spaces.Dict(b=GOALS)}; use the same space for both",
     ),
     (
@@ -346,12 +198,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("make_it", "error", "message"), BAD)
-def test_what_is_no_goal_interface_is_refused_with_a_fix(make_it, error, message):
+def test_an_environment_without_a_goal_interface_raises_an_error_with_a_fix(make_it, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         make_it()
 
 
-def test_an_async_environment_without_a_reward_function_is_refused_and_survives():
+def test_an_async_environment_without_a_reward_function_raises_and_stays_usable():
     vector = AsyncVectorEnv([NoRewardFunction])
     with pytest.raises(ValueError, match="has no compute_reward"):
         GoalInterface.of(vector)
@@ -359,7 +211,7 @@ def test_an_async_environment_without_a_reward_function_is_refused_and_survives(
     vector.close()
 
 
-def test_bundled_environments_answer_for_batches():
+def test_the_functions_of_bundled_environments_accept_batches():
     for env_id in her_envs.registration.ENTRY_POINTS:
         assert not isinstance(
             GoalInterface.of(gym.make(env_id)).compute_terminated, LoopedGoalFunction | None

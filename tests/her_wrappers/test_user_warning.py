@@ -57,7 +57,7 @@ def scalar_terminated(achieved_goal, desired_goal, info):
     ("options", "message"),
     [
         ({"compute_terminated": None}, ".*an episode terminated at its goal"),
-        ({"compute_terminated": scalar_terminated}, ".*answers for single goals only"),
+        ({"compute_terminated": scalar_terminated}, ".*accepts single goals only"),
         (
             {"compute_reward": lambda achieved, desired, info: np.zeros(len(achieved))},
             ".*step 0 .* has the reward -1",

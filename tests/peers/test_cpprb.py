@@ -1,4 +1,4 @@
-"""What docs/comparison.md says of cpprb, by lines that use none of our buffer."""
+"""Statements of docs/comparison.md about cpprb, tested without our buffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/comparison.md says of Stable-Baselines3, by lines that use none of our buffer."""
+"""Statements of docs/comparison.md about Stable-Baselines3, tested without our buffer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Rewards(gym.Env):
-    """What the buffer asks of an environment."""
+    """The methods of an environment that the buffer calls."""
 
     observation_space, action_space = SPACE, ACTIONS
 
@@ -51,7 +51,7 @@ def test_final_and_future_goals_are_those_after_the_step():
 
 
 def test_a_relabeled_success_does_not_terminate():
-    """Issue 627: the flag is that of the step under its old goal."""
+    """Issue 627: the flag is that for the old goal."""
     model = DQN(
         "MultiInputPolicy",
         BitFlippingEnv(5),
@@ -106,14 +106,14 @@ def test_randomness_is_numpys_global_generator():
     add(buffer, 0, 50)
     batches = []
     for _ in range(2):
-        np.random.seed(3)  # noqa: NPY002 - what the test is about
+        np.random.seed(3)  # noqa: NPY002 - the subject of the test
         batches.append(buffer.sample(50).observations["observation"])
     assert (batches[0] == batches[1]).all()
 
 
 @needs_n_steps
 def test_n_steps_is_ignored_with_a_warning():
-    """Issue 2274, which asked for the warning."""
+    """Issue 2274 requested the warning."""
     options = {"replay_buffer_class": HerReplayBuffer, "buffer_size": 100, "n_steps": 3}
     with pytest.warns(UserWarning, match="`n_steps=3` is ignored"):
         model = DQN("MultiInputPolicy", BitFlippingEnv(5), **options)

@@ -1,4 +1,4 @@
-"""What docs/comparison.md says of Tianshou, by lines that use none of our buffer."""
+"""Statements of docs/comparison.md about Tianshou, tested without our buffer."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_rows_are_drawn_by_a_generator_of_its_own_and_goals_by_the_global_one():
         buffer = make_buffer()
         for number in range(8):
             add(buffer, 10, first=100 * number)
-        np.random.seed(seed)  # noqa: NPY002 - what the test is about
+        np.random.seed(seed)  # noqa: NPY002 - the subject of the test
         batches.append(buffer.sample(100)[0])
     states, goals = (
         [getattr(batch.obs, key) for batch in batches] for key in ("achieved_goal", "desired_goal")

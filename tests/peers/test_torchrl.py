@@ -1,4 +1,4 @@
-"""What docs/comparison.md says of TorchRL, by lines that use none of our buffer."""
+"""Statements of docs/comparison.md about TorchRL, tested without our buffer."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_episode_across_the_end_of_the_ring_gets_goals_of_another():
 
 
 def test_after_one_lap_without_sampling_goals_come_from_other_episodes():
-    """The episodes' ends are remembered by length and cursor, which are then the same again."""
+    """Ends of episodes are cached by length and cursor, which are equal again after one lap."""
     buffer = make_buffer(10, strategy="final", achieved_goal_key=NEXT)
     for number in range(2):
         add_steps(buffer, 5, first=100 * number)

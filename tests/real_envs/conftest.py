@@ -1,4 +1,4 @@
-"""Tests here need the packages of requirements.txt; without them they are not collected."""
+"""Tests of this folder need the packages of requirements.txt, and are not collected without them."""
 
 import importlib.util
 

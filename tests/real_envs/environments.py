@@ -1,4 +1,4 @@
-"""Environments that people use, by name, without any of our code around them."""
+"""Functions that make widely used environments of other packages, by name."""
 
 from __future__ import annotations
 

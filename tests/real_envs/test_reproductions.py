@@ -1,4 +1,4 @@
-"""Each finding of `test_verdicts.py` once more, by a few lines that use none of our code."""
+"""Each finding of `test_verdicts.py` reproduced by a few lines that do not use her_wrappers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def started(name):
     return env, observation, info
 
 
-def function(env, name):
+def get_function(env, name):
     return env.get_wrapper_attr(name)
 
 
@@ -60,58 +60,58 @@ def test_ge203_the_flag_is_named_success(name):
     assert "success" in info
 
 
-def test_ge203_parking_tells_success_as_a_numpy_bool():
+def test_ge203_the_flag_of_parking_is_a_numpy_bool():
     env, _, _ = started("parking-v0")
     assert isinstance(env.step(env.action_space.sample())[-1]["is_success"], np.bool_)
 
 
 @pytest.mark.parametrize("name", FLIPS)
-def test_ge203_bit_flipping_tells_no_success_at_reset(name):
+def test_ge203_bit_flipping_has_no_flag_at_reset(name):
     env, _, info = started(name)
     assert "is_success" not in info
     assert "is_success" in env.step(env.action_space.sample())[-1]
 
 
 @pytest.mark.parametrize("name", [*FETCH_AND_HAND[:5], *MAZES])
-def test_ge206_a_batch_gets_one_answer(name):
+def test_ge206_compute_terminated_returns_one_value_for_a_batch(name):
     env, observation, _ = started(name)
     goals = np.stack([observation["achieved_goal"]] * 3)
-    assert np.shape(function(env, "compute_terminated")(goals, goals, {})) == ()
+    assert np.shape(get_function(env, "compute_terminated")(goals, goals, {})) == ()
 
 
-def test_ge206_that_answer_is_wrong_where_point_maze_ends_on_success():
+def test_ge206_this_value_is_wrong_where_success_terminates_point_maze():
     env, observation, _ = started("PointMaze_UMaze-v3, continuing_task=False")
-    terminated = function(env, "compute_terminated")
+    terminated = get_function(env, "compute_terminated")
     goal = observation["achieved_goal"]
     assert terminated(goal, goal, {})
     assert not terminated(np.stack([goal, goal]), np.stack([goal, goal + 3]), {})
 
 
-def test_ge104_pen_rewards_of_two_goals_raise_and_those_of_more_are_mixed_up():
-    """One line of _goal_distance indexes rows where it means Euler angles."""
+def test_ge104_pen_rewards_raise_for_two_goals_and_are_wrong_for_more():
+    """A line of _goal_distance indexes rows instead of Euler angles."""
     env, observation, _ = started("HandManipulatePen-v1")
-    reward = function(env, "compute_reward")
+    reward = get_function(env, "compute_reward")
     goal = observation["achieved_goal"]
     assert reward(goal, goal, {}) == 0
     with pytest.raises(IndexError, match="index 2 is out of bounds for axis 0 with size 2"):
         reward(np.stack([goal] * 2), np.stack([goal] * 2), {})
     turned = observation["desired_goal"].copy()
     turned[:3] = goal[:3]
-    alone = reward(goal, turned, {})
-    assert alone == -1
+    single = reward(goal, turned, {})
+    assert single == -1
     batch = reward(np.stack([goal] * 3), np.stack([turned] * 3), {})
-    assert batch[2] == 0 != alone, "row 2 was overwritten with the desired goal's"
+    assert batch[2] == 0 != single, "row 2 was overwritten with the desired goal's"
 
 
 @pytest.mark.parametrize("name", MAZES)
-def test_ge116_an_unknown_reward_type_gives_none(name):
+def test_ge116_compute_reward_returns_none_for_an_unknown_reward_type(name):
     env, observation, _ = started(name)
     env.unwrapped.reward_type = "densee"
     goal = observation["achieved_goal"]
-    assert function(env, "compute_reward")(goal, goal, {}) is None
+    assert get_function(env, "compute_reward")(goal, goal, {}) is None
 
 
-def test_ge303_point_maze_moves_its_goal_in_mid_episode():
+def test_ge303_point_maze_changes_its_goal_within_an_episode():
     env, observation, _ = started("PointMaze_Open-v3, reset_target=True")
     env.unwrapped.goal = observation["achieved_goal"].copy()
     first, _, terminated, truncated, _ = env.step(np.zeros(2))
@@ -121,23 +121,23 @@ def test_ge303_point_maze_moves_its_goal_in_mid_episode():
     assert not np.array_equal(first["desired_goal"], second["desired_goal"])
 
 
-def test_kitchen_has_no_flag_no_batches_no_termination_and_one_goal_in_memory():
+def test_kitchen_has_no_flag_no_batches_no_termination_and_shares_the_goal():
     env, observation, info = started("FrankaKitchen-v1")
     achieved, desired = observation["achieved_goal"], observation["desired_goal"]
     # GE201
     assert not {"is_success", "success"} & (info.keys() | env.step(env.action_space.sample())[-1].keys())
     # GE105
     goals = [{key: np.stack([value] * 3) for key, value in goal.items()} for goal in (achieved, desired)]
-    assert np.shape(function(env, "compute_reward")(*goals, {})) == ()
+    assert np.shape(get_function(env, "compute_reward")(*goals, {})) == ()
     # GE205
     with pytest.raises(NotImplementedError):
-        function(env, "compute_terminated")(achieved, desired, {})
+        get_function(env, "compute_terminated")(achieved, desired, {})
     # GE302
     assert all(np.shares_memory(desired[task], env.unwrapped.goal[task]) for task in desired)
 
 
 @pytest.mark.parametrize("name", PANDA)
-def test_ge401_panda_draws_goals_from_fresh_entropy_at_each_reset_without_a_seed(name):
+def test_ge401_panda_draws_unseeded_goals_at_each_reset_without_a_seed(name):
     first, second = make(name), make(name)
     goals = []
     for env in (first, second):
@@ -147,7 +147,7 @@ def test_ge401_panda_draws_goals_from_fresh_entropy_at_each_reset_without_a_seed
 
 
 @pytest.mark.parametrize("name", PANDA[:3])
-def test_ge204_panda_ends_on_success_and_cannot_say_so_of_other_goals(name):
+def test_ge204_success_terminates_panda_which_has_no_compute_terminated(name):
     env, observation, _ = started(name)
     env.unwrapped.task.goal = observation["achieved_goal"].copy()
     *_, terminated, _, info = env.step(np.zeros(env.action_space.shape, np.float32))
@@ -169,20 +169,20 @@ def test_ge005_panda_objects_turn_faster_than_their_space_allows(name):
     assert np.abs(observation["observation"]).max() > 10
 
 
-def test_ge101_parking_takes_five_off_for_a_crash_that_compute_reward_does_not_know():
+def test_ge101_parking_subtracts_five_for_a_crash_outside_compute_reward():
     env, _, _ = started("parking-v0")
     info = {"crashed": False}
     while not info["crashed"]:
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
         if (terminated or truncated) and not info["crashed"]:
             env.reset()
-    computed = function(env, "compute_reward")(
+    computed = get_function(env, "compute_reward")(
         observation["achieved_goal"], observation["desired_goal"], info
     )
     assert reward - computed == pytest.approx(-5)
 
 
-def test_parking_replaces_its_spaces_and_hands_the_action_back():
+def test_parking_replaces_its_spaces_and_returns_the_action_in_its_info():
     env = make("parking-v0")
     before = env.observation_space, env.action_space
     env.reset(seed=0)
@@ -193,7 +193,7 @@ def test_parking_replaces_its_spaces_and_hands_the_action_back():
 
 
 @pytest.mark.parametrize("name", [name for name in FLIPS if "discrete" not in name])
-def test_ge108_bit_flipping_gives_one_goal_a_row_and_no_goals_an_error(name):
+def test_ge108_bit_flipping_returns_a_row_for_one_goal_and_raises_for_none(name):
     env, observation, _ = started(name)
     goal = observation["achieved_goal"]
     assert env.compute_reward(goal, goal, {}).shape == (1,)
@@ -201,14 +201,14 @@ def test_ge108_bit_flipping_gives_one_goal_a_row_and_no_goals_an_error(name):
         env.compute_reward(goal[None][:0], goal[None][:0], {})
 
 
-def test_ge105_bit_flipping_with_integers_gives_one_reward_for_a_batch():
+def test_ge105_bit_flipping_with_integers_returns_one_reward_for_a_batch():
     env, _, _ = started("BitFlippingEnv, discrete_obs_space=True")
     goals = np.array([3, 5])
     assert env.compute_reward(goals, goals, {}).shape == (1,)
 
 
 @pytest.mark.parametrize("name", FLIPS)
-def test_ge204_bit_flipping_ends_on_success_and_cannot_say_so_of_other_goals(name):
+def test_ge204_success_terminates_bit_flipping_which_has_no_compute_terminated(name):
     env, _, _ = started(name)
     env.state = env.desired_goal.copy()
     env.state[0] = 1 - env.state[0]

@@ -1,4 +1,4 @@
-"""The checker's verdict on environments that people use; `docs/real_environments.md` says why."""
+"""Findings of the checker for widely used environments, which `docs/real_environments.md` explains."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ VERDICTS = {
 }
 
 RARE = {name: {"GE005", "GE204"} if name in PANDA[1:] else set() for name in MAKERS}
-"""panda-gym draws its goals from fresh entropy (GE401), so what is rare there comes and goes."""
+"""Codes of rare findings, which occur in some runs only, since panda-gym does not seed its goals (GE401)."""
 
 ERRORS = {"GE005", "GE101", "GE104", "GE105", "GE205", "GE303", "GE401"}
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_verdict_is_the_documented_one(name):
+def test_the_findings_are_the_documented_ones(name):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what these packages warn about is not ours
+        warnings.simplefilter("ignore")  # warnings of these packages do not matter here
         report = check_goal_env(MAKERS[name], max_steps=STEPS[name])
     assert VERDICTS[name] - RARE[name] <= set(report.codes) <= VERDICTS[name], report.text()
     errors = {finding.code for finding in report.of_severity("error")}

@@ -1,4 +1,4 @@
-"""Random episodes of nested spaces, and their comparison to the last bit."""
+"""Random episodes of nested spaces, and their exact comparison."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NESTED = spaces.Dict({
 
 
 class Nested(gym.Env):
-    """Observations and actions of many kinds; spaces are all that it has."""
+    """An environment that has only spaces, of many types."""
 
     observation_space = NESTED
     action_space = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
 
 
 def rows(space, count, rng):
-    """Random rows of a space, with trees as the recorder makes them."""
+    """Return random rows of a space, in the form of recorded episodes."""
     if isinstance(space, spaces.Dict):
         return {key: rows(part, count, rng) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -38,7 +38,7 @@ def rows(space, count, rng):
 
 
 def random_episode(length, seed=0, env=Nested, **changes):
-    """An episode of an environment's spaces."""
+    """Return a random episode of the spaces of an environment."""
     rng = np.random.default_rng((length, seed))
     parts = {
         "observations": rows(env.observation_space, length + 1, rng),
@@ -53,7 +53,7 @@ def random_episode(length, seed=0, env=Nested, **changes):
 
 
 def assert_same(one, other):
-    """Two trees are alike to the last bit: structure, dtypes, values."""
+    """Assert that two trees have equal structure, dtypes and values."""
     assert type(one) is type(other)
     if isinstance(one, dict):
         assert one.keys() == other.keys()
@@ -78,7 +78,7 @@ def files(folder):
 
 
 def forged(folder, change):
-    """Return a manifest whose checksum is right and whose content is changed: a lie."""
+    """Return a manifest with changed content and a correct checksum."""
     content = json.loads((folder / "manifest.json").read_text())
     del content["crc32"]
     change(content)

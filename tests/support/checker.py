@@ -6,12 +6,12 @@ from tests.support.specimens.reach import Reach
 
 
 class Uncopyable(Reach):
-    """Like a simulator whose state lives in another library."""
+    """Cannot be copied, like a simulator whose state is in another library."""
 
     def __deepcopy__(self, memo):
         raise TypeError("cannot copy the simulator")
 
 
 def gaps(report):
-    """Return the codes that were not exercised, by the reason."""
+    """Return the codes that were not exercised, for each reason."""
     return {gap.reason: gap.codes for gap in report.not_exercised}

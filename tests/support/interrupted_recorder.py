@@ -27,9 +27,8 @@ FILES = "her_wrappers/"
 
 
 def add_again(sink: Any, error: SinkError) -> None:
-    """Add the episodes on which a sink raised an error, unless they took effect before it."""
-    last = sink.last_added
-    if last is None or (last is not error.episodes and last.rewards is not error.episode.rewards):
+    """Add the episodes of a SinkError."""
+    if error.episodes:
         sink.add_episodes(error.episodes)
 
 

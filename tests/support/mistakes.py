@@ -1,6 +1,6 @@
 """The table of mistakes in README.md and docs/checking.md: planted faults that three checkers find.
 
-`python -m tests.support.mistakes` writes it into both pages.
+`python -m tests.support.mistakes` writes the table into both pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAGES = ("README.md", "docs/checking.md")
 SEEDS = range(5)
 TABLE = re.compile(r"^\| mistakes \|.*\n(\|.*\n)+", re.MULTILINE)
 
-# Kinds of mistakes, by the first letters of the codes.
+# Kinds of mistakes, with the prefixes of their codes.
 KINDS = {
     "`reset`, `step` or `compute_reward` raises": ("GE000",),
     "goals and observations missing, or outside their spaces": ("GE00",),
@@ -41,53 +41,53 @@ KINDS = {
 VECTOR = "faults of vector environments"
 
 
-def kind_of(specimen, code):
-    """The row of the table that counts a fault."""
+def mistake_kind(specimen, code):
+    """Return the row of the table that counts a fault."""
     if issubclass(specimen, gym.vector.VectorEnv):
         return VECTOR
     return next(kind for kind, codes in KINDS.items() if code.startswith(codes))
 
 
-def is_found_by_ours(specimen, code):
-    """Whether our checker reports the rule that the fault breaks."""
+def is_found_by_her_check(specimen, code):
+    """Whether check_goal_env reports the rule that the fault violates."""
     return code in check_goal_env(specimen, max_steps=400, seed=0).codes
 
 
-def complains(check, make, seed):
-    """Whether a checker raises or warns, except of what every environment without a spec lacks."""
+def raises_or_warns(check, make, seed):
+    """Whether a checker raises or warns, except for the missing spec of all these environments."""
     env = make()
-    with contextlib.suppress(Exception):  # the faulty environment; the check begins with a reset of its own
+    with contextlib.suppress(Exception):  # the environment is faulty; the check calls reset again
         env.action_space.seed(seed)
         env.reset(seed=seed)
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("always")
         try:
             check(env)
-        except Exception:  # any error says that something is wrong
+        except Exception:  # any exception counts as a finding
             return True
     return any("alternative render modes" not in str(warning.message) for warning in caught)
 
 
 def is_found_by(check, specimen):
-    """Whether a checker finds anything in any of some runs; others take no vector environments."""
+    """Whether another checker finds a fault in one of several runs; they accept no vector environments."""
     if issubclass(specimen, gym.vector.VectorEnv):
         return False
-    return any(complains(check, specimen, seed) for seed in SEEDS)
+    return any(raises_or_warns(check, specimen, seed) for seed in SEEDS)
 
 
 def row_of(kind, sb3_check_env):
-    """The numbers of planted faults of a kind, and of those that each checker finds."""
-    faults = [(specimen, code) for specimen, code in FAULTS if kind_of(specimen, code) == kind]
+    """Return the number of planted faults of a kind, and how many of them each checker finds."""
+    faults = [(specimen, code) for specimen, code in FAULTS if mistake_kind(specimen, code) == kind]
     return (
         len(faults),
-        sum(is_found_by_ours(specimen, code) for specimen, code in faults),
+        sum(is_found_by_her_check(specimen, code) for specimen, code in faults),
         sum(is_found_by(gymnasium_check_env, specimen) for specimen, _ in faults),
         sum(is_found_by(sb3_check_env, specimen) for specimen, _ in faults),
     )
 
 
 def line_of(kind, row):
-    """A row of numbers as a line of the table."""
+    """Return a row of numbers as a line of the table."""
     return f"| {kind} | {' | '.join(map(str, row))} |"
 
 

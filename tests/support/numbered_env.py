@@ -1,4 +1,4 @@
-"""A single environment whose every state names its episode and its step."""
+"""A single environment whose states identify episode and step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 
 class Numbered(gym.Env):
-    """Every state names its episode and its step; arrays and dicts are reused, actions are destroyed."""
+    """States identify episode and step; arrays and dicts are reused, and actions are overwritten."""
 
     observation_space = spaces.Dict(count=spaces.Box(0, np.inf, (2,), np.float64), flag=spaces.Discrete(2))
     action_space = spaces.Box(-1, 1, (2,), np.float32)

@@ -1,4 +1,4 @@
-"""Environments whose every state names its environment, its episode and its step, and what they should do."""
+"""Vector environments whose states identify environment, episode and step, and the expected episodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STE
 
 
 def length_of(lengths, number, episode):
-    """Steps of an episode of an environment."""
+    """Return the number of steps of an episode."""
     own = lengths[number % len(lengths)]
     return own[episode % len(own)]
 
 
 class Numbered(gym.Env):
-    """State (environment, episode, step); pays the first component of the action, and destroys the action."""
+    """State (environment, episode, step); reward is the first component of the action, then overwritten."""
 
     observation_space = OBSERVATIONS
     action_space = ACTIONS
@@ -51,7 +51,7 @@ class Numbered(gym.Env):
 
 
 class NumberedVectorEnv(gym.vector.VectorEnv):
-    """The same as a native vector environment; ``arrays`` says how it shows last states."""
+    """A native vector environment; ``arrays`` selects the format of last states."""
 
     def __init__(self, num_envs, lengths, mode, *, reuse=False, arrays=False):
         self.num_envs, self.lengths, self.mode, self.reuse, self.arrays = (
@@ -120,15 +120,15 @@ class NumberedVectorEnv(gym.vector.VectorEnv):
 
 
 def makers(num_envs, lengths, *, reuse):
-    """Functions that make the single environments."""
+    """Return functions that make the single environments."""
     return [lambda i=i: Numbered(i, lengths, reuse=reuse) for i in range(num_envs)]
 
 
-class Truth:
-    """What the environments' episodes are, by the rules: for each the calls of ``step`` that were its steps.
+class ExpectedEpisodes:
+    """Expected episodes of a vector environment, with the calls of ``step`` that belong to each episode.
 
     Attributes:
-        episodes: Of each environment, (episode, first step, calls, whether it came to its end).
+        episodes: List of (episode, first step, calls, whether the episode ended) for each environment.
     """
 
     def __init__(self, num_envs, lengths, mode, limit=None):
@@ -142,11 +142,11 @@ class Truth:
 
     def reset(self, mask=None):
         for i in np.flatnonzero(np.ones(self.num_envs, bool) if mask is None else mask):
-            self._hand_over(i, whole=False)
+            self._add_episode(i, whole=False)
             self._begin(i)
 
     def step(self):
-        """Take note of a step; return which environments ended."""
+        """Record a step; return the environments whose episodes ended."""
         for i in range(self.num_envs):
             if self.ended[i]:
                 self._begin(i)
@@ -155,7 +155,7 @@ class Truth:
             steps = self.begun[i] + len(self.calls[i])
             whole = steps == length_of(self.lengths, i, self.episode[i])
             if whole or len(self.calls[i]) == self.limit:
-                self._hand_over(i, whole=whole)
+                self._add_episode(i, whole=whole)
                 self.begun[i] = steps
             self.ended[i] = whole
             if whole and self.mode is SAME_STEP:
@@ -165,20 +165,20 @@ class Truth:
 
     def close(self):
         for i in range(self.num_envs):
-            self._hand_over(i, whole=False)
+            self._add_episode(i, whole=False)
 
     def _begin(self, i):
         self.episode[i] += 1
         self.begun[i], self.ended[i] = 0, False
 
-    def _hand_over(self, i, *, whole):
+    def _add_episode(self, i, *, whole):
         if self.calls[i]:
             self.episodes[i].append((self.episode[i], self.begun[i], self.calls[i], whole))
         self.calls[i] = []
 
 
 def assert_is_what_happened(episodes, truth, info_keys):
-    """Compare recorded episodes with the truth, row by row."""
+    """Compare recorded episodes with the expected ones, row by row."""
     own = [[] for _ in range(truth.num_envs)]
     for episode in episodes:
         own[int(episode.observations["place"][0, 0])].append(episode)

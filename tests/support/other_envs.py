@@ -1,4 +1,4 @@
-"""Goal environments that are none of ours, for the commands that take any."""
+"""Goal environments outside her_envs, for the commands that accept any environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.specimens.reach import Reach
 
 
 class Other(Reach):
-    """A goal environment that is none of ours, and may render."""
+    """A goal environment outside her_envs that can render."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
     radius = 0.1
@@ -26,13 +26,13 @@ class Other(Reach):
 
 
 class Silent(Other):
-    """The same without pictures."""
+    """The same environment without rendering."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - as gym.Env declares it
 
 
 class ImageGoals(Silent):
-    """The same with pictures as goals."""
+    """The same environment with images as goals."""
 
     def make_space(self):
         image = spaces.Box(0, 255, (4, 4), np.uint8)
@@ -57,7 +57,7 @@ class ImageGoals(Silent):
 
 
 class NeedsInfo(Silent):
-    """The same with a reward that wants to be told more than goals."""
+    """The same environment with a reward that depends on the info."""
 
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.0}

@@ -54,7 +54,7 @@ def add(buffer, episodes, *, timeout=False, steps=None):
 
 
 def model_of(algorithm, env, **options):
-    """An algorithm with our buffer, small and quick."""
+    """Return a small algorithm with our buffer."""
     settings = {
         "replay_buffer_class": HerReplayBuffer,
         "learning_starts": 20,
@@ -68,7 +68,7 @@ def model_of(algorithm, env, **options):
 
 
 def one_success_kept(buffer, rows=2000):
-    """Relabeled rows of a large batch that reached their goal: their dones, as arrays."""
+    """Return the dones of the relabeled rows of a large batch that reached their goal."""
     batch = buffer.sample(rows)
     relabeled = (batch.observations["desired_goal"] != 1).any(1)
     successes = relabeled & (batch.rewards[:, 0] == 0)

@@ -1,4 +1,4 @@
-"""What Stable-Baselines3 has since 2.7, which is not the oldest one supported."""
+"""Features of Stable-Baselines3 2.7, which is not the oldest supported version."""
 
 import pytest
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples

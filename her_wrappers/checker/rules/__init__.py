@@ -1,27 +1,15 @@
-"""The rules, one file a family; importing this package registers them all."""
+"""The rules, one file for each family; importing this package registers them all."""
 
-from her_wrappers.checker.rules import (
+from her_wrappers.checker.rules import (  # noqa: F401 - each module registers its rules
     aliasing,
     buffer_use,
     determinism,
     infos,
     relabeling,
-    reward,
+    reward_function,
     spaces,
+    step_reward,
     success,
     termination,
     vector,
 )
-
-__all__ = [
-    "aliasing",
-    "buffer_use",
-    "determinism",
-    "infos",
-    "relabeling",
-    "reward",
-    "spaces",
-    "success",
-    "termination",
-    "vector",
-]

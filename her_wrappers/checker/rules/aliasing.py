@@ -1,4 +1,4 @@
-"""GE30x: returned values do not change afterwards."""
+"""GE30x: returned observations and infos do not change later, and share no memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from her_wrappers.checker.evidence import Evidence
     from her_wrappers.checker.rollout import ResetRecord, StepRecord
 
-LOOKED_AT = 30
-"""Records whose memory is compared: sharing shows at once or never."""
+MAX_RECORDS = 30
+"""Number of first records whose memory is compared: sharing begins with the first records or never."""
 
 
 @rule(
     "GE301",
     "data-changes-later",
     "error",
-    meaning="An observation or info that was returned earlier has changed since: the environment reuses it.",
+    meaning="An observation or info changes after it was returned: the environment reuses the object.",
     fix="return copies",
     adapter="CopyObservation",
     passive=True,
@@ -36,28 +36,24 @@ self._position = self._position + action
 return {"achieved_goal": self._position.copy(), ...}""",
 )
 def data_changes_later(evidence: Evidence) -> Iterator[Violation]:
-    """A buffer that keeps returned objects keeps the values that they had."""
+    """Returned objects keep their values, so that a buffer may store them without a copy."""
     for record in evidence.rollout.records:
-        for name, live, held in (
+        for name, live, copied in (
             ("observation", record.live_observation, record.observation),
             ("info", record.live_info, record.info),
         ):
-            for part, was, is_now in differences(held, live, identical):
-                yield Violation(
-                    f"{show(is_now)} later on",
-                    f"{show(was)} as returned",
-                    record.place,
-                    f"{name} {part}".strip(),
-                )
+            for key, before, after in differences(copied, live, identical):
+                subject = f"{name} {key}".strip()
+                yield Violation(f"{show(after)} later", f"{show(before)} as returned", record.place, subject)
 
 
 @rule(
     "GE302",
     "shared-memory",
     "warning",
-    meaning="Observations share memory with the environment, another key or an earlier call, or the action "
-    "is changed or handed back: writing to one shows in the other.",
-    fix="return and keep copies",
+    meaning="Observations share memory with the environment, another key, an earlier observation or the "
+    "action, or step() changes the action: writing to one array changes another.",
+    fix="return and store copies",
     adapter="CopyObservation",
     passive=True,
     wrong="""
@@ -66,22 +62,22 @@ return {"observation": state, "achieved_goal": state[:2], "desired_goal": self.g
 return {"observation": state, "achieved_goal": state[:2].copy(), "desired_goal": self.goal.copy()}""",
 )
 def shared_memory(evidence: Evidence) -> Iterator[Violation]:
-    """Returned arrays belong to the receiver, and actions to the caller."""
+    """Returned arrays share memory with nothing, and actions keep their values."""
     yield from _shared_with_state(evidence)
     records = sorted(evidence.rollout.records, key=lambda record: (record.episode, getattr(record, "t", -1)))
-    for i, record in enumerate(records[:LOOKED_AT]):
+    for i, record in enumerate(records[:MAX_RECORDS]):
         yield from _shared_keys(record)
         if i:
             yield from _shared_calls(records[i - 1], record)
-    for step in evidence.steps[:LOOKED_AT]:
+    for step in evidence.steps[:MAX_RECORDS]:
         yield from _shared_action(step)
 
 
 def _shared_with_state(evidence: Evidence) -> Iterator[Violation]:
     records = evidence.rollout.steps or evidence.rollout.resets
     for key, array in arrays_in(records[-1].live_observation) if records else ():
-        for name, part in evidence.state:
-            if share_memory(array, part):
+        for name, attribute in evidence.state:
+            if share_memory(array, attribute):
                 yield _shares(key, f"the environment's {name}")
                 break
 
@@ -98,14 +94,14 @@ def _shared_calls(earlier: ResetRecord | StepRecord, later: ResetRecord | StepRe
     for key, array in arrays_in(later.live_observation):
         for other_key, other in arrays_in(earlier.live_observation):
             if key == other_key and share_memory(array, other):
-                yield _shares(key, "what the call before returned", later.place)
+                yield _shares(key, "the previous observation", later.place)
 
 
 def _shared_action(step: StepRecord) -> Iterator[Violation]:
     if not identical(step.action, step.live_action):
         yield Violation(
             f"{show(step.live_action)} after step()",
-            f"the action {show(step.action)} unchanged",
+            f"an unchanged action {show(step.action)}",
             step.place,
             "action",
         )
@@ -113,19 +109,19 @@ def _shared_action(step: StepRecord) -> Iterator[Violation]:
         return
     for key, array in arrays_in({"observation": step.live_observation, "info": step.live_info}):
         if share_memory(array, step.live_action):
-            yield _shares(key, "the action given", step.place)
+            yield _shares(key, "the action", step.place)
 
 
-def _shares(part: str, other: str, place: str = "") -> Violation:
-    key = part.split("/", maxsplit=1)[0]
-    return Violation(f"{part} in the memory of {other}", "memory of its own", place, key)
+def _shares(name: str, other: str, place: str = "") -> Violation:
+    key = name.split("/", maxsplit=1)[0]
+    return Violation(f"{name} sharing memory with {other}", "an array with separate memory", place, key)
 
 
 @rule(
     "GE303",
     "goal-changes-in-episode",
     "error",
-    meaning="desired_goal changes between two resets, so that one episode pursues several goals.",
+    meaning="desired_goal changes between two resets, so that one episode has several goals.",
     fix="end the episode when the goal changes",
     needs=("goals",),
     passive=True,
@@ -136,8 +132,8 @@ if reached:
     right="terminated = reached  # reset() draws the next goal",
 )
 def goal_changes_in_episode(evidence: Evidence) -> Iterator[Violation]:
-    """An episode has one goal from its reset to its end."""
+    """The desired goal stays the same from the reset to the end of an episode."""
     for step in evidence.steps:
         before, after = step.before["desired_goal"], step.observation["desired_goal"]
         if not identical(before, after):
-            yield Violation(show(after), f"{show(before)} as before the step", step.place)
+            yield Violation(show(after), f"desired_goal {show(before)} as before the step", step.place)

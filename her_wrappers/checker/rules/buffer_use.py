@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from her_wrappers.checker.probe import describe_answer, same_answer
+from her_wrappers.checker.probe import describe_result, same_result
 from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import ABSOLUTE, RELATIVE, show
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     "GE119",
     "reward-batch-size",
     "error",
-    meaning="compute_reward raises or gives other rewards for large batches, as replay buffers compute them.",
-    fix="compute rows in the same way for every batch size",
+    meaning="compute_reward raises or returns other rewards for batches as large as those of replay buffers.",
+    fix="compute each row in the same way for every batch size",
     needs=("batch",),
     wrong="""
 rewards = -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
@@ -30,17 +30,18 @@ return np.where(np.arange(len(rewards)) < 100, rewards, 0)""",
 )
 def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
     """The reward of a pair of goals does not depend on the size of the batch."""
-    alone = np.array([np.nan if row.number is None else row.number for row in evidence.rows])
-    for rows, answer in evidence.buffer_calls.large if evidence.buffer_calls else ():
-        if answer.shape != (len(rows),) or answer.numbers is None:
-            got = answer.raised or f"shape {answer.shape}"
+    numbers = [result.number for result in evidence.pair_results]
+    single = np.array([np.nan if number is None else number for number in numbers])
+    for rows, result in evidence.buffer_calls.large if evidence.buffer_calls else ():
+        if result.shape != (len(rows),) or result.numbers is None:
+            got = result.error_text or f"shape {result.shape}"
             yield Violation(got, f"shape ({len(rows)},) for {len(rows)} goals")
             continue
-        wrong = ~np.isclose(answer.numbers, alone[rows], RELATIVE, ABSOLUTE, equal_nan=True)
-        for i in np.flatnonzero(wrong & ~np.isnan(alone[rows]))[:1]:
+        wrong = ~np.isclose(result.numbers, single[rows], RELATIVE, ABSOLUTE, equal_nan=True)
+        for i in np.flatnonzero(wrong & ~np.isnan(single[rows]))[:1]:
             yield Violation(
-                show(answer.numbers[i]),
-                f"{show(alone[rows][i])} as alone",
+                show(result.numbers[i]),
+                f"{show(single[rows][i])} as for this pair of goals alone",
                 f"row {i} of {len(rows)} relabeled goals",
             )
 
@@ -49,8 +50,8 @@ def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
     "GE121",
     "goals-read-only",
     "error",
-    meaning="A goal function fails on read-only or strided arrays, which replay buffers pass to save copies.",
-    fix="never write to an argument, and use np.ascontiguousarray where the order of the memory matters",
+    meaning="A goal function raises or returns other values for the read-only strided arrays of buffers.",
+    fix="never write to an argument; call np.ascontiguousarray where the memory layout matters",
     needs=("batch",),
     wrong="""
 achieved_goal -= desired_goal
@@ -59,19 +60,19 @@ achieved_goal += desired_goal""",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def goals_read_only(evidence: Evidence) -> Iterator[Violation]:
-    """The answer depends on the values of the goals, not on their memory."""
-    for name, answer, on_views in evidence.buffer_calls.on_views if evidence.buffer_calls else ():
-        if not same_answer(answer, on_views):
-            expected = f"{describe_answer(answer)} as for other arrays"
-            yield Violation(describe_answer(on_views), expected, subject=name)
+    """The result depends on the values of the goals, not on their memory layout."""
+    for name, result, view_result in evidence.buffer_calls.on_views if evidence.buffer_calls else ():
+        if not same_result(result, view_result):
+            expected = f"{describe_result(result)} as for contiguous writable arrays"
+            yield Violation(describe_result(view_result), expected, subject=name)
 
 
 @rule(
     "GE122",
     "output-reused",
     "error",
-    meaning="A goal function returns the same array at every call, so that a call changes earlier answers.",
-    fix="return a new array",
+    meaning="A goal function reuses its output array, so that a call changes the results of earlier calls.",
+    fix="return a new array at each call",
     needs=("batch",),
     wrong="""
 np.negative(distance, out=self._rewards[: len(distance)])
@@ -79,6 +80,6 @@ return self._rewards[: len(distance)]""",
     right="return -distance",
 )
 def output_reused(evidence: Evidence) -> Iterator[Violation]:
-    """An answer does not change later."""
+    """A result does not change when the function is called again."""
     for name in evidence.buffer_calls.reused if evidence.buffer_calls else ():
-        yield Violation("an array in the memory of the answer before", "a new array", subject=name)
+        yield Violation("an array that shares memory with an earlier result", "a new array", subject=name)

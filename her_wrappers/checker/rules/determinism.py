@@ -1,4 +1,4 @@
-"""GE4xx: a seed fixes everything that follows."""
+"""GE4xx: the seed determines everything that follows, and the global generators are left alone."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from her_wrappers.checker.replicas import Divergence
 
 
-SURVIVES = "something survives reset(): a velocity, a counter, or a generator of its own"
+SURVIVES = "reset() does not restore some state, such as a velocity, a counter or a generator"
 
 
 @rule(
     "GE401",
     "not-reproducible",
     "error",
-    meaning="The same seed and actions lead to another goal, another start, or other steps.",
-    fix="draw from self.np_random only, call super().reset(seed=seed), and let reset() restore everything",
+    meaning="The same seed and actions lead to a different goal, start or step.",
+    fix="draw from self.np_random only, call super().reset(seed=seed), and restore everything in reset()",
     implies=("GE112", "GE402", "GE403", "GE404"),
     wrong="self.goal = np.random.uniform(-1, 1, 2)",
     right="self.goal = self.np_random.uniform(-1, 1, 2)",
 )
 def not_reproducible(evidence: Evidence) -> Iterator[Violation]:
-    """Two environments, or two resets of one, agree under one seed."""
+    """Two environments with the same seed and actions return the same values, and so do two resets."""
     if evidence.divergence is not None:
         yield _violation(evidence.divergence, "a second environment with the same seed and actions")
     elif evidence.reset_divergence is not None:
@@ -39,20 +39,20 @@ def not_reproducible(evidence: Evidence) -> Iterator[Violation]:
     "GE402",
     "state-survives-reset",
     "error",
-    meaning="After a reset with a seed, an environment that was used before differs from a new one.",
-    fix="let reset() restore everything that step() changes, generators included",
+    meaning="After a reset with a seed, an environment that was used before behaves unlike a new one.",
+    fix="restore in reset() everything that step() changes, including random generators",
     needs=("replica",),
     wrong="""
 def reset(self, *, seed=None, options=None):
     super().reset(seed=seed)
-    self.position = self._draw_start()  # and self.velocity stays as it was""",
+    self.position = self._draw_start()  # self.velocity keeps its value""",
     right="""
 def reset(self, *, seed=None, options=None):
     super().reset(seed=seed)
     self.position, self.velocity = self._draw_start(), np.zeros(2)""",
 )
 def state_survives_reset(evidence: Evidence) -> Iterator[Violation]:
-    """A reset with a seed makes a used environment like a new one."""
+    """After a reset with a seed, a used environment behaves like a new one."""
     if evidence.rerun_divergence is not None:
         yield _violation(evidence.rerun_divergence, "an environment that was used before", SURVIVES)
 
@@ -61,7 +61,7 @@ def state_survives_reset(evidence: Evidence) -> Iterator[Violation]:
     "GE403",
     "options-ignore-seed",
     "error",
-    meaning="reset(seed=..., options=...) with one seed and the same options starts differently each time.",
+    meaning="Two calls of reset with the same seed and options return different observations.",
     fix="call super().reset(seed=seed) with and without options, and draw from self.np_random only",
     needs=("replica",),
     wrong="""
@@ -73,18 +73,22 @@ if options is not None:
     return self._reset_to(options)""",
 )
 def options_ignore_seed(evidence: Evidence) -> Iterator[Violation]:
-    """Options do not switch off the seed."""
+    """The seed has an effect with options too."""
     found = evidence.options_divergence
     if found is not None:
-        yield _violation(found, "a second reset with the same seed and options", "the options skip the seed")
+        yield _violation(
+            found,
+            "a second reset with the same seed and options",
+            "the seed does not determine the reset with these options",
+        )
 
 
 @rule(
     "GE404",
     "global-generator-seeded",
     "error",
-    meaning="The environment seeds a global random generator, so that random numbers of other code repeat.",
-    fix="draw from self.np_random, or from a generator of your own: numpy.random.default_rng(seed)",
+    meaning="The environment seeds a global random generator, so random numbers of other code repeat.",
+    fix="draw from self.np_random, or from a separate generator: numpy.random.default_rng(seed)",
     needs=("replica",),
     wrong="""
 np.random.seed(0)
@@ -92,21 +96,24 @@ noise = np.random.normal(size=2)""",
     right="noise = self.np_random.normal(size=2)",
 )
 def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
-    """Exploration and replay draw from generators that environments leave alone."""
-    for call in evidence.seeded_by:
-        yield Violation(call, "global generators left alone", subject=call.partition(" ")[0])
+    """Environments do not seed the generators that exploration and replay may draw from."""
+    for call, generator in evidence.global_seeding:
+        yield Violation(f"a seed of {generator}", "no seed of a global generator", subject=call)
 
 
 def _violation(found: Divergence, other: str, cause: str = "") -> Violation:
     if not found.at_reset:
-        subject, hint = "dynamics", "a step draws from a generator that the seed does not set"
-    elif found.part.startswith("desired_goal"):
-        subject, hint = "goal", "the goal is drawn from a generator that the seed does not set, or sets again"
+        subject, hint = "dynamics", "step() draws from a generator that the seed does not set"
+    elif found.path.startswith("desired_goal"):
+        subject, hint = "goal", "the goal is drawn from a generator that the seed does not set"
     else:
-        subject, hint = "reset", "the start is random beyond the seed, or something survives reset()"
+        subject, hint = (
+            "reset",
+            "reset() draws from a generator that the seed does not set, or keeps state of the last episode",
+        )
     return Violation(
-        f"{show(found.there)} in {other}",
-        f"{found.part} {show(found.here)}",
+        f"{show(found.repeated)} in {other}",
+        f"{found.path} {show(found.original)}",
         found.place,
         subject,
         cause or hint,

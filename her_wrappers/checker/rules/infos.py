@@ -1,4 +1,4 @@
-"""GE5xx: infos survive being batched by a vector environment."""
+"""GE5xx: a vector environment can batch the infos without a loss."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.registry import Violation, rule
-from her_wrappers.checker.rollout import describe
 from her_wrappers.checker.values import differences, identical, show
 from her_wrappers.trees import copy_tree
 
@@ -24,7 +24,7 @@ BATCHES = 32
 
 
 class _InfoReplay(gym.Env[Any, Any]):
-    """Returns given infos, one a step."""
+    """Returns the given infos, one in each step."""
 
     observation_space = spaces.Discrete(1)
     action_space = spaces.Discrete(1)
@@ -45,17 +45,17 @@ class _InfoReplay(gym.Env[Any, Any]):
     "GE501",
     "info-not-batchable",
     "warning",
-    meaning="Infos fail or lose data when a vector environment batches them.",
-    fix="give each key one type and shape at all times, and no key a name that begins with an underscore",
+    meaning="Infos raise an exception or lose data when a vector environment batches them.",
+    fix="give each key the same type and shape in all steps, and start no key with an underscore",
     needs=("steps",),
-    wrong='info = {"distance": 0}  # and later {"distance": 0.5}, which becomes 0',
+    wrong='info = {"distance": 0}  # later {"distance": 0.5}, which becomes 0 in the batch',
     right='info = {"distance": 0.0}',
 )
 def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
-    """The batched infos contain the values of each environment's info."""
-    odd = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
-    if odd is not None:
-        yield Violation(show(odd.info), "a dict as info", odd.place)
+    """Batched infos contain the values of the info of each environment."""
+    not_dict = next((step for step in evidence.steps if not isinstance(step.info, dict)), None)
+    if not_dict is not None:
+        yield Violation(show(not_dict.info), "a dict as info", not_dict.place)
         return
     batches = _batches(evidence)
     vector = gym.vector.SyncVectorEnv([partial(_InfoReplay, column) for column in zip(*batches, strict=True)])
@@ -64,15 +64,15 @@ def info_not_batchable(evidence: Evidence) -> Iterator[Violation]:
         try:
             batched = vector.step(np.zeros(NUM_ENVS, dtype=np.int64))[-1]
         except Exception as error:
-            yield Violation(describe(error), "a vector environment to batch the infos")
+            yield Violation(describe(error), "infos that a vector environment can batch")
             return
         for i, info in enumerate(batch):
-            for part, expected, got in differences(info, _row(batched, info, i), _equal):
-                yield Violation(f"{show(got)} in the batch", show(expected), subject=part)
+            for key, expected, got in differences(info, _row(batched, info, i), _equal):
+                yield Violation(f"{show(got)} in the batch", show(expected), subject=key)
 
 
 def _batches(evidence: Evidence) -> list[list[dict[str, Any]]]:
-    """Choose infos that may meet in one batch: neighbours, and steps far apart."""
+    """Choose infos that can be in one batch: infos of random steps, and those at the ends of episodes."""
     rng = np.random.default_rng(evidence.seed)
     infos = [step.info for step in evidence.steps]
     rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
@@ -81,7 +81,7 @@ def _batches(evidence: Evidence) -> list[list[dict[str, Any]]]:
 
 
 def _row(batched: Any, info: dict[str, Any], i: int) -> dict[str, Any]:
-    """Return row ``i`` of batched infos, with the keys that it should have."""
+    """Return row ``i`` of batched infos, with the keys of ``info``."""
     return {
         key: _row(batched[key], value, i) if isinstance(value, dict) else batched[key][i]
         for key, value in info.items()

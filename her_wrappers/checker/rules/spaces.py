@@ -1,4 +1,4 @@
-"""GE0xx: the environment runs, and what it returns lies in the spaces of a goal environment."""
+"""GE0xx: the environment runs, and its observations are elements of the spaces of a goal environment."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.checker.registry import Violation, rule
-from her_wrappers.checker.rollout import describe, raised_at
 from her_wrappers.checker.values import show, type_name
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.trees import Path, path_name
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "environment-raises",
     "error",
     meaning="reset, step or compute_reward raised an exception.",
-    fix="fix the line that raises, or the values that it returns",
+    fix="correct the line that raises, or the values that the method returns",
     implies=("GE104", "GE113"),
     wrong="""
 def step(self, action):
@@ -35,20 +35,15 @@ def step(self, action):
     return observation, reward, terminated, truncated, {}""",
 )
 def environment_raises(evidence: Evidence) -> Iterator[Violation]:
-    """The run must not be stopped by an exception."""
+    """No method raises an exception."""
     failure = evidence.rollout.failure
     if failure is not None:
-        yield Violation(
-            describe(failure.error), f"{failure.call} to return", failure.place, hint=failure.hint
-        )
-    errors = [row.error for row in evidence.rows if row.error is not None]
-    if errors and len(errors) == len(evidence.rows) and evidence.info_form is None:
-        yield Violation(
-            describe(errors[0]),
-            "compute_reward to take one goal",
-            subject="compute_reward",
-            hint=raised_at(errors[0]),
-        )
+        expected = f"no exception from {failure.call}"
+        yield Violation(describe(failure.error), expected, failure.place, hint=failure.hint)
+    errors = [result.error for result in evidence.pair_results if result.error is not None]
+    if errors and len(errors) == len(evidence.pair_results) and evidence.info_form is None:
+        expected, hint = "a reward for one goal", raised_at(errors[0])
+        yield Violation(describe(errors[0]), expected, subject="compute_reward", hint=hint)
 
 
 @rule(
@@ -74,7 +69,7 @@ def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
     "GE002",
     "missing-goal-key",
     "error",
-    meaning="A goal key is absent from the observation space or from an observation.",
+    meaning="The observation space or an observation lacks a goal key.",
     fix="add the key to the space and to what reset() and step() return",
     adapter="AsGoalEnv",
     wrong='return {"observation": position, "desired_goal": self.goal}',
@@ -82,25 +77,26 @@ def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
 return {"observation": position, "achieved_goal": position.copy(), "desired_goal": self.goal.copy()}""",
 )
 def missing_goal_key(evidence: Evidence) -> Iterator[Violation]:
-    """All three keys are in the space and in every observation."""
+    """The space and every observation have the three goal keys."""
     space = evidence.observation_space
     if not isinstance(space, spaces.Dict):
         return
     for key in GOAL_KEYS:
         if key not in space.spaces:
-            yield Violation("no such key", "the key in the observation space", subject=key)
+            found = ", ".join(map(str, space.spaces))
+            yield Violation(f"only {found}", "this key in the observation space", subject=key)
             continue
         for record in evidence.rollout.records:
             if isinstance(record.observation, dict) and key not in record.observation:
                 found = ", ".join(map(str, record.observation))
-                yield Violation(f"only {found}", "the key in the observation", record.place, key)
+                yield Violation(f"only {found}", "this key in the observation", record.place, key)
 
 
 @rule(
     "GE003",
     "no-compute-reward",
     "error",
-    meaning="compute_reward cannot be reached through the wrappers by get_wrapper_attr.",
+    meaning="The environment has no compute_reward that get_wrapper_attr finds.",
     fix="define compute_reward(achieved_goal, desired_goal, info) on the environment",
     adapter="AsGoalEnv",
     needs=("goals",),
@@ -112,56 +108,45 @@ def compute_reward(self, achieved_goal, desired_goal, info):
     return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)""",
 )
 def no_compute_reward(evidence: Evidence) -> Iterator[Violation]:
-    """The reward of other goals can be asked for."""
+    """The reward can be computed for other goals."""
     if evidence.reward is None:
-        yield Violation("none", "a method compute_reward")
+        yield Violation("no such method", "a method compute_reward")
 
 
 @rule(
     "GE004",
     "goal-space-mismatch",
     "error",
-    meaning="achieved_goal and desired_goal differ in shape or dtype, so one cannot stand in for the other.",
+    meaning="achieved_goal and desired_goal differ in shape or dtype, so neither can replace the other.",
     fix="use one space for both goals",
     implies=(
-        "GE101",
-        "GE103",
-        "GE104",
-        "GE105",
-        "GE106",
-        "GE108",
-        "GE110",
-        "GE113",
-        "GE114",
-        "GE115",
-        "GE119",
-        "GE121",
-        "GE206",
+        "GE101", "GE103", "GE104", "GE105", "GE106", "GE108", "GE110", "GE113", "GE114", "GE115", "GE119",
+        "GE121", "GE206",
     ),
     wrong="spaces.Dict(achieved_goal=spaces.Box(-1, 1, (3,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",
     right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
-)
+)  # fmt: skip
 def goal_space_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """Both goals have one shape and dtype."""
-    goals = _goal_spaces(evidence)
+    """Both goal spaces have the same shape and dtype."""
+    goals = _both_goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) != _leaf_types(goals[1]):
-        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "one shape and dtype for both goals")
+        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "the same shape and dtype for both goals")
 
 
 @rule(
     "GE005",
     "outside-space",
     "error",
-    meaning="A part of an observation is not an element of its space: wrong dtype, shape, or bounds.",
-    fix="cast the value, widen the bounds, or clip",
+    meaning="A part of an observation is not an element of its space: its dtype, shape or bounds are wrong.",
+    fix="cast or clip the value, or declare its key, shape, dtype and bounds in the space",
     adapter="CastObservation",
     passive=True,
     implies=("GE103",),
-    wrong="spaces.Box(-1, 1, (2,), np.float32)  # and step() returns np.array([0.5, 1.5])",
-    right="spaces.Box(-2, 2, (2,), np.float32)  # and step() returns np.array([0.5, 1.5], np.float32)",
+    wrong="spaces.Box(-1, 1, (2,), np.float32)  # step() returns np.array([0.5, 1.5])",
+    right="spaces.Box(-2, 2, (2,), np.float32)  # step() returns np.array([0.5, 1.5], np.float32)",
 )
 def outside_space(evidence: Evidence) -> Iterator[Violation]:
-    """Every leaf of every observation is contained in its space."""
+    """Every array of an observation is an element of its space."""
     if not isinstance(evidence.observation_space, spaces.Dict):
         return
     for record in evidence.rollout.records:
@@ -173,24 +158,24 @@ def outside_space(evidence: Evidence) -> Iterator[Violation]:
     "GE006",
     "goal-bounds-differ",
     "warning",
-    meaning="The two goal spaces have different bounds, so an achieved goal may be no valid desired goal.",
+    meaning="The goal spaces have different bounds, so an achieved goal can be an invalid desired goal.",
     fix="use one space for both goals",
     wrong="spaces.Dict(achieved_goal=spaces.Box(-2, 2, (2,)), desired_goal=spaces.Box(-1, 1, (2,)), ...)",
     right="spaces.Dict(achieved_goal=goal_space, desired_goal=goal_space, ...)",
 )
 def goal_bounds_differ(evidence: Evidence) -> Iterator[Violation]:
-    """Spaces alike in shape and dtype are equal altogether."""
-    goals = _goal_spaces(evidence)
+    """Goal spaces of the same shape and dtype have the same bounds too."""
+    goals = _both_goal_spaces(evidence)
     if goals is not None and _leaf_types(goals[0]) == _leaf_types(goals[1]) and goals[0] != goals[1]:
-        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "equal goal spaces")
+        yield Violation(f"{show(goals[0])} and {show(goals[1])}", "two equal goal spaces")
 
 
 @rule(
     "GE007",
     "spaces-rebuilt",
     "warning",
-    meaning="reset() or step() replaces a space object, so that the seed a user gave to it is lost.",
-    fix="build spaces in __init__ only",
+    meaning="reset() or step() replaces a space object, so that a seed set on the space is lost.",
+    fix="create spaces in __init__ only",
     wrong="""
 def reset(self, *, seed=None, options=None):
     self.action_space = spaces.Discrete(4)""",
@@ -199,12 +184,14 @@ def __init__(self):
     self.action_space = spaces.Discrete(4)""",
 )
 def spaces_rebuilt(evidence: Evidence) -> Iterator[Violation]:
-    """Spaces stay the objects that they were."""
+    """The space attributes refer to the same objects at all times."""
     for name in evidence.spaces_replaced:
-        yield Violation("another object after reset() and step()", "the same space object", subject=name)
+        yield Violation(
+            "another object after reset() and step()", "the same object at all times", subject=name
+        )
 
 
-def _goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:
+def _both_goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[Any]] | None:
     space = evidence.observation_space
     if not isinstance(space, spaces.Dict) or not {"achieved_goal", "desired_goal"} <= space.spaces.keys():
         return None
@@ -212,16 +199,16 @@ def _goal_spaces(evidence: Evidence) -> tuple[spaces.Space[Any], spaces.Space[An
 
 
 def _leaf_types(space: spaces.Space[Any]) -> Any:
-    """Return a space with shape and dtype in place of its leaves."""
+    """Return the shapes and dtypes of the leaves of a space, in its structure."""
     if isinstance(space, spaces.Dict):
-        return {key: _leaf_types(part) for key, part in space.items()}
+        return {key: _leaf_types(subspace) for key, subspace in space.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(map(_leaf_types, space))
     return space.shape, space.dtype
 
 
 def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Violation]]:
-    """Yield the parts of ``value`` that lie outside of ``space``."""
+    """Yield the paths in ``value`` that lie outside of ``space``, each with a violation."""
     if isinstance(space, spaces.Dict):
         yield from _outside_dict(space, value, path)
     elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
@@ -236,10 +223,10 @@ def _outside_dict(space: spaces.Dict, value: Any, path: Path) -> Iterator[tuple[
         yield path, Violation(show(value), "a dict", adapter="")
         return
     for key in value.keys() - space.spaces.keys():
-        yield (*path, key), Violation("a key that it has not", "only keys of the space", adapter="")
-    for key, part in space.spaces.items():
+        yield (*path, key), Violation("a key that the space lacks", "only keys of the space", adapter="")
+    for key, subspace in space.spaces.items():
         if key in value:
-            yield from _outside(part, value[key], (*path, key))
+            yield from _outside(subspace, value[key], (*path, key))
 
 
 def _outside_array(space: Any, value: Any) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""GE20x: the success flag in the info agrees with the reward."""
+"""GE201 to GE203, GE207: the success flag in the info agrees with the reward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     "GE201",
     "no-success-flag",
     "warning",
-    meaning="No info tells success: neither is_success nor success is there.",
+    meaning="No info has a success flag, neither is_success nor success.",
     fix='set info["is_success"] to a bool in reset() and step()',
     adapter="BooleanSuccess",
     needs=("steps", "goals"),
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     right='return observation, reward, terminated, truncated, {"is_success": bool(distance < 0.05)}',
 )
 def no_success_flag(evidence: Evidence) -> Iterator[Violation]:
-    """Success rates are measured by the flag."""
+    """The info has a flag, by which success rates are measured."""
     if not any(flag_name(step.info) for step in evidence.steps):
-        yield Violation("neither is_success nor success in any info", 'a bool info["is_success"]')
+        yield Violation("neither is_success nor success in any info", 'a bool in info["is_success"]')
 
 
 @rule(
     "GE202",
     "success-mismatch",
     "error",
-    meaning="The success flag and the reward disagree on whether the goal was reached.",
-    fix="decide both by one function with one threshold",
+    meaning="The success flag and the reward disagree on whether the goal is reached.",
+    fix="compute both by the same function with the same threshold",
     needs=("sparse",),
     inconclusive_without=("success",),
     passive=True,
@@ -48,14 +48,14 @@ success = distance < 0.05
 info, reward = {"is_success": success}, success - 1.0""",
 )
 def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """The flag is set exactly where compute_reward gives its best."""
-    for step, answer, reached in zip(evidence.steps, evidence.recomputed, evidence.reached, strict=True):
+    """The flag is True exactly where compute_reward returns the reward of success."""
+    for step, result, reached in zip(evidence.steps, evidence.recomputed, evidence.reached, strict=True):
         flag = flag_of(step.info)
-        if flag is not None and flag != reached and answer.number is not None:
+        if flag is not None and flag != reached and result.number is not None:
             name = flag_name(step.info)
             yield Violation(
                 f"{name}={flag}",
-                f"{name}={reached}, since compute_reward gives {show(answer.value)}",
+                f"{name}={reached}, since compute_reward returns {show(result.value)}",
                 step.place,
             )
     for record in evidence.rollout.resets:
@@ -63,10 +63,10 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
             name = flag_name(record.info)
             yield Violation(
                 f"{name}=True",
-                f"{name}=False, since compute_reward does not give its best",
+                f"{name}=False, since compute_reward does not return the reward of success",
                 record.place,
                 "reset",
-                hint="the flag is left over from before the reset",
+                hint="the flag belongs to the last episode",
             )
 
 
@@ -74,7 +74,7 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
     "GE203",
     "success-flag-form",
     "info",
-    meaning="The success flag is not a bool, is absent at reset, or is named success.",
+    meaning="The success flag is not a bool, is missing at reset, or is named success.",
     fix='set info["is_success"] to a bool in reset() and step()',
     adapter="BooleanSuccess",
     needs=("steps", "goals"),
@@ -82,42 +82,46 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
     right='info = {"is_success": bool(distance < 0.05)}',
 )
 def success_flag_form(evidence: Evidence) -> Iterator[Violation]:
-    """One name, one type, always there."""
+    """The flag has the same name and type in every info."""
     names = {flag_name(step.info) for step in evidence.steps}
     if names == {None}:
         return
     if "is_success" not in names:
-        yield Violation("success", "the name is_success", subject="name")
+        yield Violation("success", "is_success", subject="name of the flag")
     for step in evidence.steps:
         yield from _flag_form(step.info, step.place)
     for record in evidence.rollout.resets:
         if flag_name(record.info) is None:
-            yield Violation("no flag", "the flag at reset too", record.place, "reset")
+            yield Violation("no flag", "a flag at reset too", record.place, "reset")
 
 
 def _flag_form(info: Any, place: str) -> Iterator[Violation]:
     name = flag_name(info)
     if name is None:
-        yield Violation("no flag", "the flag at every step", place, "step")
+        yield Violation("no flag", "a flag at every step", place, "step")
     elif not isinstance(info[name], bool):
-        yield Violation(f"{show(info[name])} of type {type_name(info[name])}", "a bool", place, "type")
+        yield Violation(
+            f"{show(info[name])} of type {type_name(info[name])}", "a bool", place, "type of the flag"
+        )
 
 
 @rule(
     "GE207",
     "success-at-reset",
     "info",
-    meaning="Most episodes begin with their goal reached, so that they teach nothing.",
-    fix="draw the goal again while the start reaches it",
+    meaning="Most episodes start with their goal reached, so that an agent learns nothing from them.",
+    fix="draw the goal again while the start position reaches it",
     needs=("reward",),
-    wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # and every start is (0, 0)",
+    wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # every start is (0, 0)",
     right="""
 while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
 def success_at_reset(evidence: Evidence) -> Iterator[Violation]:
-    """Episodes leave something to do."""
+    """Most episodes start with an unreached goal."""
     resets = evidence.rollout.resets
-    solved = [record for record in resets if evidence.is_solved(record)]
+    solved = [record for record in resets if evidence.starts_solved(record)]
     if len(solved) > len(resets) / 2:
-        yield Violation(f"{len(solved)} of {len(resets)} solved at reset", "most episodes to begin unsolved")
+        yield Violation(
+            f"{len(solved)} of {len(resets)} episodes reached at reset", "an unreached goal at most resets"
+        )

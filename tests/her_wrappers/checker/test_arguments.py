@@ -1,4 +1,4 @@
-"""Bad arguments of check_goal_env get one clear sentence."""
+"""Bad arguments of check_goal_env raise an error of one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BAD = [
     (
         lambda: check_goal_env("FetchReach-v4"),
         TypeError,
-        "expected a gymnasium Env or VectorEnv, or a function that makes one, got str",
+        "expected a gymnasium Env or VectorEnv, or a function that returns one, got str; "
+        "pass gymnasium.make(id) for an id",
     ),
     (
         lambda: check_goal_env(lambda: 5),
@@ -62,6 +63,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD)
-def test_bad_input_gets_one_clear_sentence(call, error, message):
+def test_a_bad_argument_raises_an_error_of_one_sentence(call, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         call()

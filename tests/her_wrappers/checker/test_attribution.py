@@ -1,4 +1,4 @@
-"""Findings that a wrapper causes name the wrapper."""
+"""A finding that a wrapper causes names the wrapper."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def shifted(env):
         (lambda: TimeLimit(OutOfBounds(), 10), "GE005", ""),
     ],
 )
-def test_a_finding_names_the_wrapper_below_which_it_vanishes(make, code, wrapper):
+def test_a_finding_names_the_wrapper_that_causes_it(make, code, wrapper):
     report = check_goal_env(make, max_steps=200)
     (finding,) = [finding for finding in report.findings if finding.code == code]
     assert finding.wrapper == wrapper
     assert (f"caused by {wrapper}" in report.text()) == bool(wrapper)
 
 
-def test_wrappers_that_change_spaces_and_values_alike_are_fine():
+def test_wrappers_that_change_spaces_and_values_consistently_give_no_finding():
     env = FilterObservation(RescaleAction(Reach(), np.float32(0), np.float32(1)), list(GOAL_KEYS))
     assert not check_goal_env(env, max_steps=200).findings
 
@@ -81,9 +81,9 @@ def test_wrappers_that_change_spaces_and_values_alike_are_fine():
         ([False, False, False], ""),
         ([True, False, True], ""),
     ],
-    ids=["innermost of two", "outermost", "below all", "never again", "now and then"],
+    ids=["two outer layers", "outermost layer", "all layers", "no layer", "not contiguous"],
 )
-def test_the_causing_layer_is_the_innermost_one_down_to_which_all_layers_have_the_finding(found, causing):
+def test_the_causing_layer_is_the_innermost_of_the_outer_layers_with_the_finding(found, causing):
     finding = Finding("GE101", "reward-mismatch", "error", "", "", "", "", "", "", "", "", 1)
-    layers = [{("GE101", "")} if there else set() for there in found]
+    layers = [{("GE101", "")} if has_finding else set() for has_finding in found]
     assert _causing_layer(finding, layers, ["the first", "the second"]) == causing

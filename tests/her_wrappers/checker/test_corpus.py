@@ -1,4 +1,4 @@
-"""The checker is judged by what it catches: every fault, by its own rule, and nothing on what is correct."""
+"""The checker reports each planted fault by its own rule, and reports nothing for correct environments."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ names = [f"{specimen.__name__}-{code}" for specimen, code in FAULTS]
 
 
 @pytest.mark.parametrize(("specimen", "code"), FAULTS, ids=names)
-def test_each_fault_is_found_by_its_own_rule_and_told_in_the_words_of_the_page(specimen, code):
-    """The page is `specimens/findings.md`; `findings.py` beside it writes it anew."""
+def test_each_fault_is_reported_by_its_own_rule_with_the_documented_text(specimen, code):
+    """The texts are in `specimens/findings.md`; `python -m tests.support.specimens.findings` writes them."""
     report = report_of(specimen)
     assert_found_alone(report, code)
-    if gym.__version__ >= "1.4":  # earlier ones show spaces, and end episodes, in other ways
+    if gym.__version__ >= "1.4":  # earlier versions print spaces and end episodes differently
         assert findings_in(report, code) == FINDINGS[specimen.__name__]
 
 
@@ -49,14 +49,14 @@ SEEDS = [
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_verdict_does_not_depend_on_the_seed(seed):
+def test_findings_do_not_depend_on_the_seed(seed):
     for specimen, code in FAULTS:
         assert_found_alone(report_of(specimen, seed), code)
     for factory in CORRECT.values():
         assert_silent(factory, seed)
 
 
-def test_every_rule_has_a_specimen():
+def test_every_rule_has_a_faulty_environment():
     assert {code for _, code in FAULTS} == set(RULES)
     assert len(FAULTS) >= 60
     assert len(CORRECT) >= 20

@@ -1,4 +1,4 @@
-"""GE000 names the line that raised, and the old Gym API; broken goals send no action of NaN."""
+"""Exceptions, old Gym APIs and invalid goals: GE000 names the line that raised, actions stay valid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from her_wrappers import check_goal_env
-from tests.support.specimens.broken_rewards import RewardFromDistanceInInfo
+from tests.support.specimens.broken_rewards import RewardFromDistanceInInfo, RewardScaled
+from tests.support.specimens.broken_spaces import ResetRaises, StepRaises, StepReturnsFourValues
 from tests.support.specimens.reach import DenseReach, Reach
 
 HERE = Path(__file__)
@@ -20,7 +21,7 @@ class DividesByZero(Reach):
         return self.position / (0 if self.elapsed == 3 else 1) if self.elapsed < 3 else self.fails()
 
     def fails(self):
-        return np.linalg.inv(np.zeros((2, 2)))  # the line to name: the frames below are NumPy's
+        return np.linalg.inv(np.zeros((2, 2)))  # the line to report: deeper frames are in NumPy
 
 
 def line_of(text):
@@ -29,12 +30,12 @@ def line_of(text):
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gym.wrappers.TimeLimit(env, 10)])
-def test_a_failure_names_the_innermost_line_that_is_not_of_a_library(wrap, monkeypatch):
+def test_a_failure_names_the_innermost_line_outside_libraries(wrap, monkeypatch):
     monkeypatch.chdir(HERE.parents[1])
     (finding,) = check_goal_env(lambda: wrap(DividesByZero()), max_steps=50).of_severity("error")
     shown = HERE.relative_to(HERE.parents[1])
     assert finding.got == "LinAlgError: Singular matrix"
-    assert finding.hint == f"raised in {shown}, line {line_of('the line to name')}"
+    assert finding.hint == f"raised in {shown}, line {line_of('the line to report')}"
 
 
 class RewardRaises(Reach):
@@ -73,7 +74,7 @@ class StepReturnsDone(Reach):
 
 
 DEFINE_RESET = "seed or options is missing; define reset(self, *, seed=None, options=None)"
-FOUR_VALUES = "the old Gym API has 4 values; return (observation, reward, terminated, truncated, info)"
+FOUR_VALUES = "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
 
 
 @pytest.mark.parametrize(
@@ -81,22 +82,19 @@ FOUR_VALUES = "the old Gym API has 4 values; return (observation, reward, termin
     [
         (ResetWithoutSeed, DEFINE_RESET),
         (ResetWithoutOptions, DEFINE_RESET),
-        (
-            ResetReturnsTheObservation,
-            "the old Gym API returns the observation alone; return (observation, info)",
-        ),
+        (ResetReturnsTheObservation, "old Gym API of one value; return (observation, info)"),
         (StepReturnsDone, FOUR_VALUES),
     ],
 )
-@pytest.mark.parametrize("limit", [False, True], ids=["bare", "with a time limit"])
-def test_the_old_api_of_gym_has_hints_of_its_own(env, hint, limit):
+@pytest.mark.parametrize("limit", [False, True], ids=["without wrappers", "with a time limit"])
+def test_the_old_gym_api_gives_a_specific_hint(env, hint, limit):
     make = (lambda: gym.wrappers.TimeLimit(env(), 10)) if limit else env
     (finding,) = check_goal_env(make, max_steps=50).of_severity("error")
     assert (finding.code, finding.hint) == ("GE000", hint)
 
 
 class BrokenGoal(DenseReach):
-    """Goals of NaN or None at some steps, for an environment that drives a robot."""
+    """Returns an invalid goal at some steps, and records the actions."""
 
     def __init__(self, key, value, space=None):
         super().__init__()
@@ -114,7 +112,7 @@ class BrokenGoal(DenseReach):
     "value", [None, np.full(2, np.nan, np.float32), np.float32([np.inf, 0]), np.array([None, None])]
 )
 @pytest.mark.parametrize("space", [None, gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)])
-def test_a_broken_goal_gives_no_broken_action(key, value, space):
+def test_an_invalid_goal_gives_no_invalid_action(key, value, space):
     env = BrokenGoal(key, value, space)
     assert check_goal_env(env, max_steps=200).of_severity("error")
     assert len(env.actions) >= 200
@@ -127,13 +125,63 @@ class OtherThreshold(Reach):
         return float(distance < 0.6) - 1.0
 
 
-def test_another_threshold_is_not_called_a_constant_offset():
+def test_another_threshold_is_not_reported_as_a_constant_offset():
     (finding,) = check_goal_env(OtherThreshold, max_steps=300).of_severity("error")
     assert finding.code == "GE101"
-    assert finding.hint.startswith("step() decides on success in another way, such as by another threshold: ")
+    assert finding.hint.startswith("step() may decide success by another rule, such as another threshold: ")
 
 
-def test_a_reward_read_from_the_info_is_recognised():
+def test_a_reward_read_from_the_info_has_this_hint():
     (finding,) = check_goal_env(RewardFromDistanceInInfo, max_steps=200).of_severity("error")
     assert finding.code == "GE110"
-    assert finding.hint == "the reward comes from info, which holds that of the recorded goal"
+    assert finding.hint == "the reward is read from info, which belongs to the recorded goal"
+
+
+@pytest.mark.parametrize(
+    ("specimen", "place", "got"),
+    [
+        (StepRaises, "episode 0, step 7", "RuntimeError: the simulator has crashed"),
+        (ResetRaises, "episode 4", "OSError: no such level"),
+        (StepReturnsFourValues, "episode 0, step 0", "TypeError: expected 5 values, got 4 values"),
+    ],
+)
+def test_an_exception_gives_a_finding_with_the_last_line_of_the_traceback(specimen, place, got):
+    report = check_goal_env(specimen, max_steps=200)
+    (finding,) = report.of_severity("error")
+    assert (finding.code, finding.place, finding.got) == ("GE000", place, got)
+
+
+def test_steps_before_an_exception_are_judged():
+    class ScaledAndFragile(StepRaises, RewardScaled):
+        pass
+
+    assert check_goal_env(ScaledAndFragile, max_steps=200).codes == ["GE000", "GE101"]
+
+
+class RaisesAfterManySteps(Reach):
+    steps_left = 300  # more than each replica takes in a check of 300 steps
+
+    def step(self, action):
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise RuntimeError("worn out")
+        return super().step(action)
+
+
+def test_an_exception_after_the_run_is_a_finding():
+    [found] = check_goal_env(RaisesAfterManySteps, max_steps=300).of_severity("error")
+    assert found.code == "GE000"
+    assert found.place == "after the run"
+    assert found.got == "RuntimeError: worn out"
+
+
+class NoInfoAtStepThree(Reach):
+    def inform(self, observation):
+        return None if self.elapsed == 3 else super().inform(observation)
+
+
+def test_an_info_that_is_not_a_dict_is_reported_with_its_step():
+    report = check_goal_env(NoInfoAtStepThree, max_steps=100)
+    [found] = [finding for finding in report.findings if finding.expected == "a dict as info"]
+    assert found.got == "None"
+    assert found.place.endswith("step 2")

@@ -1,4 +1,4 @@
-"""Whatever an environment returns, a check ends with a report: that is when it is needed most."""
+"""A check ends with a report for all values that an environment can return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import GoalEnvChecker, check_goal_env
-from tests.support.specimens.correct import GoalsInPairs
+from tests.support.specimens.correct_goals import GoalsInPairs
 from tests.support.specimens.reach import Reach
 
 RAGGED = [[1], [1, 2]]
@@ -38,8 +38,8 @@ ODD = {
 STEPS = 60
 
 
-class Odd(Reach):
-    """Replaces a part of what it returns from the third step on."""
+class ReplacesValue(Reach):
+    """Replaces a part of the returned values from the fourth step on."""
 
     def __init__(self, part, value):
         super().__init__()
@@ -53,8 +53,8 @@ class Odd(Reach):
         return tuple(returned.values())
 
 
-class Odds(SyncVectorEnv):
-    """The same of three environments."""
+class VectorReplacesValue(SyncVectorEnv):
+    """The same for a vector environment of three environments."""
 
     def __init__(self, part, value, mode):
         super().__init__([Reach] * 3, autoreset_mode=mode)
@@ -77,7 +77,7 @@ def put(tree, path, value):
 
 
 def codes_of(part, value):
-    return set(check_goal_env(Odd(part, value), max_steps=STEPS).codes)
+    return set(check_goal_env(ReplacesValue(part, value), max_steps=STEPS).codes)
 
 
 PARTS = [
@@ -94,21 +94,21 @@ PARTS = [
 @pytest.mark.parametrize("part", PARTS, ids="/".join)
 @pytest.mark.parametrize("value", ODD.values(), ids=ODD)
 def test_no_value_stops_a_check(part, value):
-    assert check_goal_env(Odd(part, value), max_steps=STEPS).steps > 0
+    assert check_goal_env(ReplacesValue(part, value), max_steps=STEPS).steps > 0
 
 
 @pytest.mark.parametrize("part", [*PARTS, ("info", "final_obs"), ("info", "_is_success")], ids="/".join)
 @pytest.mark.parametrize("value", ODD.values(), ids=ODD)
 def test_no_value_stops_a_check_of_a_vector_environment(part, value):
-    report = check_goal_env(Odds(part, value, AutoresetMode.SAME_STEP), max_steps=STEPS)
+    report = check_goal_env(VectorReplacesValue(part, value, AutoresetMode.SAME_STEP), max_steps=STEPS)
     if part in {("terminated",), ("reward",)} and np.shape(BOXED if value is RAGGED else value) != (3,):
         assert "GE603" in report.codes
 
 
 @pytest.mark.parametrize("value", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("part", [part for part in PARTS if part != ("terminated",)], ids="/".join)
-def test_no_value_stops_what_is_only_watched(part, value):
-    env = GoalEnvChecker(Odd(part, value))
+def test_no_value_stops_goal_env_checker(part, value):
+    env = GoalEnvChecker(ReplacesValue(part, value))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         env.reset(seed=0)
@@ -117,7 +117,7 @@ def test_no_value_stops_what_is_only_watched(part, value):
     assert env.report().steps == 8
 
 
-def test_goals_that_change_their_shape_together_lie_outside_of_their_space():
+def test_goals_that_change_their_shape_lie_outside_their_space():
     class Shrinks(Reach):
         def observe(self):
             part = slice(None) if self.elapsed < 3 else slice(1)
@@ -125,10 +125,10 @@ def test_goals_that_change_their_shape_together_lie_outside_of_their_space():
 
     report = check_goal_env(Shrinks, max_steps=STEPS)
     assert "GE005" in report.codes
-    assert any("not both goals in one shape" in gap.reason for gap in report.not_exercised)
+    assert any("their goals differ in shape" in gap.reason for gap in report.not_exercised)
 
 
-def test_goals_in_tuples_are_compared_part_by_part():
+def test_goal_spaces_of_tuples_are_compared_leaf_by_leaf():
     class OneOfOtherDtype(GoalsInPairs):
         def make_space(self):
             line = spaces.Box(-1, 1, (1,), np.float64)
@@ -143,19 +143,19 @@ def test_goals_in_tuples_are_compared_part_by_part():
 
 
 @pytest.mark.parametrize("value", [np.zeros(2, bool), np.array([True, False, True]), RAGGED, []])
-def test_a_step_that_does_not_say_whether_the_episode_ended_is_reported(value):
-    report = check_goal_env(Odd(("terminated",), value), max_steps=STEPS)
+def test_a_terminated_flag_that_is_not_a_single_bool_is_reported(value):
+    report = check_goal_env(ReplacesValue(("terminated",), value), max_steps=STEPS)
     (finding,) = report.of_severity("error")
     assert (finding.code, finding.place) == ("GE000", "episode 0, step 3")
 
 
 @pytest.mark.parametrize("value", [object(), threading.Lock(), BOXED, lambda: 0, [object()]])
-def test_infos_that_are_objects_raise_no_false_alarm(value):
-    """Their copies are other objects, which shows nothing; and some cannot be copied at all."""
+def test_infos_that_are_objects_give_no_false_finding(value):
+    """A copy of such an object is not equal to it, and some objects cannot be copied."""
     assert not codes_of(("info", "handle"), value) & {"GE000", "GE109", "GE301"}
 
 
-def test_an_info_in_an_array_of_objects_that_is_changed_is_noticed():
+def test_a_change_in_an_info_array_of_objects_is_found():
     class Appends(Reach):
         history = np.array([None], dtype=object)
 
@@ -167,13 +167,15 @@ def test_an_info_in_an_array_of_objects_that_is_changed_is_noticed():
 
 
 @pytest.mark.parametrize("value", [7, "easy", np.float32(2), {"loss": 0.5}, object()])
-def test_infos_of_a_whole_vector_environment_are_told_of_each(value):
-    """Many keep counts of all steps there, and logs."""
-    report = check_goal_env(Odds(("info", "log"), value, AutoresetMode.NEXT_STEP), max_steps=STEPS)
+def test_infos_of_a_whole_vector_environment_give_no_finding(value):
+    """Such infos are logs or numbers of steps of all environments together."""
+    report = check_goal_env(
+        VectorReplacesValue(("info", "log"), value, AutoresetMode.NEXT_STEP), max_steps=STEPS
+    )
     assert not report.of_severity("error", "warning"), report.text()
 
 
-def test_infos_that_are_no_dict_end_the_check_of_a_vector_environment():
-    report = check_goal_env(Odds(("info",), None, AutoresetMode.NEXT_STEP), max_steps=STEPS)
+def test_infos_that_are_not_a_dict_end_the_check_of_a_vector_environment():
+    report = check_goal_env(VectorReplacesValue(("info",), None, AutoresetMode.NEXT_STEP), max_steps=STEPS)
     (finding,) = report.of_severity("error")
-    assert finding.got == "TypeError: expected infos to be a dict, got NoneType"
+    assert finding.got == "TypeError: expected a dict as infos, got NoneType"

@@ -1,4 +1,4 @@
-"""GoalEnvChecker: sees while in use, changes nothing, warns once."""
+"""GoalEnvChecker finds faults of an environment in use, changes nothing, and warns once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.specimens.broken_rewards import RewardOffset
 from tests.support.specimens.correct import CORRECT
 from tests.support.specimens.reach import DenseReach, Reach
 
-SEEN_IN_PASSING = {"GE005", "GE101", "GE109", "GE114", "GE202", "GE205", "GE301", "GE302", "GE303"}
-"""Rules that single steps can break."""
+PASSIVE_CODES = {"GE005", "GE101", "GE109", "GE114", "GE202", "GE205", "GE301", "GE302", "GE303"}
+"""Rules that need no experiments."""
 
 
 def use(env, steps=300, seed=0):
@@ -36,9 +36,9 @@ def use(env, steps=300, seed=0):
 PASSIVE_FAULTS = [
     (specimen, code)
     for specimen, code in FAULTS
-    if code in SEEN_IN_PASSING
+    if code in PASSIVE_CODES
     and issubclass(specimen, Reach)
-    # Seen at the first reset only, or on relabeled goals only.
+    # These faults show at the first reset only, or on relabeled goals only.
     and specimen.__name__
     not in {"TerminationNotImplemented", "MutatesInfo", "LogAtZero", "DividesByDistance"}
 ]
@@ -47,7 +47,7 @@ PASSIVE_FAULTS = [
 @pytest.mark.parametrize(
     ("specimen", "code"), PASSIVE_FAULTS, ids=[f"{s.__name__}-{c}" for s, c in PASSIVE_FAULTS]
 )
-def test_faults_that_show_in_use_are_found(specimen, code):
+def test_faults_that_need_no_experiments_are_found(specimen, code):
     env = GoalEnvChecker(specimen())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -66,7 +66,7 @@ def test_correct_environments_give_no_warning(name):
     assert not env.report().findings
 
 
-def test_what_passes_through_is_not_changed():
+def test_actions_and_returned_values_are_not_changed():
     assert data_equivalence(use(GoalEnvChecker(Reach())), use(Reach()), exact=True)
     env = GoalEnvChecker(Reach())
     observation, _ = env.reset(seed=0)
@@ -77,7 +77,7 @@ def test_what_passes_through_is_not_changed():
 
 
 @pytest.mark.parametrize("end", ["steps", "report", "close"])
-def test_a_fault_that_begins_late_is_found_within_a_few_strides_or_at_the_end(end):
+def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_end(end):
     class Late(DenseReach):
         steps = 0
 
@@ -96,28 +96,28 @@ def test_a_fault_that_begins_late_is_found_within_a_few_strides_or_at_the_end(en
     assert env.report().codes == ["GE101"]
 
 
-def test_errors_come_first_though_warnings_were_seen_before():
-    class SharesThenErrs(DenseReach):
+def test_errors_precede_warnings_that_were_found_earlier():
+    class SharesMemoryThenWrongReward(DenseReach):
         def observe(self):
             return super().observe() | {"achieved_goal": self.position}
 
         def reward(self, observation, info):
             return super().reward(observation, info) - 3 * (self.elapsed > 3)
 
-    env = GoalEnvChecker(SharesThenErrs())
+    env = GoalEnvChecker(SharesMemoryThenWrongReward())
     with pytest.warns(UserWarning, match="GE302"), pytest.warns(UserWarning, match="GE101"):
         use(env, 10)
     assert [finding.severity for finding in env.report().findings] == ["error", "warning"]
 
 
-def test_what_needs_experiments_is_said_to_prove_nothing():
+def test_the_report_lists_the_rules_that_need_experiments():
     (gap,) = GoalEnvChecker(Reach()).report().not_exercised
-    assert gap.reason == "only check_goal_env experiments"
+    assert gap.reason == "GoalEnvChecker does no experiments, call check_goal_env"
     assert gap.codes == tuple(code for code, rule in RULES.items() if not rule.passive)
 
 
 class KeepsItsFirstObservation(Reach):
-    """Writes every place into the first observation, which only a function of its own has in hand."""
+    """Writes every position into the first observation, which only a partial function refers to."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)
@@ -130,7 +130,7 @@ class KeepsItsFirstObservation(Reach):
         return returned
 
 
-def test_the_observation_of_a_reset_is_looked_at_again():
+def test_a_later_change_of_the_observation_of_a_reset_is_found():
     env = GoalEnvChecker(KeepsItsFirstObservation())
     with pytest.warns(UserWarning, match="GE301"):
         use(env, steps=50)
@@ -141,16 +141,16 @@ def test_findings_are_counted():
     with pytest.warns(UserWarning, match="GE101"):
         use(env, 200)
     (finding,) = env.report().findings
-    assert 190 < finding.count <= 200, "one next to the threshold may pass for rounding"
+    assert 190 < finding.count <= 200, "a step near the threshold may count as rounding"
     assert (env.report().steps, env.report().seed) == (200, None)
 
 
-def test_what_is_no_goal_environment_is_refused():
+def test_an_environment_without_goals_is_rejected():
     with pytest.raises(ValueError, match="observation space must be a Dict"):
         GoalEnvChecker(gym.make("CartPole-v1"))
 
 
-def test_the_wrapper_can_be_made_from_a_spec():
+def test_gymnasium_can_make_the_wrapper_from_a_spec():
     env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
     again = gym.make(env.spec)
     assert isinstance(again, GoalEnvChecker)

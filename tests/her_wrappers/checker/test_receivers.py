@@ -1,4 +1,4 @@
-"""GoalEnvChecker inside other programs: changes by the receiver are not faults of the environment."""
+"""GoalEnvChecker does not report changes that the receiver makes to returned values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ CHANGES = [annotates_info, empties_info, scales_observation, relabels, replaces_
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["at first", "later"])
+@pytest.mark.parametrize(
+    "steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["first steps", "later steps"]
+)
 def test_changes_by_the_receiver_are_not_findings(change, steps):
     env = GoalEnvChecker(Reach())
     use(env, steps, change)
@@ -65,7 +67,7 @@ def test_changes_by_the_receiver_are_not_findings(change, steps):
 
 
 @pytest.mark.parametrize("specimen", [ReusesDict, ReusesInfo, ReusesArrays])
-def test_changes_by_the_environment_are_findings_though_the_receiver_changes_other_parts(specimen):
+def test_changes_by_the_environment_are_found_if_the_receiver_changes_other_values(specimen):
     env = GoalEnvChecker(specimen())
     with warnings.catch_warnings(action="ignore"):
         use(env, 60, annotates_info)
@@ -75,7 +77,7 @@ def test_changes_by_the_environment_are_findings_though_the_receiver_changes_oth
 
 
 class ReusesInfoLate(DenseReach):
-    """Returns one info dict again and again after many steps."""
+    """Reuses one info dict after many steps."""
 
     steps = 0
 
@@ -89,7 +91,7 @@ class ReusesInfoLate(DenseReach):
         return self.info
 
 
-def test_data_that_the_environment_changes_late_is_found():
+def test_changes_by_the_environment_in_later_steps_are_found():
     env = GoalEnvChecker(ReusesInfoLate())
     with pytest.warns(UserWarning, match="GE301"):
         use(env, WATCHED_CLOSELY + 2 * STRIDE * HELD, annotates_info)
@@ -111,7 +113,7 @@ WRAPPERS = {
 
 @pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
 @pytest.mark.parametrize("order", ["wrapper inside", "wrapper outside"])
-def test_wrappers_inside_and_outside_give_no_finding(wrapper, order):
+def test_wrappers_inside_and_outside_the_checker_give_no_finding(wrapper, order):
     checker = GoalEnvChecker(wrapper(Reach()) if order == "wrapper inside" else Reach())
     env = checker if order == "wrapper inside" else wrapper(checker)
     resets = not isinstance(env, wrappers.Autoreset) and not isinstance(checker.env, wrappers.Autoreset)
@@ -127,7 +129,7 @@ def test_wrappers_inside_and_outside_give_no_finding(wrapper, order):
 
 def test_a_vector_environment_is_rejected_with_the_call_that_works():
     message = (
-        "GoalEnvChecker wraps a single environment, got SyncVectorEnv; call check_goal_env(vector_env), "
+        "env must be a single environment, got SyncVectorEnv; call check_goal_env(vector_env), "
         "or wrap each environment: SyncVectorEnv([lambda: GoalEnvChecker(make_env()), ...])"
     )
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):

@@ -1,4 +1,4 @@
-"""GoalEnvChecker inside Stable-Baselines3 gives no finding of a correct environment."""
+"""GoalEnvChecker reports nothing for a correct environment in Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from her_wrappers import GoalEnvChecker
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
 
-def bare(env):
+def unwrapped(env):
     return env
 
 
 STATISTICS = [sb3.common.monitor.Monitor, wrappers.RecordEpisodeStatistics]
-"""Both add info["episode"], so they cannot be combined."""
+"""Wrappers that add info["episode"]; they cannot be combined."""
 
 
 @pytest.mark.parametrize(
-    ("inner", "outer"), [(bare, bare), *((s, bare) for s in STATISTICS), *((bare, s) for s in STATISTICS)]
+    ("inner", "outer"),
+    [(unwrapped, unwrapped), *((s, unwrapped) for s in STATISTICS), *((unwrapped, s) for s in STATISTICS)],
 )
-def test_every_order_under_a_dummy_vec_env_gives_no_finding(inner, outer):
+def test_wrappers_in_a_dummy_vec_env_give_no_finding(inner, outer):
     checker = GoalEnvChecker(inner(gym.make("her_envs/PointReach-v0")))
     env = sb3.common.vec_env.DummyVecEnv([lambda: outer(checker)])
     with warnings.catch_warnings(action="error"):
@@ -38,7 +39,7 @@ def test_every_order_under_a_dummy_vec_env_gives_no_finding(inner, outer):
 
 @pytest.mark.parametrize("algorithm", ["SAC", "DDPG"])
 @pytest.mark.parametrize("monitor", ["inside", "outside"])
-def test_a_training_of_stable_baselines3_gives_no_finding(algorithm, monitor):
+def test_a_training_with_stable_baselines3_gives_no_finding(algorithm, monitor):
     env = gym.make("her_envs/PointReach-v0", max_steps=20)
     checker = GoalEnvChecker(sb3.common.monitor.Monitor(env) if monitor == "inside" else env)
     model = getattr(sb3, algorithm)(

@@ -1,4 +1,4 @@
-"""Replicas: where they come from, and what a comparison with one of them shows."""
+"""Replicas are made by a factory, a spec or a copy, and comparisons with them find differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.specimens.reach import Reach
 
 
 class Connected(Reach):
-    """Like PyBullet's client, which disconnects its copies' simulator too."""
+    """Like an environment with a client of PyBullet: a copy of the client disconnects the original."""
 
     def __init__(self):
         super().__init__()
@@ -34,14 +34,14 @@ class Client:
 
 
 class NoisyLater(Reach):
-    """Every episode begins as its seed says."""
+    """Draws noise from an unseeded generator after the fourth step of each episode."""
 
     def move(self, action):
         noise = np.random.default_rng().normal(0, 0.05, 2) if self.elapsed > 3 else 0
         return (super().move(action) + noise).clip(-1, 1).astype(np.float32)
 
 
-def test_noise_that_comes_after_some_steps_is_found():
+def test_unseeded_noise_after_some_steps_is_found():
     assert check_goal_env(NoisyLater, max_steps=100).codes == ["GE401"]
 
 
@@ -50,7 +50,7 @@ def test_a_replica_opens_no_window():
     assert make_replica().render_mode is None
 
 
-def test_the_passive_checker_of_gymnasium_is_no_layer():
+def test_the_passive_checker_of_gymnasium_is_not_a_layer():
     names = [type(layer).__name__ for layer in layers(gym.make("MountainCarContinuous-v0"))]
     assert names == ["TimeLimit", "OrderEnforcing", "Continuous_MountainCarEnv"]
 
@@ -66,12 +66,12 @@ def test_the_passive_checker_of_gymnasium_is_no_layer():
     ],
     ids=["copy", "spec", "vector spec", "uncopyable", "connected"],
 )
-def test_replicas_come_from_the_spec_or_a_copy_and_their_absence_is_reported(make, possible):
+def test_replicas_are_made_from_the_spec_or_by_a_copy_and_their_absence_is_reported(make, possible):
     report = check_goal_env(make(), max_steps=60)
     assert ("no second environment of this kind could be made" not in gaps(report)) == possible
     assert Client.copies == 0
 
 
-def test_a_factory_that_returns_one_environment_again_and_again_gives_no_replicas():
+def test_a_factory_that_returns_the_same_environment_gives_no_replicas():
     env = Reach()
     assert not check_goal_env(lambda: env, max_steps=60).findings

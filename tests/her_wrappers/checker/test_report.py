@@ -1,4 +1,4 @@
-"""Report: one content in three forms."""
+"""Report: text, JSON and GitHub annotations."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def test_text_has_place_count_expected_got_cause_and_fix():
         "100%: a lot; a constant offset of -1.0 explains it; "
         "caused by TransformReward (layer 1 from the outside).",
         "    fix: compute it once",
-        "not exercised: no episode ended in 30 steps (GE205 prove nothing)",
+        "not exercised: no episode ended in 30 steps (inconclusive: GE205)",
     ]
     assert str(REPORT) == REPORT.text()
 
 
-def test_json_holds_everything():
+def test_json_contains_all_attributes():
     read = json.loads(REPORT.json())
     assert read["findings"][0]["count"] == 7
     assert read["not_exercised"] == [{"reason": "no episode ended in 30 steps", "codes": ["GE205"]}]
     assert (read["environment"], read["steps"], read["seed"]) == ("Reach", 30, 0)
 
 
-def test_github_gets_one_escaped_command_a_finding():
+def test_github_gets_one_escaped_command_per_finding():
     (command,) = REPORT.github().split("\n")
     assert command.startswith("::error title=GE101 reward-mismatch::Reach: episode 0, step 3 (7 times): ")
     assert "-1.0,%0A100%25: a lot" in command
@@ -72,5 +72,5 @@ def test_an_empty_report_raises_nothing():
         REPORT.raise_if_errors()
 
 
-def test_properties_of_workflow_commands_are_escaped_as_github_asks():
+def test_properties_of_workflow_commands_are_escaped():
     assert _property("100%: a, b") == "100%25%3A a%2C b"

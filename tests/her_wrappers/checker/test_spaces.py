@@ -1,4 +1,4 @@
-"""Rules of spaces: what is told of a value outside of its space."""
+"""Rules of spaces: the violations of values outside their space."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ BOX = spaces.Box(-1, 1, (2,), np.float32)
         (spaces.MultiBinary(2), np.array([2, 0], np.int8), "[2, 0]", "an element of MultiBinary(2)"),
     ],
 )
-def test_an_array_outside_of_its_space_is_told_with_what_the_space_has(space, value, got, expected):
+def test_an_array_outside_its_space_is_reported_with_the_property_of_the_space(space, value, got, expected):
     [violation] = _outside_array(space, value)
     assert (violation.got, violation.expected) == (got, expected)
 
 
 @pytest.mark.parametrize("space", [BOX, spaces.MultiDiscrete([3, 3]), spaces.MultiBinary(2)])
-def test_an_element_of_its_space_is_not_told_of(space):
+def test_an_element_of_its_space_is_not_reported(space):
     assert not list(_outside_array(space, space.sample()))
 
 
-def test_a_leaf_without_arrays_outside_of_its_space_is_told_by_its_path_and_no_adapter_repairs_it():
+def test_a_number_outside_its_space_is_reported_with_its_path_and_without_an_adapter():
     space = spaces.Dict(goal=spaces.Discrete(3))
     [(path, violation)] = _outside(space, {"goal": 5}, ())
     assert path == ("goal",)
@@ -39,12 +39,12 @@ def test_a_leaf_without_arrays_outside_of_its_space_is_told_by_its_path_and_no_a
     assert violation.adapter == ""
 
 
-def test_what_is_no_dict_where_the_space_is_one_is_told():
+def test_a_value_that_is_not_a_dict_is_reported_for_a_dict_space():
     [(path, violation)] = _outside(spaces.Dict(goal=BOX), [1, 2], ())
     assert (path, violation.got, violation.expected) == ((), "[1, 2]", "a dict")
 
 
-def test_nested_spaces_are_alike_by_the_shapes_and_dtypes_of_their_leaves():
+def test_nested_spaces_with_equal_shapes_and_dtypes_of_leaves_have_equal_leaf_types():
     wide, narrow = (spaces.Dict(hand=spaces.Box(-bound, bound, (2,))) for bound in (2, 1))
     long = spaces.Dict(hand=spaces.Box(-1, 1, (3,)))
     assert _leaf_types(wide) == _leaf_types(narrow) != _leaf_types(long)

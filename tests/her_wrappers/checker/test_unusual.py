@@ -1,4 +1,4 @@
-"""Correct environments of unusual kinds get neither errors nor warnings."""
+"""Correct environments with unusual properties get neither errors nor warnings, see `UNUSUAL`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_unusual_environments_get_neither_errors_nor_warnings_in_ten_seeds(seed)
 
 
 @pytest.mark.parametrize("name", [name for name in UNUSUAL if "vector" not in name])
-def test_an_unusual_environment_in_use_gets_no_warning(name):
+def test_goal_env_checker_gives_no_warning_for_an_unusual_environment(name):
     env = GoalEnvChecker(UNUSUAL[name]())
     resets_itself = isinstance(env.env, gym.wrappers.Autoreset)
     with warnings.catch_warnings(action="error"):

@@ -1,4 +1,4 @@
-"""Comparing values: to the last bit, up to rounding, and by memory."""
+"""Comparisons of values: exact, up to rounding, and of memory."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_close_means_up_to_rounding(a, b, expected):
         (None, {}, False),
     ],
 )
-def test_identical_means_to_the_last_bit(a, b, expected):
+def test_identical_means_equal_bit_by_bit(a, b, expected):
     assert identical(a, b) == expected
 
 
-def test_the_first_difference_is_named_down_to_the_element():
+def test_the_first_difference_has_the_path_of_the_element():
     a = {"position": ROW, "time": (1, 2)}
     b = {"position": np.where(ROW == 4, 9, ROW), "time": (1, 3)}
     assert first_difference(a, b) == ("position[4]", 4.0, 9.0)
@@ -82,13 +82,13 @@ class Node:
         self.__dict__ |= parts
 
 
-def test_arrays_are_found_in_containers_and_attributes_even_in_circles():
+def test_arrays_are_found_in_containers_and_attributes_with_cycles():
     node = Node(goal=ROW, child=Node(parts=[{"a": ROW}]))
     node.child.parent = node
     assert [name for name, _ in arrays_in(node)] == ["goal", "child/parts/0/a"]
 
 
-def test_objects_that_release_something_are_noticed():
+def test_objects_with_a_finalizer_own_resources():
     class Client:
         def __del__(self):
             pass
@@ -97,14 +97,14 @@ def test_objects_that_release_something_are_noticed():
     assert not owns_resources(Node(simulator=Node(numpy=np)))
 
 
-def test_memory_is_shared_by_what_can_be_written_through_either():
+def test_only_writeable_arrays_share_memory():
     base = np.zeros((4, 2))
-    fixed = base.view()
-    fixed.flags.writeable = False
+    read_only = base.view()
+    read_only.flags.writeable = False
     assert share_memory(base, base[1:])
     assert not share_memory(base[:, 0], base[:, 1])
     assert not share_memory(base, base.copy())
-    assert not share_memory(base, fixed)
+    assert not share_memory(base, read_only)
 
 
 def test_values_are_shown_on_one_short_line():

@@ -1,4 +1,4 @@
-"""Vector environments: which rows of their batches are transitions."""
+"""Vector environments: rollouts are split into episodes in all autoreset modes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def make_counting():
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_episodes_are_whole_and_unmixed_in_all_modes(mode):
-    """In Counting the achieved goal says which episode and which step a state belongs to."""
+def test_episodes_are_complete_and_separate_in_all_modes(mode):
+    """In Counting, the achieved goal identifies the episode and the step of a state."""
     env = SyncVectorEnv([make_counting] * 3, autoreset_mode=mode)
     rollout = collect(env, EnvReplicator(None), Budget(300)).rollout
     resets = {start.episode: start.observation["achieved_goal"] for start in rollout.resets}
@@ -32,7 +32,7 @@ def test_episodes_are_whole_and_unmixed_in_all_modes(mode):
         assert step.info["is_success"] == step.terminated == (step.reward == 0)
 
 
-def test_each_episode_ends_with_its_success():
+def test_each_ended_episode_ends_with_a_success():
     env = SyncVectorEnv([make_counting] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
     rollout = collect(env, EnvReplicator(None), Budget(300)).rollout
     lengths = {}
@@ -43,8 +43,8 @@ def test_each_episode_ends_with_its_success():
     assert len(finished) == rollout.ended_episodes
 
 
-def test_final_observations_are_read_from_a_dict_of_arrays_too():
-    """Not Gymnasium's own form, but that of environments with a vector entry point of their own."""
+def test_final_observations_are_read_from_a_dict_of_arrays():
+    """Gymnasium's form is an array of dicts; environments with a vector entry point use dicts of arrays."""
 
     class Columns(SyncVectorEnv):
         def step(self, actions):
@@ -62,7 +62,7 @@ def test_final_observations_are_read_from_a_dict_of_arrays_too():
     assert not report.of_severity("error", "warning"), report.text()
 
 
-def test_an_async_environment_is_checked_like_the_others():
+def test_an_async_environment_is_checked():
     env = AsyncVectorEnv([Reach] * 2)
     report = check_goal_env(env, max_steps=200)
     env.close()
@@ -70,7 +70,7 @@ def test_an_async_environment_is_checked_like_the_others():
     assert "no second environment of this kind could be made" in report.text()
 
 
-def test_more_environments_than_steps_still_end():
+def test_a_check_with_more_environments_than_steps_ends():
     report = check_goal_env(lambda: SyncVectorEnv([Reach] * 8), max_steps=3)
     assert report.steps >= 3
 
@@ -81,8 +81,8 @@ class NotBatched(Reaches):
         self.observation_space = self.single_observation_space
 
 
-def test_an_observation_space_of_one_environment_is_shown_beside_what_it_should_be():
+def test_an_observation_space_that_is_not_batched_is_reported():
     findings = {finding.subject: finding for finding in check_goal_env(NotBatched, max_steps=50).findings}
     found = findings["observation_space"]
-    assert (found.code, found.expected) == ("GE603", "single_observation_space, batched")
+    assert (found.code, found.expected) == ("GE603", "a batch of single_observation_space")
     assert found.got.startswith("Dict('achieved_goal': Box(")

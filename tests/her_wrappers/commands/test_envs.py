@@ -1,4 +1,4 @@
-"""``her envs``: what a user sees of the bundled environments."""
+"""``her envs``: the list of bundled environments and their options."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_list_fits_a_terminal_of_80_columns():
 
 
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_one_is_shown_with_every_option_of_task_and_environment(env_id):
+def test_one_environment_is_shown_with_all_options(env_id):
     result = run(env_id)
     assert result.exit_code == 0
     for fact in ("State", "Action", "Start and goal", "Success", "Episode"):
@@ -55,17 +55,17 @@ def test_the_defaults_shown_are_those_of_the_id():
     assert " True " in line
 
 
-def test_a_default_is_shown_as_it_may_be_written():
+def test_a_default_is_shown_in_the_form_that_users_write():
     assert "NextStep" in run("her_envs/Counting-v0").output
 
 
 @pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_all_that_is_said_of_a_task_is_shown(env_id):
+def test_all_documentation_of_a_task_is_shown(env_id):
     said = inspect.getdoc(type(gym.make(env_id).unwrapped.task)).partition("Args:")[0]
     assert words(said) <= words(run(env_id).output)
 
 
-def test_an_unknown_id_is_answered_with_the_known_ones():
+def test_the_error_for_an_unknown_id_lists_the_known_ids():
     result = run("her_envs/PointMaze")
     assert result.exit_code == 2
     assert "unknown id 'her_envs/PointMaze'; choose from 'her_envs/BitFlipping-v0'" in result.output

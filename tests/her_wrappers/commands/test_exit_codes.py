@@ -21,12 +21,12 @@ from tests.support.pages import ROOT
 BOX = spaces.Box(-1, 1, (2,), np.float32)
 
 
-class WithoutRender(gym.Env):
-    """A goal environment that says it renders, and does not."""
+class Reach(gym.Env):
+    """A goal environment without a fault."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
     observation_space = spaces.Dict(observation=BOX, achieved_goal=BOX, desired_goal=BOX)
-    action_space = spaces.Discrete(2)
+    action_space = BOX
 
     def __init__(self, render_mode=None):
         self.render_mode = render_mode
@@ -36,14 +36,59 @@ class WithoutRender(gym.Env):
         return {key: np.zeros(2, np.float32) for key in self.observation_space}, {}
 
     def step(self, action):
-        return self.reset()[0], -1.0, False, True, {}
+        return {key: np.zeros(2, np.float32) for key in self.observation_space}, -1.0, False, True, {}
+
+    def render(self):
+        return np.zeros((8, 8, 3), np.uint8)
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.ones(len(achieved_goal), np.float32)
+
+
+class WithoutRender(Reach):
+    """A goal environment that says it renders, and does not."""
+
+    def render(self):
+        raise NotImplementedError
+
+
+BROKEN = """
+from tests.her_wrappers.commands.test_exit_codes import Reach
+
+class Init(Reach):
+    def __init__(self, render_mode=None):
+        raise ValueError("no simulator")
+
+class Reset(Reach):
+    def reset(self, *, seed=None, options=None):
+        raise KeyError("no such joint")
+
+class Step(Reach):
+    def step(self, action):
+        raise AssertionError
+
+class Exit(Reach):
+    def step(self, action):
+        raise SystemExit(7)
+
+class Render(Reach):
+    def render(self):
+        return {}["picture"]
+
+def policy(observation):
+    return 1 / 0
+"""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """A folder with broken modules, where the commands run."""
     (tmp_path / "unfinished_envs.py").write_text("import gymnasium\ndef make_env(\n")
+    (tmp_path / "exiting_envs.py").write_text("import sys\nsys.exit(4)\n")
+    (tmp_path / "dividing_envs.py").write_text("def divide():\n    return 1 / 0\n\ndivide()\n")
+    (tmp_path / "broken_envs.py").write_text(BROKEN)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_envs", raising=False)
     monkeypatch.setitem(gym.registry, "WithoutRender-v0", gym.envs.registration.EnvSpec("WithoutRender-v0"))
     gym.registry["WithoutRender-v0"].entry_point = WithoutRender
     return tmp_path
@@ -54,7 +99,7 @@ def her(*arguments):
 
 
 def assert_fails_with(result, message):
-    """One line on stderr says what cannot be used."""
+    """Assert that the command ended with code 3 and one line on stderr."""
     assert result.exit_code == 3, result.output
     assert isinstance(result.exception, SystemExit), "no traceback"
     assert re.fullmatch(f"Error: .*{message}.*", result.stderr.strip()), result.stderr
@@ -83,26 +128,109 @@ def test_a_module_with_a_syntax_error_is_named_with_its_line(arguments):
     assert_fails_with(her(*arguments), r"unfinished_envs\.py, line 2: '\(' was never closed")
 
 
+COMMANDS = {
+    "check": ["--steps", "20"],
+    "play": ["--policy", "random", "--record", "out.gif"],
+    "record": ["--episodes", "2", "--out", "out"],
+    "show-relabeling": ["--episodes", "1"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("exiting_envs", r"cannot import exiting_envs: SystemExit: 4; raised in exiting_envs\.py, line 2"),
+        ("dividing_envs", r"ZeroDivisionError: division by zero; raised in dividing_envs\.py, line 2"),
+    ],
+)
+def test_a_module_that_raises_is_named_with_its_line(command, module, message):
+    assert_fails_with(her(command, f"{module}:Env", *COMMANDS[command]), message)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "Init",
+            r"cannot make broken_envs:Init: ValueError: no simulator; raised in broken_envs\.py, line 6",
+        ),
+        ("Reset", r"KeyError: 'no such joint'; raised in broken_envs\.py, line 10"),
+        ("Step", r"AssertionError; raised in broken_envs\.py, line 14"),
+        ("Exit", r"SystemExit: 7; raised in broken_envs\.py, line 18"),
+        ("Render", r"KeyError: 'picture'; raised in broken_envs\.py, line 22"),
+    ],
+)
+def test_an_environment_that_raises_is_named_with_its_line(command, name, message):
+    result = her(command, f"broken_envs:{name}", *COMMANDS[command])
+    if command == "check" and name in {"Reset", "Step"}:
+        assert result.exit_code == 1, "a finding"
+        assert "GE000" in result.stdout
+    elif name == "Render" and command in {"check", "record"}:
+        assert result.exit_code == 0, "neither of them renders"
+    else:
+        assert_fails_with(result, message)
+
+
+@pytest.mark.parametrize("command", ["play", "record"])
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("broken_envs:policy", r"ZeroDivisionError: division by zero; raised in broken_envs\.py, line 25"),
+        ("dividing_envs:policy", r"cannot import dividing_envs: Zero.*; raised in dividing_envs\.py, line 2"),
+    ],
+)
+def test_a_policy_that_raises_is_named_with_its_line(command, policy, message):
+    arguments = [*COMMANDS[command], "--policy", policy]
+    assert_fails_with(her(command, "her_envs/PointReach-v0", *arguments), message)
+
+
+def test_an_error_in_an_environment_of_gymnasium_gives_one_sentence(folder):
+    (folder / "seven.py").write_text("def act(observation):\n    return 7\n")
+    arguments = ["--policy", "seven:act", "--out", "out"]
+    assert_fails_with(her("record", "CartPole-v1", *arguments), "AssertionError: 7 .* invalid")
+
+
+def test_an_error_of_the_toolkit_itself_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr("her_wrappers.commands.envs._table_of_all", None)
+    assert isinstance(her("envs").exception, TypeError)
+
+
+@pytest.mark.parametrize("command", ["play", "show-relabeling"])
+def test_a_missing_pygame_is_named_with_the_command_that_installs_it(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    result = her(command, "her_envs/PointReach-v0", *COMMANDS[command])
+    assert_fails_with(result, "pip install")
+
+
+def test_a_missing_shard_is_named_before_anything_is_recorded(folder, monkeypatch):
+    record = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5", "--episodes", "1", "--out", "reach"]
+    assert her(*record).exit_code == 0
+    (folder / "reach" / "shard-000000.npz").unlink()
+    assert_fails_with(her(*record), r"cannot record to reach: reach/shard-000000\.npz is missing; restore it")
+
+
 @pytest.mark.parametrize("path", ["/dev/null/out.gif", "/proc/nothing/out.gif"])
-def test_a_place_where_no_film_can_be_written_is_named_before_anything_is_played(path, monkeypatch):
+def test_an_unwritable_path_of_a_gif_is_an_error_before_the_first_episode(path, monkeypatch):
     monkeypatch.setattr(gym.Env, "reset", None)
     result = her("play", "her_envs/PointReach-v0", "--record", path)
     assert_fails_with(result, f"cannot write {path}: ")
 
 
-def test_a_place_where_no_picture_of_relabeling_can_be_written_is_named():
+def test_an_unwritable_path_of_a_picture_is_an_error():
     arguments = ["--seed", "7", "--episodes", "1", "--size", "64", "--out", "/dev/null/out.png"]
     assert_fails_with(her("show-relabeling", "her_envs/PointReach-v0", *arguments), "cannot write /dev/null")
 
 
-def test_a_place_where_no_archive_can_be_written_is_named():
+def test_an_unwritable_path_of_an_archive_is_an_error():
     result = her("record", "her_envs/PointReach-v0", "--out", "/dev/null/out")
     assert_fails_with(result, "cannot record to /dev/null/out: ")
 
 
 @pytest.mark.parametrize("command", ["inspect", "record"])
 @pytest.mark.parametrize("damage", [lambda text: text[:50], lambda text: "[]", lambda text: "{}"])
-def test_a_damaged_archive_is_named(command, damage, folder):
+def test_a_damaged_archive_is_an_error(command, damage, folder):
     record = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5", "--episodes", "1", "--out", "reach"]
     assert her(*record).exit_code == 0
     manifest = folder / "reach" / "manifest.json"
@@ -111,8 +239,8 @@ def test_a_damaged_archive_is_named(command, damage, folder):
     assert_fails_with(result, r"reach/manifest\.json is damaged")
 
 
-def test_an_archive_that_is_not_there_is_named():
-    assert_fails_with(her("inspect", "nothing"), "cannot inspect nothing: there is no archive at nothing")
+def test_a_missing_archive_is_an_error():
+    assert_fails_with(her("inspect", "nothing"), "there is no archive at nothing")
 
 
 def test_a_manifest_cannot_control_the_terminal(folder):
@@ -145,7 +273,4 @@ def test_the_exit_code_reaches_the_shell():
     command = [sys.executable, "-c", "from her_wrappers.cli import app; app()", "inspect", "nothing"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 3
-    assert (
-        ran.stderr
-        == "Error: cannot inspect nothing: there is no archive at nothing: it has no manifest.json\n"
-    )
+    assert ran.stderr == "Error: there is no archive at nothing: it has no manifest.json\n"

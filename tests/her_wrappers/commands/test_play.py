@@ -1,4 +1,4 @@
-"""``her play``: by keyboard, by a policy, and into a file."""
+"""``her play`` with the keyboard, with a policy, and as a GIF."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(*arguments):
 
 @pytest.fixture
 def player(monkeypatch):
-    """Fingers that press the keys of a list, one after each picture, and then close the window."""
+    """Press the keys of a list, one after each picture, and then close the window."""
     keys, captions = [], []
     show = Window.show
 
@@ -45,7 +45,7 @@ def player(monkeypatch):
 
 def test_bits_are_flipped_by_number_and_by_the_cursor(player):
     keys, captions = player
-    # Three unlike keys flip each bit once; from any start some order of them ends within three steps.
+    # Three different keys flip each bit once; for each start one order of them reaches the goal.
     keys += [pygame.K_0, pygame.K_RIGHT, pygame.K_SPACE, pygame.K_LEFT, pygame.K_2]
     output = run(*BITS, *FAST, "--seed", "0", "--episodes", "1").output
     assert "number keys choose" in output
@@ -64,7 +64,7 @@ def test_points_are_moved_by_arrows(player):
 
 
 @pytest.mark.parametrize("policy", ["random", "her_policies_for_test:flip_first"])
-def test_a_policy_is_watched_to_the_end_of_its_episodes(policy, tmp_path, monkeypatch):
+def test_a_policy_is_shown_until_its_last_episode_ends(policy, tmp_path, monkeypatch):
     (tmp_path / "her_policies_for_test.py").write_text("def flip_first(observation):\n    return 0\n")
     monkeypatch.chdir(tmp_path)
     output = run(*BITS, *FAST, "--policy", policy, "--episodes", "2", "--seed", "3").output
@@ -72,7 +72,7 @@ def test_a_policy_is_watched_to_the_end_of_its_episodes(policy, tmp_path, monkey
     assert not pygame.display.get_init(), "the window is closed"
 
 
-def test_a_seed_repeats_what_a_random_policy_does():
+def test_equal_seeds_give_equal_random_policies():
     outputs = [run(*BITS, *FAST, "--policy", "random", "--seed", "5").output for _ in range(2)]
     assert outputs[0] == outputs[1]
 
@@ -80,7 +80,7 @@ def test_a_seed_repeats_what_a_random_policy_does():
 def test_an_episode_is_recorded_without_any_display(tmp_path):
     command = "from her_wrappers.cli import app; app()"
     arguments = ["play", "her_envs/PointReach-v0", "-o", "max_steps=4", "-o", "render_size=64"]
-    arguments += ["--seed", "0", "--episodes", "1"]  # unseeded, two frames may look alike, which a GIF merges
+    arguments += ["--seed", "0", "--episodes", "1"]  # unseeded frames can be equal, which a GIF merges
     subprocess.run(
         [sys.executable, "-c", command, *arguments, "--record", tmp_path / "new/out.gif"],
         env={"SDL_VIDEODRIVER": "no-such-driver", "PYGAME_HIDE_SUPPORT_PROMPT": "1"},
@@ -98,22 +98,25 @@ MISTAKES = [
         ["her_envs/PointMaze-v0", "-o", "layout"],
         "expected name=value, or a JSON object, got 'layout'",
     ),
-    ([*BITS, "--policy", "clever"], "expected 'random' or module:function, got 'clever'"),
-    ([*BITS, "--policy", "no_such_module:act"], "cannot load the policy no_such_module:act"),
-    ([*BITS, "--policy", "math:pi"], "the policy must be a function of an observation, got 3.14"),
+    ([*BITS, "--policy", "clever"], "--policy must be 'random' or module:function, got 'clever'"),
+    (
+        [*BITS, "--policy", "no_such_module:act"],
+        "cannot import 'no_such_module' for the policy",
+    ),
+    ([*BITS, "--policy", "math:pi"], "--policy must be a function of an observation, got 3.14"),
     ([*BITS, "--record", "out.mp4"], "--record must be a file that ends in .gif, got out.mp4"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
-def test_a_mistake_is_answered_with_a_sentence(arguments, message):
+def test_wrong_arguments_end_with_exit_code_two_and_one_sentence(arguments, message):
     result = run(*arguments, *FAST)
     assert result.exit_code == 2
     assert message in result.output
 
 
 @pytest.mark.parametrize("command", ["check", "play", "record"])
-def test_environments_are_found_in_the_present_folder(command, tmp_path, monkeypatch):
+def test_environments_are_found_in_the_current_folder(command, tmp_path, monkeypatch):
     (tmp_path / f"envs_for_{command}.py").write_text("import her_envs")
     monkeypatch.chdir(tmp_path)
     out = {"check": [], "play": ["--record", "out.gif"], "record": ["--out", "out"]}[command]
@@ -123,19 +126,17 @@ def test_environments_are_found_in_the_present_folder(command, tmp_path, monkeyp
     assert result.exit_code == 0, result.output
 
 
-def test_mujoco_without_a_display_is_told_how_to_draw(monkeypatch, tmp_path):
+def test_the_error_of_mujoco_without_a_display_names_the_variable_to_set(monkeypatch, tmp_path):
     def render(env):
         raise OSError("an OpenGL platform library has not been loaded")
 
     monkeypatch.setattr(TaskEnv, "render", render)
     arguments = [*BITS, "--record", str(tmp_path / "out.gif")]
-    assert isinstance(run(*arguments).exception, OSError), "what others raise is theirs to tell"
+    assert "test_play.py, line" in run(*arguments).output, "the error of another environment"
     monkeypatch.setitem(sys.modules, "mujoco", object())
     result = run(*arguments)
     assert result.exit_code == 3
-    assert (
-        "OSError: an OpenGL platform library has not been loaded; where there is no display" in result.output
-    )
+    assert "OSError: an OpenGL platform library has not been loaded; without a display" in result.output
     assert "MUJOCO_GL=egl" in result.output
 
 

@@ -1,4 +1,4 @@
-"""``her record`` and ``her inspect``: episodes into an archive, and what is said of them."""
+"""``her record`` and ``her inspect``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def her(*arguments):
 def test_episodes_are_recorded_and_shown(tmp_path):
     result = her(*REACH, "--episodes", 7, "--out", tmp_path / "reach", "--seed", 3)
     assert result.exit_code == 0, result.output
-    assert result.stdout == f"7 episodes added; {tmp_path / 'reach'} has 7, of 35 steps\n"
+    assert result.stdout == f"7 episodes added; {tmp_path / 'reach'} has 7 episodes of 35 steps\n"
     archive = EpisodeArchive(tmp_path / "reach")
     assert [len(episode) for episode in archive] == [5] * 7
     assert all("is_success" in episode.infos for episode in archive)
@@ -59,7 +59,7 @@ def test_equal_seeds_give_equal_archives_and_later_episodes_are_new(tmp_path):
     assert_same_episodes(one[:4], other[:4])
 
 
-def test_without_a_seed_each_run_is_another(tmp_path):
+def test_runs_without_a_seed_differ(tmp_path):
     for name in ("one", "other"):
         assert her(*REACH, "--episodes", 3, "--out", tmp_path / name).exit_code == 0
     one, other = (
@@ -71,7 +71,7 @@ def test_without_a_seed_each_run_is_another(tmp_path):
 
 @pytest.fixture
 def policies(tmp_path, monkeypatch):
-    """A folder with a module of policies."""
+    """Change to a folder with a module of policies."""
     (tmp_path / "agents.py").write_text(
         """
 calls = 0
@@ -97,17 +97,17 @@ def broken(observation):
 
 
 @pytest.mark.usefixtures("policies")
-def test_a_policy_of_ones_own_acts(tmp_path):
+def test_a_policy_of_the_user_acts(tmp_path):
     assert her(*REACH, "--policy", "agents:right", "--episodes", 2, "--out", "right").exit_code == 0
     for episode in EpisodeArchive(tmp_path / "right"):
         assert episode.actions.tolist() == [[1, 0]] * 5
 
 
 @pytest.mark.usefixtures("policies")
-def test_an_interruption_keeps_what_was_recorded(tmp_path):
+def test_ctrl_c_keeps_the_recorded_episodes(tmp_path):
     result = her(*REACH, "--policy", "agents:tired", "--out", "out")
     assert result.exit_code == 130
-    assert result.stdout == "interrupted: 3 episodes added; out has 3, of 12 steps\n"
+    assert result.stdout == "interrupted: 3 episodes added; out has 3 episodes of 12 steps\n"
     assert [(len(e), e.truncated) for e in EpisodeArchive(tmp_path / "out")] == [
         (5, True),
         (5, True),
@@ -116,16 +116,16 @@ def test_an_interruption_keeps_what_was_recorded(tmp_path):
 
 
 @pytest.mark.usefixtures("policies")
-def test_an_error_of_a_policy_keeps_what_was_recorded(tmp_path):
+def test_an_error_of_a_policy_keeps_the_recorded_episodes(tmp_path):
     result = her(*REACH, "--policy", "agents:broken", "--out", "out")
-    assert isinstance(result.exception, ValueError)
-    assert "action at step 2 must have shape (2,), got (3,)" in str(result.exception)
+    assert result.exit_code == 3
+    assert result.stderr.strip() == "Error: action at step 2 must have shape (2,), got (3,)"
     assert [len(episode) for episode in EpisodeArchive(tmp_path / "out")] == [5, 2]
 
 
 @pytest.mark.parametrize("shard_bytes", [1, 2**26])
-def test_a_full_disk_is_told_in_one_sentence(tmp_path, monkeypatch, shard_bytes):
-    """Whether it is noticed on the way or at the end."""
+def test_a_full_disk_gives_an_error_of_one_sentence(tmp_path, monkeypatch, shard_bytes):
+    """The error occurs during the recording or when the archive is closed."""
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -139,7 +139,7 @@ def test_a_full_disk_is_told_in_one_sentence(tmp_path, monkeypatch, shard_bytes)
     assert len(result.output.splitlines()) < 10
 
 
-def test_endless_tasks_are_cut(tmp_path):
+def test_endless_tasks_are_truncated(tmp_path):
     arguments = ["--max-episode-steps", 3, "--episodes", 4, "--out", tmp_path]
     assert her("record", "her_envs/PointReach-v0", *arguments).exit_code == 0
     assert [len(episode) for episode in EpisodeArchive(tmp_path)] == [3] * 4
@@ -153,13 +153,16 @@ def test_endless_tasks_are_cut(tmp_path):
             ["her_envs/PointReach-v0", "-o", "size"],
             "expected name=value, or a JSON object, got 'size'",
         ),
-        (["her_envs/PointReach-v0", "--policy", "ppo"], "expected 'random' or module:function, got 'ppo'"),
+        (
+            ["her_envs/PointReach-v0", "--policy", "ppo"],
+            "must be 'random' or module:function, got 'ppo'",
+        ),
         (["her_envs/PointReach-v0", "--info", "cost"], "info has no 'cost'; it has ['is_success']"),
         (["her_envs/PointReach-v0", "--episodes", "0"], "Invalid value for '--episodes'"),
-        (["CartPole-v1"], "holds episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
+        (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
     ],
 )
-def test_wrong_usage_ends_with_two_and_one_sentence(tmp_path, arguments, message):
+def test_wrong_usage_ends_with_exit_code_two_and_one_sentence(tmp_path, arguments, message):
     assert her(*REACH, "--episodes", 1, "--out", tmp_path).exit_code == 0
     result = her("record", *arguments, "--out", tmp_path)
     assert result.exit_code == 2
@@ -171,24 +174,20 @@ def test_wrong_usage_ends_with_two_and_one_sentence(tmp_path, arguments, message
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", ":f"], "cannot load the policy :f: ValueError: Empty module name"),
-        (["--policy", "..agents:f"], "cannot load the policy ..agents:f: TypeError: "),
-        (["--policy", "raising:f"], "cannot load the policy raising:f: KeyError: 'no such key'"),
-        (["--policy", "unfinished:f"], "cannot load the policy unfinished:f: SyntaxError: "),
-        (["--policy", "agents:nothing"], "cannot load the policy agents:nothing: AttributeError: "),
+        (["--policy", ":f"], "cannot import '' for the policy :f: ValueError: Empty module name"),
+        (["--policy", "..agents:f"], "cannot import '..agents' for the policy ..agents:f: TypeError: "),
+        (["--policy", "agents:nothing"], "got a module without 'nothing' for agents:nothing"),
         (["-o", "env_id=1"], "cannot make her_envs/PointReach-v0: "),
         (["-o", "id=1"], "cannot make her_envs/PointReach-v0: "),
     ],
 )
-def test_policies_and_options_that_cannot_be_end_with_two_and_one_sentence(tmp_path, arguments, message):
-    (tmp_path / "raising.py").write_text("raise KeyError('no such key')")
-    (tmp_path / "unfinished.py").write_text("def f(")
+def test_invalid_policies_and_options_end_with_exit_code_two_and_one_sentence(tmp_path, arguments, message):
     result = her("record", "her_envs/PointReach-v0", *arguments, "--out", tmp_path / "out")
     assert result.exit_code == 2, result.exception
     assert message in result.output
 
 
-def test_a_folder_in_use_and_a_file_are_refused(tmp_path):
+def test_a_folder_in_use_and_a_file_are_errors(tmp_path):
     with EpisodeArchive(tmp_path / "used", env=gym.make("her_envs/PointReach-v0")):
         result = her(*REACH, "--out", tmp_path / "used")
     assert result.exit_code == 3
@@ -204,7 +203,7 @@ def test_environments_without_goals_are_recorded_and_shown(tmp_path):
     assert "goals" not in output
 
 
-def test_json_has_it_all(tmp_path):
+def test_json_has_the_whole_summary(tmp_path):
     her(*REACH, "--episodes", 4, "--out", tmp_path, "--seed", 0)
     found = json.loads(her("inspect", tmp_path, "--json").stdout)
     assert (found["episodes"], found["steps"]) == (4, 20)
@@ -219,26 +218,26 @@ def test_json_has_it_all(tmp_path):
     [
         (
             lambda folder: (folder / "shard-000000.npz").write_bytes(b""),
-            "shard-000000.npz is no file of her-toolkit",
+            "shard-000000.npz is not a file of her-toolkit",
         ),
         (
             lambda folder: (folder / "manifest.json").write_text("{}"),
-            "manifest.json is damaged, or no manifest",
+            "manifest.json is damaged, or not the manifest",
         ),
         (lambda folder: (folder / "manifest.json").unlink(), "there is no archive at"),
         (lambda folder: (folder / "shard-000000.npz").unlink(), "shard-000000.npz"),
     ],
 )
-def test_damaged_and_foreign_folders_end_with_three_and_one_sentence(tmp_path, damage, message):
+def test_damaged_and_foreign_folders_end_with_exit_code_three_and_one_sentence(tmp_path, damage, message):
     her(*REACH, "--episodes", 1, "--out", tmp_path)
     damage(tmp_path)
     result = her("inspect", tmp_path)
     assert result.exit_code == 3
-    assert f"cannot inspect {tmp_path}" in result.output
+    assert str(tmp_path) in result.output
     assert message in result.output
 
 
-def test_control_characters_of_a_manifest_are_spelled_out(tmp_path):
+def test_control_characters_of_a_manifest_are_escaped(tmp_path):
     her(*REACH, "--episodes", 1, "--out", tmp_path)
 
     def change(content):
@@ -263,7 +262,7 @@ def archive_of(folder, episodes):
     return archive
 
 
-def test_json_has_null_where_returns_are_no_numbers(tmp_path):
+def test_json_has_null_for_returns_that_are_not_finite(tmp_path):
     rewards = np.array([np.nan, np.inf, 0])
     archive_of(tmp_path, [counting_episode(0, 3, rewards=rewards)])
     text = her("inspect", tmp_path, "--json").stdout
@@ -272,13 +271,13 @@ def test_json_has_null_where_returns_are_no_numbers(tmp_path):
     assert "nan on average" in her("inspect", tmp_path).output
 
 
-def test_success_may_have_a_column_of_its_own(tmp_path):
+def test_success_flags_of_shape_one_are_counted(tmp_path):
     flags = [np.array([[0], [1]]), np.array([[0], [0]])]
     archive = archive_of(tmp_path, [counting_episode(0, 2, infos={"is_success": flag}) for flag in flags])
     assert summarize(archive).success == 0.5
 
 
-def test_a_long_path_is_shown_as_it_is(tmp_path):
+def test_a_long_path_is_shown_completely(tmp_path):
     folder = tmp_path / ("long" * 30)
     archive_of(folder, [counting_episode(0, 2)])
     output = CliRunner().invoke(app, ["inspect", str(folder)], env={"COLUMNS": "60"}).output
@@ -286,7 +285,7 @@ def test_a_long_path_is_shown_as_it_is(tmp_path):
     assert "long" * 30 in "".join(output.split())
 
 
-def test_a_summary_counts(tmp_path):
+def test_a_summary_has_counts_ranges_and_shares(tmp_path):
     episodes = [
         counting_episode(
             0, 2, terminated=True, rewards=np.array([-1.0, 0]), infos={"is_success": np.array([0, 1])}
@@ -303,7 +302,7 @@ def test_a_summary_counts(tmp_path):
 
 
 def goals(desired, achieved, dtype):
-    """One episode with these goals."""
+    """Return an episode with these goals."""
     observations = {
         "observation": np.zeros(len(desired)),
         "achieved_goal": np.array(achieved, dtype),
@@ -324,13 +323,13 @@ def goals(desired, achieved, dtype):
         ([[], []], [[], []], np.float64, (1, 1, 1.0)),
     ],
 )
-def test_goals_are_covered_cell_by_cell(tmp_path, desired, achieved, dtype, expected):
+def test_coverage_counts_cells_of_goals(tmp_path, desired, achieved, dtype, expected):
     coverage = goal_coverage(archive_of(tmp_path, [goals(desired, achieved, dtype)]))
     assert (coverage.desired, coverage.achieved, coverage.covered) == expected
 
 
-def test_goals_of_many_parts_are_covered_too(tmp_path):
-    """As those of FrankaKitchen, a dict of goals."""
+def test_coverage_counts_goals_that_are_dicts(tmp_path):
+    """The goals of FrankaKitchen are dicts."""
     part = {"kettle": np.zeros((3, 2)), "light": np.zeros(3, int)}
     observations = {"observation": np.zeros(3), "achieved_goal": part, "desired_goal": part}
     episode = Episode(observations, np.zeros(2), np.zeros(2), terminated=False, truncated=True)
@@ -362,7 +361,7 @@ ODD_GOALS = {
 
 
 @pytest.mark.parametrize("name", ODD_GOALS)
-def test_odd_goals_are_covered_too(tmp_path, name):
+def test_coverage_counts_goals_of_unusual_dtypes(tmp_path, name):
     desired, achieved, expected = ODD_GOALS[name]
     coverage = summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals
     assert (coverage.desired, coverage.achieved, coverage.covered) == expected
@@ -376,7 +375,7 @@ def test_odd_goals_are_covered_too(tmp_path, name):
         (np.zeros(3), np.array(["a", "b", "c"])),
     ],
 )
-def test_goals_that_cannot_be_compared_are_not_covered(tmp_path, desired, achieved):
+def test_goals_of_different_form_have_no_coverage(tmp_path, desired, achieved):
     assert summarize(archive_of(tmp_path, [odd_goals(desired, achieved)])).goals is None
     assert her("inspect", tmp_path).exit_code == 0
 

@@ -1,4 +1,4 @@
-"""An episode in hindsight: its numbers are those of the environment, and its pictures those of its states."""
+"""Rewards and pictures of ``her show-relabeling``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PIL import Image
 
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_envs.canvas import AGENT, BACKGROUND, FAINT, REACHED
-from her_wrappers.commands.hindsight import Scene, farthest_miss, in_hindsight
+from her_wrappers.commands.hindsight import EpisodeRenderer, farthest_miss, in_hindsight
 from her_wrappers.commands.panels import panels_of
 from her_wrappers.commands.relabeling_page import INSET, LINE, MARGIN, PANEL, STRIP, WIDTH, Page
 from her_wrappers.commands.wandering import random_actions, wandering
@@ -22,13 +22,13 @@ from her_wrappers.replay.goal_selection import STRATEGIES
 from tests.support.other_envs import Other, Silent
 
 
-def scene_of(env):
-    return Scene(env, GoalInterface.of(env), [])
+def renderer_of(env):
+    return EpisodeRenderer(env, GoalInterface.of(env), [])
 
 
-def hindsight_of(scene, strategy="final", seeds=range(3), k=2):
-    take = farthest_miss(scene, lambda seed: wandering(scene.env.action_space, seed), seeds)
-    return in_hindsight(scene, take, strategy, k)
+def hindsight_of(renderer, strategy="final", seeds=range(3), k=2):
+    rendered = farthest_miss(renderer, lambda seed: wandering(renderer.env.action_space, seed), seeds)
+    return in_hindsight(renderer, rendered, strategy, k)
 
 
 MAKERS = {
@@ -45,8 +45,8 @@ MAKERS = {
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_the_rewards_are_those_of_the_relabeled_goals(make, strategy):
     env = make()
-    hindsight = hindsight_of(scene_of(env), strategy)
-    achieved = hindsight.take.episode.observations["achieved_goal"]
+    hindsight = hindsight_of(renderer_of(env), strategy)
+    achieved = hindsight.rendered.episode.observations["achieved_goal"]
     compute = env.unwrapped.compute_reward
 
     for t, reward in enumerate(hindsight.rewards):
@@ -61,54 +61,54 @@ def test_the_rewards_are_those_of_the_relabeled_goals(make, strategy):
 
 
 @pytest.mark.parametrize("make", [MAKERS["reach"], MAKERS["push"], MAKERS["other"]])
-def test_what_reaches_a_goal_is_the_environments_own_judgement(make):
+def test_reached_goals_are_those_that_the_task_calls_success(make):
     env = make()
     success = env.unwrapped.is_success if isinstance(env.unwrapped, Other) else env.unwrapped.task.success
-    hindsight = hindsight_of(scene_of(env))
-    achieved = hindsight.take.episode.observations["achieved_goal"]
+    hindsight = hindsight_of(renderer_of(env))
+    achieved = hindsight.rendered.episode.observations["achieved_goal"]
     np.testing.assert_array_equal(hindsight.reached_after, success(achieved[1:], achieved[-1]))
     np.testing.assert_array_equal(
         hindsight.reached_before,
-        success(achieved[1:], hindsight.take.episode.observations["desired_goal"][1:]),
+        success(achieved[1:], hindsight.rendered.episode.observations["desired_goal"][1:]),
     )
 
 
-# In the first range an early end matters, in the second one a wall.
+# The scores of the first seeds depend on an early end, those of the second ones on a wall.
 @pytest.mark.parametrize("seeds", [range(30), range(70, 100)])
-def test_of_all_misses_the_one_is_shown_that_got_farthest_and_was_late(seeds):
-    scene = scene_of(TaskEnv(PointReach(success_radius=0.2)))
-    takes = [scene.film(wandering(scene.env.action_space, seed), seed) for seed in seeds]
+def test_the_failed_episode_that_got_farthest_is_shown(seeds):
+    renderer = renderer_of(TaskEnv(PointReach(success_radius=0.2)))
+    episodes = [renderer.render_episode(wandering(renderer.env.action_space, seed), seed) for seed in seeds]
     got = {}
-    for take in takes:
-        achieved, desired = (take.episode.observations[key] for key in ("achieved_goal", "desired_goal"))
+    for rendered in episodes:
+        achieved, desired = (rendered.episode.observations[key] for key in ("achieved_goal", "desired_goal"))
         if (np.linalg.norm(achieved - desired, axis=1)[1:] <= 0.2).any():
             continue
         late = (np.linalg.norm(achieved - achieved[-1], axis=1)[1:41] > 0.2).all()
         moves = [before != after for axis in achieved.T for before, after in pairwise(axis.tolist())]
-        got[take.seed] = (late, np.linalg.norm(achieved[-1] - achieved[0]) * np.mean(moves))
+        got[rendered.seed] = (late, np.linalg.norm(achieved[-1] - achieved[0]) * np.mean(moves))
     assert 0 < len(got) < 30, "some miss, some do not"
     assert len({late for late, _ in got.values()}) == 2
-    best = farthest_miss(scene, lambda seed: wandering(scene.env.action_space, seed), seeds)
+    best = farthest_miss(renderer, lambda seed: wandering(renderer.env.action_space, seed), seeds)
     assert best.seed == max(got, key=got.get)
 
 
-def test_an_environments_word_that_it_has_reached_its_goal_counts():
+def test_is_success_of_an_environment_counts_as_reached():
     class Flag(Silent):
-        """One whose flag speaks of half of the steps, whatever the reward."""
+        """An environment with a success flag at every second step, independent of the reward."""
 
         def inform(self, observation):
             return {"is_success": self.elapsed % 2 == 0}
 
     env = Flag()
-    scene = Scene(env, GoalInterface.of(env), ["is_success"])
-    episode = scene.film(random_actions(env.action_space, 0), 0).episode
-    np.testing.assert_array_equal(scene.reached_before(episode), [False, True] * 10)
-    with pytest.raises(ValueError, match="every one of 3 episodes reached its goal"):
-        farthest_miss(scene, lambda seed: random_actions(env.action_space, seed), range(3))
+    renderer = EpisodeRenderer(env, GoalInterface.of(env), ["is_success"])
+    episode = renderer.render_episode(random_actions(env.action_space, 0), 0).episode
+    np.testing.assert_array_equal(renderer.reached_before(episode), [False, True] * 10)
+    with pytest.raises(ValueError, match="all of 3 episodes reached their goals"):
+        farthest_miss(renderer, lambda seed: random_actions(env.action_space, seed), range(3))
 
 
 def replay(env, episode, goal=None):
-    """Render each state of an episode again, under another goal."""
+    """Render each state of an episode with another goal."""
     state = {"state": episode.observations["observation"][0]}
     env.reset(options=state | {"goal": episode.observations["desired_goal"][0] if goal is None else goal})
     yield env.render()
@@ -117,56 +117,56 @@ def replay(env, episode, goal=None):
         yield env.render()
 
 
-def test_a_bundled_task_is_drawn_as_it_draws_itself_and_where_its_goal_was_a_trace_is_left():
+def test_a_bundled_task_is_drawn_with_a_faint_picture_of_its_own_goal():
     env = TaskEnv(PointReach(), render_mode="rgb_array", render_size=96)
-    hindsight = hindsight_of(scene_of(env))
-    episode, goal_state = hindsight.take.episode, hindsight.goal_state
-    panels = panels_of(env, hindsight.take, 96)
+    hindsight = hindsight_of(renderer_of(env))
+    episode, goal_state = hindsight.rendered.episode, hindsight.goal_state
+    panels = panels_of(env, hindsight.rendered, 96)
 
     was = list(replay(env, episode))
     moved = list(replay(env, episode, episode.observations["achieved_goal"][goal_state]))
     for t in range(len(episode) + 1):
-        np.testing.assert_array_equal(panels.as_it_was(t), was[t])
-        drawn = panels.in_hindsight(t, goal_state)
+        np.testing.assert_array_equal(panels.with_own_goal(t), was[t])
+        drawn = panels.with_goal_of(t, goal_state)
         differs = (drawn != moved[t]).any(-1)
         assert differs.any()
         assert (moved[t][differs] == BACKGROUND).all(), "the trace hides nothing"
         assert (was[t][differs] != BACKGROUND).any(-1).all(), "it is where something was"
 
 
-def test_bits_leave_no_trace_and_take_the_bits_that_were_reached_as_their_goal():
+def test_bits_are_drawn_with_the_achieved_bits_as_the_goal():
     env = TaskEnv(BitFlipping(observation="image"), render_mode="rgb_array", render_size=96)
-    hindsight = hindsight_of(scene_of(env))
-    states = hindsight.take.looks
-    panels = panels_of(env, hindsight.take, 96)
+    hindsight = hindsight_of(renderer_of(env))
+    states = hindsight.rendered.frames
+    panels = panels_of(env, hindsight.rendered, 96)
     for t, state in enumerate(states):
         env.reset(options={"state": state["bits"][0], "goal": states[-1]["bits"][0]})
-        np.testing.assert_array_equal(panels.in_hindsight(t, len(states) - 1), env.render())
+        np.testing.assert_array_equal(panels.with_goal_of(t, len(states) - 1), env.render())
 
 
-def test_another_environment_is_shown_as_it_was_rendered_beside_a_chart():
+def test_another_environment_is_shown_as_rendered_next_to_a_chart():
     env = Other(render_mode="rgb_array")
-    hindsight = hindsight_of(scene_of(env))
-    panels = panels_of(env, hindsight.take, 100)
+    hindsight = hindsight_of(renderer_of(env))
+    panels = panels_of(env, hindsight.rendered, 100)
     for t in (0, 3, 20):
-        picture = panels.as_it_was(t)
+        picture = panels.with_own_goal(t)
         assert picture.shape == (100, 100, 3)
         assert (picture[50, 10:90] == t).all()
         assert (picture[[4, 95]] == BACKGROUND).all()
-    assert panels.in_hindsight(20, 20).shape == (100, 100, 3)
+    assert panels.with_goal_of(20, 20).shape == (100, 100, 3)
 
 
 def bars_of(picture, column, length, height=7):
-    """The colours in the middle of the bars of one side, at a height."""
+    """Return the colours in the middle of the bars of one side, at a height."""
     left = MARGIN + column * PANEL + INSET
     cell = LINE / length
     return [tuple(picture[STRIP + 14 - height, round(left + (step + 0.4) * cell)]) for step in range(length)]
 
 
-def test_the_bars_are_green_for_the_steps_that_are_rewarded():
+def test_bars_of_rewarded_steps_are_green():
     env = TaskEnv(PointReach())
-    hindsight = hindsight_of(scene_of(env))
-    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.take, size), PANEL)
+    hindsight = hindsight_of(renderer_of(env))
+    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
     picture = np.asarray(Image.open(io.BytesIO(page.png())))
     assert picture.shape[1] == WIDTH
     for column, reached in enumerate((hindsight.reached_before, hindsight.reached_after)):
@@ -177,12 +177,12 @@ def test_the_bars_are_green_for_the_steps_that_are_rewarded():
     assert page.sides[1].outcome(0) == "not yet reached"
 
 
-def test_a_dense_reward_is_shown_by_the_height_of_its_bar_and_told_as_a_return():
+def test_the_height_of_a_bar_is_the_dense_reward():
     env = TaskEnv(PointReach(), reward_type="dense")
-    hindsight = hindsight_of(scene_of(env))
-    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.take, size), PANEL)
+    hindsight = hindsight_of(renderer_of(env))
+    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
     picture = np.asarray(Image.open(io.BytesIO(page.png())))
-    rewards = hindsight.take.episode.rewards, hindsight.rewards
+    rewards = hindsight.rendered.episode.rewards, hindsight.rewards
     least, most = np.min(rewards), np.max(rewards)
     for column, reached in enumerate((hindsight.reached_before, hindsight.reached_after)):
         heights = 14 * (rewards[column] - least) / (most - least)
@@ -191,21 +191,23 @@ def test_a_dense_reward_is_shown_by_the_height_of_its_bar_and_told_as_a_return()
             for height, bar, there in zip(heights, drawn, reached, strict=True):
                 if abs(height - level) > 1:
                     assert bar == ((REACHED if there else AGENT) if height > level else FAINT)
-    assert page.sides[0].outcome(9) == f"not reached: return {hindsight.take.episode.rewards[:9].sum():.3g}"
+    assert (
+        page.sides[0].outcome(9) == f"not reached: return {hindsight.rendered.episode.rewards[:9].sum():.3g}"
+    )
 
 
-def test_a_task_that_shows_goals_in_a_form_of_its_own_must_say_which_goal_a_state_reached():
+def test_a_task_with_goals_in_another_form_must_define_reached_goal():
     class Forgetful(BitFlipping):
         def reached_goal(self, state):
             return 1 - state["bits"]
 
     env = TaskEnv(Forgetful())
-    hindsight = hindsight_of(scene_of(env))
-    with pytest.raises(ValueError, match=r"Forgetful shows goals in another form .* reached_goal\(state\)"):
-        panels_of(env, hindsight.take, 64).in_hindsight(0, 1)
+    hindsight = hindsight_of(renderer_of(env))
+    with pytest.raises(ValueError, match=r"Forgetful must define reached_goal\(state\) such that"):
+        panels_of(env, hindsight.rendered, 64).with_goal_of(0, 1)
 
 
-def test_wandering_actions_resemble_the_one_before_and_stay_in_their_space():
+def test_wandering_actions_are_correlated_and_in_their_space():
     for space in (spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 4, (2,))):
         act = wandering(space, seed=0)
         actions = np.array([act(None) for _ in range(2000)])

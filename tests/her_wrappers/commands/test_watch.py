@@ -38,7 +38,7 @@ def test_no_show_does_not_render(trained, tmp_path, monkeypatch, drawn):
     monkeypatch.setattr(TaskEnv, "render", lambda self: drawn)
     out, _ = trained
     result = her("watch", out / "best.pt", "--record", tmp_path / "out.gif")
-    assert (result.exit_code, "draws no pictures" in result.output) == (3, True)
+    assert (result.exit_code, "must return a picture" in result.output) == (3, True)
     assert not (tmp_path / "out.gif").exists()
     assert her("watch", out / "best.pt", "--no-show", "--episodes", 1).exit_code == 0
 
@@ -118,7 +118,7 @@ def test_unwritable_gif_is_named(trained, monkeypatch):
 def test_without_pygame_the_error_names_the_extra(trained, monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     result = her("watch", trained[0] / "best.pt")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "pygame" in result.output
     assert "pip install" in result.output
     assert her("watch", trained[0] / "best.pt", "--no-show").exit_code == 0

@@ -1,4 +1,4 @@
-"""Files are there whole or not at all."""
+"""Atomic writing: a file is complete or absent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(path, content):
         file.write(content)
 
 
-def test_what_is_written_takes_the_place_of_what_was_there(tmp_path):
+def test_a_new_file_replaces_the_old_one(tmp_path):
     path = tmp_path / "file"
     for content in (b"first", b"", b"a longer one"):
         write(path, content)
@@ -27,7 +27,7 @@ def test_what_is_written_takes_the_place_of_what_was_there(tmp_path):
         assert names(tmp_path) == ["file"]
 
 
-def test_nothing_is_there_before_it_is_whole(tmp_path):
+def test_the_file_appears_when_it_is_complete(tmp_path):
     with replacement(tmp_path / "file") as file:
         file.write(b"content")
         file.flush()
@@ -35,7 +35,7 @@ def test_nothing_is_there_before_it_is_whole(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_leaves_what_was_there_and_no_rubbish(tmp_path, error):
+def test_an_error_leaves_the_old_file_and_no_other(tmp_path, error):
     path = tmp_path / "file"
     write(path, b"whole")
 
@@ -50,7 +50,7 @@ def test_an_error_leaves_what_was_there_and_no_rubbish(tmp_path, error):
     assert names(tmp_path) == ["file"]
 
 
-def test_what_a_killed_process_left_is_overwritten(tmp_path):
+def test_the_file_of_a_killed_process_is_replaced(tmp_path):
     (tmp_path / "file.her-part").write_bytes(b"much that was written before a kill")
     write(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
@@ -74,17 +74,17 @@ def test_a_link_is_followed(tmp_path):
     assert (tmp_path / "target").read_bytes() == b"new"
 
 
-def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(tmp_path):
+def test_a_link_with_the_name_of_the_unfinished_file_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / "file.her-part").symlink_to(victim)
-    with pytest.raises(OSError, match=r"file\.her-part is not a file that an earlier writer left; remove it"):
+    with pytest.raises(OSError, match=r"file\.her-part must be a regular file or must not exist; delete it"):
         write(tmp_path / "file", b"new")
     assert victim.read_bytes() == b"precious"
     assert not (tmp_path / "file").exists()
 
 
-def test_a_hard_link_in_the_place_of_the_unfinished_file_is_not_written_to(tmp_path):
+def test_a_hard_link_with_the_name_of_the_unfinished_file_is_not_written_to(tmp_path):
     (tmp_path / "victim").write_bytes(b"precious")
     (tmp_path / "file.her-part").hardlink_to(tmp_path / "victim")
     write(tmp_path / "file", b"new")
@@ -92,13 +92,13 @@ def test_a_hard_link_in_the_place_of_the_unfinished_file_is_not_written_to(tmp_p
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
-def test_files_of_the_user_with_a_similar_name_are_left_alone(tmp_path):
+def test_files_with_a_similar_name_do_not_change(tmp_path):
     (tmp_path / "file.part").write_bytes(b"a download of the user's")
     write(tmp_path / "file", b"new")
     assert (tmp_path / "file.part").read_bytes() == b"a download of the user's"
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_as_the_path_is_an_error(tmp_path):
     with pytest.raises(IsADirectoryError, match="expected the path of a file, got the folder"):
         write(tmp_path, b"")
 

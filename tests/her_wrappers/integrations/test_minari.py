@@ -1,4 +1,4 @@
-"""Minari: what both sides have comes back exactly; what only one has is refused or documented."""
+"""Minari: episodes come back exactly, or writing raises one clear error."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ METADATA = {
 
 @pytest.fixture(autouse=True)
 def datasets(tmp_path, monkeypatch):
-    """A folder of datasets that is gone after the test."""
+    """A temporary folder of datasets."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     return tmp_path / "minari"
 
 
 def random_episode(length, env, **changes):
-    """An episode without infos of the reset that no step has, which Minari has no place for."""
+    """Return an episode without reset infos that the steps do not have, which Minari cannot store."""
     return archived_episodes.random_episode(length, env=env, **{"reset_info": {}} | changes)
 
 
 def through_minari(episodes, env):
-    """Write, forget, and read again."""
+    """Write episodes and read them again."""
     to_minari(episodes, "some/thing-v0", env, **METADATA)
     return list(from_minari("some/thing-v0"))
 
 
 class Registered(gym.Env):
-    """An environment with a spec, so that Minari has nothing to warn of."""
+    """An environment with a spec, so that Minari does not warn."""
 
     spec = gym.spec("CartPole-v1")
 
@@ -70,8 +70,8 @@ NESTED = spaces.Dict({
 })
 
 
-def test_nested_spaces_and_pictures_come_back_to_the_last_bit():
-    """Minari alone would turn pictures into JPEG, which changes them."""
+def test_nested_spaces_and_images_come_back_exactly():
+    """By default Minari stores images as JPEG, which changes them."""
     env = Registered(NESTED, spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)]))
     episodes = [random_episode(length, env=env) for length in (1, 4, 2)]
     noise = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 3), np.uint8)
@@ -111,8 +111,8 @@ def test_flags_come_back(flags):
     assert_same_episodes(through_minari([episode], env), [episode])
 
 
-def test_what_minari_collects_is_read(tmp_path):
-    """Written by Minari itself, step by step: infos of all states, nested, and a seed."""
+def test_datasets_of_minaris_collector_are_read(tmp_path):
+    """Minari writes the dataset: nested infos of all states, and a seed."""
     env = gym.make("her_envs/PointReach-v0", max_steps=3)
     buffer = minari.data_collector.EpisodeBuffer(
         id=0,
@@ -137,7 +137,7 @@ def test_what_minari_collects_is_read(tmp_path):
     assert_same_episodes(archive, [episode])
 
 
-def test_an_archive_goes_to_minari_episode_by_episode(tmp_path):
+def test_an_archive_is_written_episode_by_episode(tmp_path):
     env = gym.make("her_envs/PointReach-v0")
     episodes = [random_episode(length, env=env) for length in (3, 5, 2)]
     with EpisodeArchive(tmp_path / "archive", env=env, shard_steps=4) as archive:
@@ -150,7 +150,7 @@ def test_an_archive_goes_to_minari_episode_by_episode(tmp_path):
 
 BOX = Registered(spaces.Box(-1, 1, (4,)))
 REFUSED = {
-    "Minari has no place for a reset info that no step has, got 'map' in episode 1; remove it": {
+    "Minari cannot store a reset info that the steps do not have, got 'map' in episode 1; remove it": {
         "reset_info": {"map": np.zeros(2)},
         "infos": {},
     },
@@ -166,7 +166,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_minari_has_no_place_for_is_refused_and_leaves_no_dataset(message):
+def test_values_that_minari_cannot_store_are_errors_and_leave_no_dataset(message):
     good = random_episode(3, env=BOX)
     with pytest.raises(ValueError, match=re.escape(message)):
         to_minari([good, random_episode(3, env=BOX, **REFUSED[message])], "some/thing-v0", BOX, **METADATA)
@@ -179,22 +179,22 @@ def everything_under(folder):
 
 
 @pytest.mark.parametrize("dataset_id", ["reach", "my data-v0", "../../x-v0", "a/../x-v0", "", None])
-def test_a_malformed_id_is_refused_before_anything_is_written(tmp_path, dataset_id):
-    message = f'dataset_id must be of the form "namespace/name-v0", got {dataset_id!r}'
+def test_a_malformed_id_is_an_error_before_anything_is_written(tmp_path, dataset_id):
+    message = f'dataset_id must have the form "namespace/name-v0", got {dataset_id!r}'
     with pytest.raises(ValueError, match=re.escape(message)):
         to_minari([random_episode(3, env=BOX)], dataset_id, BOX, **METADATA)
     assert everything_under(tmp_path) == []
     assert minari.list_local_datasets() == {}
 
 
-def test_the_first_error_is_the_one_that_is_told(monkeypatch):
-    """Also where the clean-up has none of the files that it should remove."""
+def test_the_first_error_is_raised_if_the_deletion_fails_too(monkeypatch):
+    """The deletion of the incomplete dataset raises an error here."""
 
     def refuse(_):
         raise LookupError("nothing there")
 
     monkeypatch.setattr(minari, "delete_dataset", refuse)
-    with pytest.raises(TypeError, match="expected an Episode, got dict"):
+    with pytest.raises(TypeError, match="episodes must yield Episodes, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)
 
 
@@ -206,29 +206,29 @@ OTHER_SPACES = {
 
 
 @pytest.mark.parametrize("message", OTHER_SPACES)
-def test_episodes_of_other_spaces_are_refused_and_leave_no_dataset(message):
+def test_episodes_of_other_spaces_are_errors_and_leave_no_dataset(message):
     episodes = [random_episode(3, env=BOX), random_episode(3, env=BOX, **OTHER_SPACES[message])]
     with pytest.raises(ValueError, match=rf"episode 1 does not fit env: .*{re.escape(message)}"):
         to_minari(episodes, "some/thing-v0", BOX, **METADATA)
     assert minari.list_local_datasets() == {}
 
 
-def test_what_is_no_environment_and_no_dataset_is_refused():
+def test_objects_that_are_not_environments_or_datasets_are_errors():
     with pytest.raises(TypeError, match="env must be a gymnasium Env, an id or a spec, got NoneType"):
         to_minari([random_episode(3, env=BOX)], "some/thing-v0", None, **METADATA)
     with pytest.raises(TypeError, match=r"dataset must be a minari\.MinariDataset or its id, got NoneType"):
         next(from_minari(None))
 
 
-def test_one_episode_is_no_list_of_them():
+def test_a_single_episode_is_an_error():
     message = r"^episodes must be a list of Episodes or an EpisodeArchive, got Episode; write \[episode\]$"
     with pytest.raises(TypeError, match=message):
         to_minari(random_episode(3, env=BOX), "some/thing-v0", BOX, **METADATA)
     assert minari.list_local_datasets() == {}
 
 
-def test_only_episodes_are_written():
-    with pytest.raises(TypeError, match="expected an Episode, got dict"):
+def test_elements_that_are_not_episodes_are_errors():
+    with pytest.raises(TypeError, match="episodes must yield Episodes, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)
 
 
@@ -240,7 +240,7 @@ def test_a_dataset_that_exists_is_not_replaced():
     assert_same_episodes(from_minari("some/thing-v0"), [episode])
 
 
-def test_keys_with_slashes_are_refused():
+def test_keys_with_slashes_are_errors():
     env = Registered(spaces.Dict({"a/b": spaces.Discrete(2)}))
     with pytest.raises(
         ValueError, match="Minari cannot store keys with a slash, got 'observation_space/a/b'; rename"
@@ -248,7 +248,7 @@ def test_keys_with_slashes_are_refused():
         to_minari([], "some/thing-v0", env, **METADATA)
 
 
-def test_infos_of_other_lengths_are_refused():
+def test_infos_of_other_lengths_are_errors():
     buffer = minari.data_collector.EpisodeBuffer(
         observations=np.zeros((3, 4)), actions=np.zeros(2, int), rewards=[0, 0], terminations=[False, True],
         truncations=[False, False], infos={"a": [1, 2, 3, 4]},
@@ -274,7 +274,7 @@ def test_a_buffer_takes_a_dataset_as_it_is():
     assert first.num_episodes == 4
 
 
-def test_a_dataset_of_another_environment_is_refused_by_the_buffer():
+def test_a_buffer_rejects_a_dataset_of_another_environment():
     env = gym.make("her_envs/PointReach-v0")
     dataset = to_minari(recorded(env, 1), "some/thing-v0", env, **METADATA)
     buffer = HindsightReplayBuffer.for_env(gym.make("her_envs/PointPush-v0"), seed=0)
@@ -295,7 +295,7 @@ def recorded(env, count):
     return episodes
 
 
-def test_without_minari_the_extra_is_named(monkeypatch):
+def test_without_minari_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(ImportError, match=re.escape('run: pip install "her-toolkit[minari]"')):
         to_minari([], "some/thing-v0", BOX)

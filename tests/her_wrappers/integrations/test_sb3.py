@@ -1,4 +1,4 @@
-"""The buffer for Stable-Baselines3 compared with SB3's own, through every method."""
+"""Comparison of `HerReplayBuffer` with SB3's class, for every method."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_arguments_have_the_names_the_order_and_the_defaults_of_sb3():
 
 @BOTH
 @pytest.mark.parametrize("n_envs", [1, 3])
-def test_every_public_method_does_on_both_what_it_does_on_one(kind, n_envs):
-    """The one test that both classes pass, for what a user of either can see."""
+def test_every_public_method_does_the_same_in_both_classes(kind, n_envs):
+    """Both classes pass this test of the public behaviour."""
     buffer = make_buffer(15 * n_envs, kind=kind, n_envs=n_envs, n_sampled_goal=3)
     assert isinstance(buffer, sb3.HerReplayBuffer)
     assert (buffer.buffer_size, buffer.n_envs, buffer.size(), buffer.pos, buffer.full) == (
@@ -72,7 +72,7 @@ def test_every_public_method_does_on_both_what_it_does_on_one(kind, n_envs):
 
 @BOTH
 @pytest.mark.parametrize("n_envs", [1, 3])
-def test_a_pickled_buffer_takes_an_environment_and_may_truncate_what_was_open(kind, n_envs):
+def test_a_pickled_buffer_accepts_an_environment_and_truncates_open_episodes(kind, n_envs):
     buffer = make_buffer(15 * n_envs, kind=kind, n_envs=n_envs)
     for number, steps in ((0, 4), (10, 2)):
         add(buffer, [counting_episode(number + i, 4) for i in range(n_envs)], steps=steps)
@@ -83,7 +83,7 @@ def test_a_pickled_buffer_takes_an_environment_and_may_truncate_what_was_open(ki
         loaded.set_env(buffer.env)
     with pytest.warns(UserWarning, match="last trajectory in the replay buffer will be truncated"):
         loaded.truncate_last_trajectory()
-    loaded.truncate_last_trajectory()  # nothing is open any more
+    loaded.truncate_last_trajectory()  # no episode is open
     assert (loaded.size(), loaded.pos) == (buffer.size(), buffer.pos) == (6, 6)
     numbers = {
         part.sample(200).observations["achieved_goal"][:, 0].max().item() // 10 for part in (buffer, loaded)
@@ -105,7 +105,7 @@ def test_time_limits_terminate_only_where_they_are_not_handled(kind, handle, tim
 
 @BOTH
 @pytest.mark.parametrize("handle", [True, False])
-def test_a_truncated_trajectory_bootstraps_where_time_limits_are_handled(kind, handle):
+def test_a_truncated_trajectory_bootstraps_if_time_limits_are_handled(kind, handle):
     buffer = make_buffer(kind=kind, handle_timeout_termination=handle, n_sampled_goal=0)
     add(buffer, [counting_episode(0, 5)], steps=3)
     with pytest.warns(UserWarning, match="truncated"):
@@ -116,7 +116,7 @@ def test_a_truncated_trajectory_bootstraps_where_time_limits_are_handled(kind, h
 
 
 @BOTH
-def test_relabeled_rows_have_later_goals_of_their_own_episode_and_the_reward_of_those(kind):
+def test_relabeled_rows_have_later_goals_of_their_episode_and_their_rewards(kind):
     buffer = make_buffer(200, kind=kind, n_envs=2)
     for number in range(6):
         add(buffer, [counting_episode(2 * number + i, 5) for i in range(2)])
@@ -168,9 +168,7 @@ def test_subprocesses_and_discrete_observations_work(kind):
 
 
 @BOTH
-@pytest.mark.filterwarnings(
-    "ignore:step . of an episode has the reward"
-)  # stacked goals are no goals of this env
+@pytest.mark.filterwarnings("ignore:step . of an episode has the reward")  # this env has no stacked goals
 def test_stacked_frames_and_action_noise_work(kind):
     env = VecFrameStack(make_vec_env(lambda: BitFlippingEnv(3, continuous=True, image_obs_space=True), 2), 2)
     noise = NormalActionNoise(np.zeros(3), 0.1 * np.ones(3))
@@ -180,7 +178,7 @@ def test_stacked_frames_and_action_noise_work(kind):
 
 
 @BOTH
-def test_rewards_are_of_raw_goals_and_then_normalized(kind):
+def test_rewards_are_computed_from_raw_goals_and_then_normalized(kind):
     env = VecNormalize(make_vec_env("her_envs/PointReach-v0", 2, env_kwargs={"max_steps": 5}), gamma=0.9)
     model = model_of(sb3.SAC, env, replay_buffer_class=kind, replay_buffer_kwargs={"n_sampled_goal": 4})
     model.learn(40)
@@ -202,7 +200,7 @@ def _zeros(env):
 
 
 @pytest.mark.parametrize("n_envs", [1, 2])
-def test_saving_and_loading_goes_on_with_the_open_episode(tmp_path, n_envs):
+def test_a_loaded_buffer_continues_the_open_episode(tmp_path, n_envs):
     env = make_vec_env(lambda: BitFlippingEnv(4, continuous=True), n_envs)
     model = model_of(sb3.SAC, env, buffer_size=2000)
     model.learn(62 - n_envs)
@@ -220,15 +218,15 @@ def test_saving_and_loading_goes_on_with_the_open_episode(tmp_path, n_envs):
     assert len(after.hindsight) > len(before.hindsight)
 
 
-def test_a_saved_buffer_is_as_large_as_what_is_in_it():
+def test_the_size_of_a_saved_buffer_depends_on_its_content():
     buffer = make_buffer(10**6)
     add(buffer, [counting_episode(0, 4)])
     assert len(pickle.dumps(buffer)) < 40_000 < buffer.hindsight.nbytes
 
 
 @pytest.mark.parametrize("optimize", [False, True])
-def test_an_episode_that_a_second_learn_breaks_off_is_not_joined_to_the_next(optimize):
-    """SB3 goes on with the episode after the reset, and takes goals of the one for steps of the other."""
+def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(optimize):
+    """SB3 continues the episode after the reset, and relabels its steps with goals of the next one."""
     model = model_of(
         sb3.DQN, BitFlippingEnv(10), optimize_memory_usage=optimize, learning_starts=10**6, train_freq=1
     )
@@ -242,7 +240,7 @@ def test_an_episode_that_a_second_learn_breaks_off_is_not_joined_to_the_next(opt
     assert (len(first), first.terminated, first.truncated) == (3, False, True)
     for episode in model.replay_buffer.hindsight.episodes():
         states = episode.observations["observation"].astype(int)
-        assert (abs(np.diff(states, axis=0)).sum(1) == 1).all()  # one bit a step: no reset in between
+        assert (abs(np.diff(states, axis=0)).sum(1) == 1).all()  # one bit per step, so no reset
 
 
 @BOTH

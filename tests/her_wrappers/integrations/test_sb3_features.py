@@ -1,4 +1,4 @@
-"""The buffer for Stable-Baselines3 where it goes beyond SB3's own: every test fails on SB3's class."""
+"""Features of `HerReplayBuffer` that SB3's class does not have: every test fails for SB3's class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ gym.register_envs(her_envs)
 
 @pytest.fixture
 def filled():
-    """A function that fills a buffer of a given kind with random steps of SB3's BitFlippingEnv."""
+    """Return a function that fills a buffer with random steps of SB3's BitFlippingEnv."""
 
     def fill(kind, **options):
         model = model_of(
@@ -37,10 +37,10 @@ def filled():
     return fill
 
 
-def test_a_relabeled_success_terminates_where_asked_for(filled):
+def test_a_relabeled_success_terminates_with_termination_success(filled):
     """Issue 627 of Stable-Baselines3."""
     assert one_success_kept(filled(sb3.HerReplayBuffer)).sum() == 0
-    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # a drop-in changes nothing unasked
+    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the default is the behaviour of SB3
     assert one_success_kept(filled(HerReplayBuffer, termination="success")).all()
     assert one_success_kept(filled(HerReplayBuffer, termination=reached)).all()
 
@@ -57,15 +57,15 @@ def test_terminations_are_recomputed_by_the_environment():
     assert (batch.dones[:, 0] == reached).all()
 
 
-def test_a_single_row_is_relabeled_as_often_as_any():
+def test_batches_of_one_row_are_relabeled_with_the_same_share():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     relabeled = sum(buffer.sample(1).observations["desired_goal"][0, 1].item() >= 0 for _ in range(2000))
     assert 1540 < relabeled < 1660  # 1600 expected, with a deviation of 18
 
 
-def test_batches_made_together_are_independent_of_their_place():
-    """Of n batches the first is as likely to have the odd relabeled row as the last."""
+def test_batches_sampled_together_have_equal_distributions():
+    """The additional relabeled row is in each of n batches with equal probability."""
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     shares = np.array([
@@ -76,17 +76,17 @@ def test_batches_made_together_are_independent_of_their_place():
     np.testing.assert_allclose(shares.mean(axis=0), 0.8, atol=0.07)  # over three deviations
 
 
-def test_batches_made_ahead_are_dropped_when_an_episode_is_stored():
+def test_unused_batches_are_dropped_when_an_episode_is_stored():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 2)])
     for _ in range(5):
         buffer.sample(8)
     add(buffer, [counting_episode(1, 60)])
-    for _ in range(4):  # at least two more had been made
+    for _ in range(4):  # at least two more batches were sampled
         assert (buffer.sample(8).observations["achieved_goal"][:, 0] == 1).any()
 
 
-def test_as_many_batches_are_made_at_once_as_were_surely_asked_for_before():
+def test_the_number_of_batches_sampled_at_once_follows_past_use():
     buffer, made = make_buffer(), []
     make = buffer.hindsight.sample
     buffer.hindsight.sample = lambda rows: made.append(rows // 8) or make(rows)
@@ -97,10 +97,10 @@ def test_as_many_batches_are_made_at_once_as_were_surely_asked_for_before():
             buffer.sample(8)
         assert made == ([1, 1, 2, 4], [5, 1, 1], [5, 1])[number]
     buffer.sample(2)
-    assert made == [5, 1, 0]  # of another size, nothing is known
+    assert made == [5, 1, 0]  # no batch of this size was used before
 
 
-def test_episodes_that_end_at_different_moments_are_stored_whole():
+def test_episodes_that_end_at_different_steps_are_stored_completely():
     buffer = make_buffer(300, n_envs=3)
     lengths = (2, 3, 7)
     for t in range(42):
@@ -145,17 +145,17 @@ def test_an_episode_as_long_as_the_buffer_can_be_sampled(n_envs):
     assert set(buffer.sample(300).observations["achieved_goal"][:, 1].tolist()) == set(range(5))
 
 
-def test_a_longer_episode_is_cut_as_if_by_a_time_limit():
+def test_a_longer_episode_is_truncated_like_at_a_time_limit():
     buffer = make_buffer(10)
     add(buffer, [counting_episode(0, 13)])
     episodes = list(buffer.hindsight.episodes())
     assert [(len(episode), episode.terminated) for episode in episodes] == [(3, True)]
     add(buffer, [counting_episode(1, 27)])
-    assert buffer.hindsight.num_episodes == 1  # 10, 10, 7: the oldest go
+    assert buffer.hindsight.num_episodes == 1  # 10, 10, 7: the oldest are evicted
     assert buffer.hindsight.verify() is None
 
 
-def test_infos_of_their_own_steps_go_to_the_reward():
+def test_compute_reward_gets_the_infos_of_the_same_steps():
     asked = []
 
     class Asked(Rewards):
@@ -174,14 +174,14 @@ def test_infos_of_their_own_steps_go_to_the_reward():
 
 
 @pytest.mark.parametrize("strategy", ["geometric", "random", Mixture({"future": 0.5, "random": 0.5})])
-def test_strategies_beyond_those_of_sb3_are_taken(strategy):
+def test_strategies_of_hindsight_replay_buffer_are_accepted(strategy):
     buffer = make_buffer(goal_selection_strategy=strategy)
     add(buffer, [counting_episode(0, 5)])
     assert 200 < (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() < 280
     assert buffer.goal_selection_strategy == strategy
 
 
-def test_a_mixture_may_name_the_share_of_original_rows():
+def test_a_mixture_can_set_the_share_of_original_rows():
     mixture = Mixture({"final": 0.5, "original": 0.5})
     buffer = make_buffer(goal_selection_strategy=mixture, n_sampled_goal=None)
     add(buffer, [counting_episode(0, 5)])
@@ -192,14 +192,14 @@ def test_a_mixture_may_name_the_share_of_original_rows():
 
 
 @pytest.mark.parametrize("strategy", ["Future", "FINAL", *GoalSelectionStrategy])
-def test_strategies_are_spelled_as_in_sb3(strategy):
+def test_strategies_have_the_names_of_sb3(strategy):
     assert isinstance(
         make_buffer(goal_selection_strategy=strategy).goal_selection_strategy, GoalSelectionStrategy
     )
 
 
 @needs_n_steps
-def test_returns_of_n_steps_come_with_their_discounts():
+def test_n_step_batches_have_discounts():
     buffer = make_buffer(n_sampled_goal=0, n_steps=3, gamma=0.5)
     add(buffer, [counting_episode(0, 5)], timeout=True)
     batch = buffer.sample(200)
@@ -209,7 +209,7 @@ def test_returns_of_n_steps_come_with_their_discounts():
 
 
 @needs_n_steps
-def test_one_step_leaves_the_discount_to_the_algorithm():
+def test_one_step_batches_have_no_discounts():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     assert buffer.sample(4).discounts is None
@@ -224,12 +224,12 @@ def test_an_algorithm_trains_on_n_steps():
 
 
 @pytest.mark.skipif(HAS_N_STEPS, reason="this Stable-Baselines3 has n steps")
-def test_n_steps_are_refused_by_an_sb3_without_discounts():
+def test_n_steps_are_an_error_for_an_sb3_without_discounts():
     with pytest.raises(ValueError, match="needs a Stable-Baselines3 of 2"):
         make_buffer(n_steps=3)
 
 
-def test_the_seed_of_the_algorithm_seeds_the_buffer_and_another_gives_other_batches():
+def test_the_seed_of_the_algorithm_determines_the_batches():
     def batch(seed, **options):
         model = model_of(sb3.DQN, BitFlippingEnv(4), seed=seed, replay_buffer_kwargs=options)
         return model.learn(40).replay_buffer.sample(30)
@@ -243,7 +243,7 @@ def test_the_seed_of_the_algorithm_seeds_the_buffer_and_another_gives_other_batc
     assert not torch.equal(first, other)
 
 
-def test_doubles_of_an_environment_are_rounded_to_the_floats_of_its_space():
+def test_float64_observations_are_rounded_to_the_float32_of_their_space():
     space = spaces.Dict({key: spaces.Box(-1, 1, (2,), np.float32) for key in SPACE})
 
     class Doubles(Rewards):
@@ -255,7 +255,7 @@ def test_doubles_of_an_environment_are_rounded_to_the_floats_of_its_space():
     assert buffer.sample(1).observations["observation"].dtype == torch.float32
 
 
-def test_memory_is_that_of_states_and_none_of_sb3s_arrays():
+def test_the_arrays_of_sb3_are_not_allocated():
     buffer = make_buffer(1000)
     for name in SB3_ARRAYS:
         with pytest.raises(AttributeError, match=f"has no array '{name}'.*hindsight.episodes"):
@@ -264,7 +264,7 @@ def test_memory_is_that_of_states_and_none_of_sb3s_arrays():
         buffer.nothing  # noqa: B018 - to read it is the test
 
 
-def test_batches_go_where_the_buffer_is_told():
+def test_batches_are_on_the_device_of_the_buffer():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     buffer.device = torch.device("meta")

@@ -1,4 +1,4 @@
-"""The buffer for Stable-Baselines3: wrong arguments and steps raise one clear error."""
+"""Errors of `HerReplayBuffer` for invalid arguments and steps."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def test_without_stable_baselines3_the_message_says_what_to_install():
     )
 
 
-def test_a_wrong_policy_is_refused_in_one_sentence():
+def test_a_wrong_policy_gives_one_clear_error():
     with pytest.raises(ValueError, match="You must use `MultiInputPolicy` when working with dict"):
         sb3.DQN("MlpPolicy", BitFlippingEnv(4), replay_buffer_class=HerReplayBuffer)
 
 
-def test_plain_observations_are_refused_in_one_sentence():
+def test_observations_without_goals_give_one_clear_error():
     with pytest.raises(ValueError, match="observation space must be a Dict with the keys observation,"):
         sb3.DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=HerReplayBuffer)
 
 
-def test_without_an_environment_what_needs_it_is_refused_and_all_else_works():
+def test_without_an_environment_only_calls_that_need_it_raise():
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     buffer.sample(4)
     loaded = copy.deepcopy(buffer)
     for method, arguments in ((loaded.sample, [4]), (add, [loaded, [counting_episode(1, 5)]])):
-        with pytest.raises(ValueError, match=r"no environment; call set_env\(vec_env\)"):
+        with pytest.raises(ValueError, match=r"this buffer has none; call set_env\(vec_env\)"):
             method(*arguments)
     assert (loaded.size(), len(loaded.hindsight)) == (5, 5)
     loaded.set_env(buffer.env)
@@ -68,7 +68,7 @@ def test_without_relabeling_no_environment_is_needed():
         ({"reward": np.zeros(2)}, r"rewards must be \(1,\) numbers"),
     ],
 )
-def test_a_step_that_does_not_fit_is_refused_and_nothing_is_added(change, message):
+def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)], steps=2)
     obs = {key: rows[2:3] for key, rows in counting_episode(0, 5).observations.items()}
@@ -98,6 +98,6 @@ def test_a_step_that_does_not_fit_is_refused_and_nothing_is_added(change, messag
         ({"n_sampled_goal": -1}, "n_sampled_goal must be a whole number"),
     ],
 )
-def test_a_wrong_argument_is_refused(options, message):
+def test_a_wrong_argument_raises(options, message):
     with pytest.raises(ValueError, match=message):
         make_buffer(**options)

@@ -44,8 +44,8 @@ from tests.support.bundled import VARIANTS, ids, make
     with_env=st.booleans(),
 )
 @settings(max_examples=40)
-def test_what_was_added_comes_back(tmp_path_factory, lengths, shard_steps, together, with_env):
-    """Also when the archive is closed and opened in between, once for each list of lengths."""
+def test_added_episodes_are_read_back(tmp_path_factory, lengths, shard_steps, together, with_env):
+    """The archive is closed and opened again for each list of lengths."""
     folder = tmp_path_factory.mktemp("archive")
     env = Nested() if with_env else None
     added = []
@@ -96,13 +96,13 @@ def test_flat_observations_are_archived_as_they_are(tmp_path):
     assert_same_episodes(EpisodeArchive(tmp_path), episodes)
 
 
-def test_a_vector_environment_tells_the_same_as_one_of_its_kind(tmp_path):
+def test_a_vector_environment_has_the_same_source_as_a_single_one(tmp_path):
     single, vector = gym.make("her_envs/PointReach-v0"), gym.make_vec("her_envs/PointReach-v0", num_envs=3)
     EpisodeArchive(tmp_path, env=single).close()
     EpisodeArchive(tmp_path, env=vector).close()
 
 
-def test_numpy_opens_a_shard(tmp_path):
+def test_numpy_can_load_a_shard(tmp_path):
     episode = random_episode(4)
     with EpisodeArchive(tmp_path, env=Nested()) as archive:
         archive(episode)
@@ -114,7 +114,7 @@ def test_numpy_opens_a_shard(tmp_path):
         assert shard["lengths"].tolist() == [4]
 
 
-def test_the_manifest_is_for_people_too(tmp_path):
+def test_the_manifest_is_readable_json(tmp_path):
     env = gym.make("her_envs/BitFlipping-v0", n_bits=3)
     with EpisodeArchive(tmp_path, env=env, shard_steps=5) as archive:
         archive.add_episodes([random_episode(length, env=env) for length in (4, 3, 2)])
@@ -130,13 +130,13 @@ def test_the_manifest_is_for_people_too(tmp_path):
 
 
 class Unspeakable:
-    """Cannot even be printed."""
+    """An object whose __repr__ raises."""
 
     def __repr__(self):
         raise OSError("no")
 
 
-def test_arguments_that_json_cannot_hold_are_told_as_python_prints_them(tmp_path):
+def test_arguments_that_json_cannot_store_are_stored_as_repr(tmp_path):
     env = gym.make("her_envs/PointReach-v0")
     told = {"radius": 0.25, "name": None, "sizes": [1, {"a": 2}]}
     printed = {"pair": (1, 2), "goal": np.zeros(2), "infinite": np.inf, "keys": {1: 2}, "set": {1}}
@@ -150,7 +150,7 @@ def test_arguments_that_json_cannot_hold_are_told_as_python_prints_them(tmp_path
     }
 
 
-def test_what_is_changed_after_it_was_added_is_archived_as_it_was(tmp_path):
+def test_episodes_are_copied_when_they_are_added(tmp_path):
     episode = random_episode(3)
     with EpisodeArchive(tmp_path) as archive:
         archive(episode)
@@ -160,8 +160,8 @@ def test_what_is_changed_after_it_was_added_is_archived_as_it_was(tmp_path):
     assert_same_episodes(archive, [random_episode(3)])
 
 
-def test_infos_of_other_dtypes_begin_a_new_shard(tmp_path):
-    """End to end in one array, whole numbers would become floats."""
+def test_infos_of_other_dtypes_are_in_separate_shards(tmp_path):
+    """In one array integers would become floats."""
     infos = [{"cost": np.array([2**60 + 1])}, {"cost": np.array([0.5])}, {}, {"cost": np.array([True])}]
     resets = [{"seed": np.array(7)}, {"seed": np.array("seven")}, {}, {"seed": np.zeros(3, np.float32)}]
     episodes = [
@@ -183,14 +183,14 @@ def test_strings_of_all_lengths_share_a_shard(tmp_path):
     assert files(tmp_path)[2:] == ["shard-000000.npz"]
 
 
-def test_large_episodes_are_written_by_their_bytes(tmp_path, monkeypatch):
+def test_large_episodes_fill_a_shard_by_their_size_in_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "SHARD_BYTES", 2000)
     with EpisodeArchive(tmp_path) as archive:
         archive.add_episodes([random_episode(5, seed) for seed in range(20)])
         assert len(files(tmp_path)) > 5
 
 
-def test_what_is_not_flushed_is_not_there_yet(tmp_path):
+def test_episodes_are_on_disk_after_flush(tmp_path):
     with EpisodeArchive(tmp_path, env=Nested(), shard_steps=10) as archive:
         archive(random_episode(3))
         assert len(EpisodeArchive(tmp_path)) == 0
@@ -219,7 +219,7 @@ archive(random_episode(3))
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(3)])
 
 
-def test_an_archive_that_is_forgotten_loses_nothing(tmp_path):
+def test_an_archive_that_is_garbage_collected_loses_nothing(tmp_path):
     archive = EpisodeArchive(tmp_path)
     archive(random_episode(3))
     del archive
@@ -247,20 +247,45 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(n) for n in (2, 4, 6, 7)])
 
 
-def test_a_recorder_survives_an_archive_that_refuses(tmp_path):
+def test_episodes_that_an_archive_keeps_while_the_disk_is_full_are_not_in_the_error(tmp_path, monkeypatch):
+    env = TaskEnv(PointReach(), max_steps=2)
+    archive, listed = EpisodeArchive(tmp_path, env=env, shard_steps=1), []
+    recorder = EpisodeRecorder(env, archive, listed.append)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    def play():
+        recorder.reset(seed=0)
+        for _ in range(2):
+            recorder.step([0, 0])
+
+    monkeypatch.setattr(manifest, "write_shard", full)
+    with pytest.raises(SinkError, match=r"on an episode of 2 steps .*No space left") as caught:
+        play()
+    assert (list(caught.value.episodes), caught.value.episode) == ([], None)
+    monkeypatch.undo()
+    play()
+    assert_same_episodes(archive, listed)
+    assert len(listed) == 2
+
+
+def test_a_recorder_continues_after_an_error_of_an_archive(tmp_path):
     env = TaskEnv(PointReach(), max_steps=2)
     archive = EpisodeArchive(tmp_path, env=env)
     recorder = EpisodeRecorder(gym.wrappers.FlattenObservation(env), archive)
     recorder.reset(seed=0)
     recorder.step([0, 0])
-    with pytest.raises(SinkError, match="is of other spaces: expected episodes with observations/achieved"):
+    with pytest.raises(
+        SinkError, match="has episodes of other spaces: expected episodes with observations/achieved"
+    ):
         recorder.step([0, 0])
     assert len(archive) == 0
     archive(random_episode(3, env=env))
     archive.close()
 
 
-def test_several_threads_may_add(tmp_path):
+def test_several_threads_can_add_episodes(tmp_path):
     with EpisodeArchive(tmp_path, shard_steps=20) as archive:
         threads = [
             threading.Thread(target=lambda seed=seed: [archive(random_episode(3, seed)) for _ in range(20)])
@@ -273,13 +298,13 @@ def test_several_threads_may_add(tmp_path):
     assert (len(archive), len(list(EpisodeArchive(tmp_path)))) == (80, 80)
 
 
-def test_nothing_is_added_by_an_empty_list(tmp_path):
+def test_an_empty_list_adds_nothing(tmp_path):
     archive = EpisodeArchive(tmp_path / "archive")
     archive.add_episodes([])
     assert not (tmp_path / "archive").exists()
 
 
-def test_one_writer_at_a_time(tmp_path):
+def test_only_one_archive_can_write_to_a_folder(tmp_path):
     first, second = EpisodeArchive(tmp_path), EpisodeArchive(tmp_path)
     first(random_episode(1))
     message = re.escape(f"the archive {tmp_path} is in use: another writer is at work there; close it")
@@ -295,8 +320,8 @@ def test_one_writer_at_a_time(tmp_path):
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(n) for n in (1, 2, 3)])
 
 
-def test_a_fork_does_not_write(tmp_path):
-    """Such as a worker of an AsyncVectorEnv."""
+def test_a_forked_process_cannot_write(tmp_path):
+    """A worker of an AsyncVectorEnv is such a process."""
     code = f"""
 import os, sys
 from her_wrappers import EpisodeArchive
@@ -314,11 +339,11 @@ if os.fork() == 0:
 os.wait()
 """
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert told.count("belongs to the process that opened it, not to its forks") == 3
+    assert told.count("was opened before this process was forked") == 3
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(3)])
 
 
-def test_episodes_are_read_as_batches_that_are_sequences(tmp_path):
+def test_batches_are_sequences_of_episodes(tmp_path):
     with EpisodeArchive(tmp_path) as archive:
         archive.add_episodes([random_episode(3), random_episode(4)])
     (batch,) = archive.batches()
@@ -326,7 +351,7 @@ def test_episodes_are_read_as_batches_that_are_sequences(tmp_path):
     assert batch.lengths.tolist() == [3, 4]
 
 
-def test_a_shard_that_is_missing_is_named(tmp_path):
+def test_reading_names_a_missing_shard(tmp_path):
     with EpisodeArchive(tmp_path) as archive:
         archive(random_episode(3))
     (tmp_path / "shard-000000.npz").unlink()
@@ -334,25 +359,27 @@ def test_a_shard_that_is_missing_is_named(tmp_path):
         list(EpisodeArchive(tmp_path))
 
 
-def test_shards_that_changed_places_are_refused(tmp_path):
+def test_shards_with_swapped_names_are_errors(tmp_path):
     with EpisodeArchive(tmp_path, shard_steps=1) as archive:
         archive.add_episodes([random_episode(3), random_episode(4)])
     first, second = tmp_path / "shard-000000.npz", tmp_path / "shard-000001.npz"
     first.write_bytes(second.read_bytes())
     with pytest.raises(
-        CorruptFileError, match=r"shard-000000\.npz is another file than the one that was written"
+        CorruptFileError, match=r"shard-000000\.npz has another checksum than the manifest lists"
     ):
         list(EpisodeArchive(tmp_path))
 
 
-def test_an_unlisted_shard_of_another_archive_is_refused(tmp_path):
+def test_an_unlisted_shard_of_another_archive_is_an_error(tmp_path):
     for name in ("one", "other"):
         with EpisodeArchive(tmp_path / name) as archive:
             archive(random_episode(3))
     (tmp_path / "one" / "shard-000001.npz").write_bytes(
         (tmp_path / "other" / "shard-000000.npz").read_bytes()
     )
-    with pytest.raises(CorruptFileError, match=r"shard-000001\.npz is of another archive; move it elsewhere"):
+    with pytest.raises(
+        CorruptFileError, match=r"shard-000001\.npz belongs to another archive; move it to another folder"
+    ):
         EpisodeArchive(tmp_path / "one")
 
 

@@ -30,11 +30,11 @@ REACH = gym.make("her_envs/PointReach-v0")
     [
         (
             gym.make("her_envs/PointMaze-v0"),
-            "holds episodes with env_id her_envs/PointReach-v0, got her_envs/PointMaze",
+            "has episodes with env_id her_envs/PointReach-v0, got her_envs/PointMaze",
         ),
         (
             gym.wrappers.FlattenObservation(REACH),
-            "holds episodes with observation_space Dict('achieved_goal': Box(0.0, 1.0, (2,), float32), ",
+            "has episodes with observation_space Dict('achieved_goal': Box(0.0, 1.0, (2,), float32), ",
         ),
         (
             gym.wrappers.RescaleAction(REACH, -2, 2),
@@ -42,18 +42,18 @@ REACH = gym.make("her_envs/PointReach-v0")
         ),
     ],
 )
-def test_an_archive_from_another_environment_is_refused(tmp_path, env, message):
+def test_an_archive_of_another_environment_is_an_error(tmp_path, env, message):
     EpisodeArchive(tmp_path, env=REACH).close()
     with pytest.raises(ValueError, match=re.escape(message)):
         EpisodeArchive(tmp_path, env=env)
     EpisodeArchive(tmp_path, env=REACH).close()
 
 
-def test_an_archive_that_does_not_know_its_environment_learns_it(tmp_path):
+def test_an_archive_without_an_environment_stores_a_later_one(tmp_path):
     with EpisodeArchive(tmp_path) as archive:
         archive(random_episode(1))
     assert archive.observation_space is None
-    with pytest.raises(ValueError, match="holds episodes of other spaces than the environment's"):
+    with pytest.raises(ValueError, match="has episodes of other spaces than the environment"):
         EpisodeArchive(tmp_path, env=REACH)
     with EpisodeArchive(tmp_path, env=Nested()) as archive:
         archive(random_episode(2))
@@ -70,7 +70,7 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 @pytest.mark.parametrize("known", ["from the environment", "from the first episode", "from the first shard"])
-def test_episodes_of_other_spaces_are_refused_and_nothing_is_added(tmp_path, known, message):
+def test_episodes_of_other_spaces_are_errors_and_nothing_is_added(tmp_path, known, message):
     archive = EpisodeArchive(tmp_path, env=Nested() if known == "from the environment" else None)
     archive(random_episode(3))
     if known == "from the first shard":
@@ -84,7 +84,7 @@ def test_episodes_of_other_spaces_are_refused_and_nothing_is_added(tmp_path, kno
     archive.close()
 
 
-def test_casts_that_lose_nothing_are_made(tmp_path):
+def test_exact_casts_are_applied(tmp_path):
     episode = random_episode(3)
     lists = episode.observations | {"a/b": episode.observations["a/b"].astype(np.float64)}
     with EpisodeArchive(tmp_path, env=Nested()) as archive:
@@ -114,12 +114,12 @@ def test_casts_that_lose_nothing_are_made(tmp_path):
         (
             random_episode(1, infos={"\ud800": np.zeros(1)}),
             ValueError,
-            r"infos must have keys that UTF-8 can write, got '\ud800'",
+            r"infos must have keys that can be encoded as UTF-8, got '\ud800'",
         ),
         (
             random_episode(1, reset_info={"\ud800": np.zeros(1)}),
             ValueError,
-            r"reset_infos must have keys that UTF-8 can write, got '\ud800'",
+            r"reset_infos must have keys that can be encoded as UTF-8, got '\ud800'",
         ),
         (
             random_episode(1, infos={"k" * 70_000: np.zeros(1)}),
@@ -133,7 +133,7 @@ def test_casts_that_lose_nothing_are_made(tmp_path):
         ),
     ],
 )
-def test_what_is_no_plain_episode_is_refused_and_poisons_nothing(tmp_path, given, error, message):
+def test_an_invalid_episode_is_an_error_and_the_archive_can_be_used_further(tmp_path, given, error, message):
     with EpisodeArchive(tmp_path) as archive:
         archive(random_episode(2))
         with pytest.raises(error, match=re.escape(message)):
@@ -153,7 +153,7 @@ def test_what_is_no_plain_episode_is_refused_and_poisons_nothing(tmp_path, given
         ("reset_info", 32, "reset_infos/a/0 must have at most 32 axes, got 33"),
     ],
 )
-def test_too_many_axes_are_refused(tmp_path, kind, axes, message):
+def test_too_many_axes_are_an_error(tmp_path, kind, axes, message):
     with EpisodeArchive(tmp_path) as archive, pytest.raises(ValueError, match=message):
         archive(random_episode(1, **{kind: {"a": np.zeros((1,) * axes)}}))
 
@@ -165,14 +165,14 @@ def test_too_many_axes_are_refused(tmp_path, kind, axes, message):
         ({"env": "PointReach"}, TypeError, "expected a gymnasium Env or VectorEnv, got str"),
     ],
 )
-def test_bad_arguments_are_refused_at_once(tmp_path, options, error, message):
+def test_invalid_arguments_are_errors(tmp_path, options, error, message):
     with pytest.raises(error, match=re.escape(message)):
         EpisodeArchive(tmp_path / "archive", **options)
     assert files(tmp_path) == []
 
 
 def spaces_only(observation_space):
-    """An environment with these observations."""
+    """Return an environment with this observation space."""
     env = gym.Env()
     env.observation_space, env.action_space = observation_space, spaces.Discrete(2)
     return env
@@ -189,7 +189,7 @@ def spaces_only(observation_space):
         (
             spaces.Dict({"\ud800": spaces.Discrete(2)}),
             ValueError,
-            "observation_space must have keys that UTF-8 can write",
+            "observation_space must have keys that can be encoded as UTF-8",
         ),
         (
             spaces.Box(0, 1, (1,) * 32),
@@ -198,13 +198,13 @@ def spaces_only(observation_space):
         ),
     ],
 )
-def test_spaces_whose_episodes_cannot_be_written_are_refused_at_once(tmp_path, space, error, message):
+def test_spaces_whose_elements_cannot_be_stored_are_errors(tmp_path, space, error, message):
     with pytest.raises(error, match=re.escape(message)):
         EpisodeArchive(tmp_path / "archive", env=spaces_only(space))
     assert files(tmp_path) == []
 
 
-def test_folders_with_other_things_are_left_alone(tmp_path):
+def test_folders_with_other_files_do_not_change(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     message = "expected an archive or an empty folder, got .* with 'thesis.tex' in it"
     with pytest.raises(FileExistsError, match=message):
@@ -216,22 +216,23 @@ def test_folders_with_other_things_are_left_alone(tmp_path):
     assert files(tmp_path) == ["thesis.tex"]
 
 
-def test_somebody_elses_manifest_is_left_alone(tmp_path):
+def test_a_manifest_of_another_program_does_not_change(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(CorruptFileError, match="no manifest of an archive"):
+    with pytest.raises(CorruptFileError, match="not the manifest of an archive"):
         EpisodeArchive(tmp_path, env=Nested())
     assert files(tmp_path) == ["manifest.json"]
 
 
-def test_a_link_to_nowhere_is_refused(tmp_path):
+def test_a_broken_link_is_an_error(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(
-        NotADirectoryError, match=r"expected the path of a folder, got the link .* to nowhere"
+        NotADirectoryError,
+        match=r"expected the path of a folder, got the link .* to a path that does not exist",
     ):
         EpisodeArchive(tmp_path / "link", env=Nested())
 
 
-def test_what_is_no_archive_cannot_be_read(tmp_path):
+def test_reading_a_folder_without_an_archive_is_an_error(tmp_path):
     with pytest.raises(
         FileNotFoundError, match=r"there is no archive at .*nowhere: it has no manifest\.json"
     ):

@@ -1,4 +1,4 @@
-"""How an archive writes: what shares a shard, what an interruption leaves, what the manifest lists."""
+"""EpisodeArchive: content of shards, interrupts, and the manifest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.archived_episodes import (
 
 @pytest.mark.parametrize("shard_steps", [7, 100])
 def test_alternating_dtypes_share_shards_and_keep_their_values(tmp_path, shard_steps):
-    """Whole numbers and floats stand in shards of their own, as full as others."""
+    """Integers and floats are in separate shards, which are full too."""
     costs = [np.array([2**60 + i]) if i % 2 else np.array([i / 4]) for i in range(60)]
     with EpisodeArchive(tmp_path, shard_steps=shard_steps) as archive:
         for cost in costs:
@@ -36,7 +36,7 @@ def test_alternating_dtypes_share_shards_and_keep_their_values(tmp_path, shard_s
     assert len(files(tmp_path)) - 2 == 2 * -(-30 // shard_steps)
 
 
-def test_many_kinds_of_infos_do_not_fill_the_memory(tmp_path):
+def test_pending_episodes_of_many_dtypes_do_not_fill_the_memory(tmp_path):
     with EpisodeArchive(tmp_path, shard_steps=10) as archive:
         for i in range(25):
             archive(random_episode(1, infos={f"info {i}": np.zeros(1)}))
@@ -48,7 +48,7 @@ KINDS = [np.array([2**53 + 1, 7]), np.array([0.5, 1.5]), np.array([True, False])
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_episodes_of_unlike_dtypes_are_exact_one_by_one_and_as_a_list(tmp_path, together):
+def test_episodes_of_different_dtypes_are_exact_one_by_one_and_as_a_list(tmp_path, together):
     episodes = [random_episode(2, infos={"cost": cost}) for cost in KINDS]
     with EpisodeArchive(tmp_path) as archive:
         if together:
@@ -66,7 +66,7 @@ def test_episodes_of_unlike_dtypes_are_exact_one_by_one_and_as_a_list(tmp_path, 
 
 @contextmanager
 def interrupted_at_line(number):
-    """Raise KeyboardInterrupt before the line of the writer that is the so-manieth to run."""
+    """Raise KeyboardInterrupt before line number n that the writer executes."""
     left, others = number, sys.gettrace()
 
     def trace(frame, event, _):
@@ -88,8 +88,8 @@ def interrupted_at_line(number):
 
 
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_path, stride):
-    """Only those that are just being added may be missing, all of them."""
+def test_an_interrupt_at_any_line_neither_loses_nor_duplicates_an_episode(tmp_path, stride):
+    """Either all or none of the episodes of the interrupted call are in the archive."""
     before, block = random_episode(4, 0), [random_episode(4, seed) for seed in (1, 2, 3)]
     line, interrupted = 0, True
     while interrupted:
@@ -109,7 +109,7 @@ def test_an_interruption_at_any_line_neither_loses_nor_doubles_an_episode(tmp_pa
     assert line > 20
 
 
-def test_last_added_tells_whether_an_interrupted_addition_took_effect(tmp_path):
+def test_last_added_shows_whether_an_interrupted_addition_took_effect(tmp_path):
     block = Episodes.of([random_episode(4, seed) for seed in (1, 2, 3)])
     line, interrupted = 0, True
     while interrupted:
@@ -134,16 +134,19 @@ def fill_the_disk(monkeypatch):
     monkeypatch.setattr(manifest, "write_shard", full)
 
 
-def test_what_a_forgotten_archive_cannot_write_is_told(tmp_path, monkeypatch):
+def test_an_archive_that_cannot_write_when_it_is_deleted_warns(tmp_path, monkeypatch):
     archive = EpisodeArchive(tmp_path)
     archive(random_episode(3))
     fill_the_disk(monkeypatch)
-    with pytest.warns(RuntimeWarning, match="loses 1 episodes, which it could not write: .* No space left"):
+    with pytest.warns(
+        RuntimeWarning,
+        match="1 episodes of the archive .* are lost, which cannot be written: .* No space left",
+    ):
         del archive
     EpisodeArchive(tmp_path, env=Nested()).close()
 
 
-def test_a_loss_is_told_once(tmp_path, monkeypatch):
+def test_lost_episodes_are_reported_once(tmp_path, monkeypatch):
     archive = EpisodeArchive(tmp_path)
     archive(random_episode(3))
     fill_the_disk(monkeypatch)
@@ -152,8 +155,8 @@ def test_a_loss_is_told_once(tmp_path, monkeypatch):
     del archive  # a warning would be an error
 
 
-def test_the_manifest_is_rewritten_ever_more_rarely(tmp_path, monkeypatch):
-    """It lists all shards at the end, and each of the first hundred at once."""
+def test_the_manifest_is_rewritten_less_often_with_more_shards(tmp_path, monkeypatch):
+    """The manifest lists all shards at the end, and each of the first hundred at once."""
     written = []
     monkeypatch.setattr(
         archive_module, "write_manifest", lambda *given: written.append(given) or write_manifest(*given)
@@ -168,7 +171,7 @@ def test_the_manifest_is_rewritten_ever_more_rarely(tmp_path, monkeypatch):
     assert len(read_manifest(tmp_path).shards) == shards
 
 
-def test_shards_that_the_manifest_has_no_room_for_are_found(tmp_path, monkeypatch):
+def test_shards_beyond_the_maximum_of_the_manifest_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "MAX_LISTED", 2)
     episodes = [random_episode(length) for length in (1, 2, 3, 4)]
     with EpisodeArchive(tmp_path, shard_steps=1) as archive:
@@ -186,9 +189,9 @@ def test_a_full_manifest_can_be_read(tmp_path):
     assert read_manifest(tmp_path).shards == full.shards
 
 
-def test_an_environment_that_the_manifest_has_no_room_for_is_refused_at_once(tmp_path, monkeypatch):
-    """As one of a picture with bounds of its own for each pixel."""
+def test_an_environment_with_a_description_that_is_too_long_is_an_error(tmp_path, monkeypatch):
+    """An image space with different bounds for each pixel has a long description."""
     monkeypatch.setattr(space_json, "MAX_SOURCE", 300)
-    with pytest.raises(ValueError, match=r"the spaces and arguments of env take \d+ bytes as JSON, at most"):
+    with pytest.raises(ValueError, match=r"spaces and arguments of env take \d+ bytes as JSON, at most"):
         EpisodeArchive(tmp_path / "archive", env=Nested())
     assert files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Datasets of another's making are read by what they look like."""
+"""Dataset: any object with the interface of Minari's datasets can be read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 class Recorded:
-    """Counting episodes of some lengths, in the form of Minari's, without Minari."""
+    """Counting episodes of some lengths with the interface of a Minari dataset."""
 
     def __init__(self, *lengths, infos=None):
         self.lengths, self.infos = lengths, infos
@@ -32,7 +32,7 @@ class Recorded:
             )
 
 
-def test_a_buffer_takes_what_looks_like_a_dataset():
+def test_a_buffer_accepts_an_object_with_the_interface_of_a_dataset():
     buffer = counting_buffer()
     buffer.extend(Recorded(3, 1, 2))
     assert [len(episode) for episode in buffer.episodes()] == [3, 1, 2]
@@ -42,7 +42,7 @@ def test_a_buffer_takes_what_looks_like_a_dataset():
         assert set(episode.observations["observation"][:, 0]) == {number}
 
 
-def test_infos_of_states_are_parted_into_those_of_the_reset_and_of_the_steps():
+def test_infos_of_states_are_split_into_reset_info_and_infos():
     infos = {
         "cost": np.arange(4.0),
         "deep": {"force": np.arange(3)},
@@ -55,14 +55,14 @@ def test_infos_of_states_are_parted_into_those_of_the_reset_and_of_the_steps():
     assert episode.infos["name"].tolist() == ["a", "b", "c"]
 
 
-def test_those_before_one_that_is_refused_stay_added():
+def test_episodes_before_an_invalid_one_stay_in_the_buffer():
     buffer = counting_buffer(buffer_size=5)
     with pytest.raises(ValueError, match="must fit the buffer of 5 transitions, got 9 steps"):
         buffer.extend(Recorded(3, 9, 2))
     assert len(buffer) == 3
 
 
-def test_episodes_and_buffers_are_no_datasets():
+def test_episodes_and_buffers_are_not_datasets():
     assert isinstance(Recorded(), Dataset)
     for other in ([], counting_episode(0, 3), counting_buffer(), "some/thing-v0"):
         assert not isinstance(other, Dataset)

@@ -1,4 +1,4 @@
-"""Episode: only arrays that describe one episode make one."""
+"""Episode: validation of the arrays."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from her_wrappers import Episode
 BAD_EPISODES = [
     ({"rewards": np.zeros(0)}, "rewards must have shape (T,) with T >= 1, got (0,)"),
     ({"rewards": np.zeros((2, 1))}, "rewards must have shape (T,) with T >= 1, got (2, 1)"),
-    ({"actions": np.zeros(3)}, "actions must have 2 rows to go with the rewards, got shape (3,)"),
+    ({"actions": np.zeros(3)}, "actions must have 2 rows to fit the rewards, got shape (3,)"),
     (
         {"observations": {"a": np.zeros(2)}},
-        "observations/a must have 3 rows to go with the rewards, got shape (2,)",
+        "observations/a must have 3 rows to fit the rewards, got shape (2,)",
     ),
     ({"rewards": np.array(["1", "2"])}, "rewards must hold numbers, got dtype <U1"),
-    ({"infos": {"a": np.zeros(())}}, "infos/a must have 2 rows to go with the rewards, got shape ()"),
+    ({"infos": {"a": np.zeros(())}}, "infos/a must have 2 rows to fit the rewards, got shape ()"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), BAD_EPISODES)
-def test_an_episode_that_does_not_add_up_cannot_be_made(change, message):
+def test_lengths_that_do_not_fit_are_errors(change, message):
     parts = {"observations": np.zeros((3, 1)), "actions": np.zeros(2), "rewards": np.zeros(2)}
     Episode(**parts, terminated=True, truncated=False)
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -47,13 +47,13 @@ def test_an_episode_that_does_not_add_up_cannot_be_made(change, message):
         ({"reset_info": [1]}, "reset_info must be a dict of arrays, got list"),
     ],
 )
-def test_an_episode_is_made_of_arrays(change, message):
+def test_values_that_are_not_arrays_are_errors(change, message):
     parts = {"observations": np.zeros((3, 1)), "actions": np.zeros(2), "rewards": np.zeros(2)}
     with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
         Episode(**parts | change, terminated=True, truncated=False)
 
 
 @pytest.mark.parametrize("flag", ["no", 1, np.array([True, False]), None])
-def test_the_flags_of_an_episode_are_bools(flag):
-    with pytest.raises(TypeError, match="truncated must be one bool, of the last step, got"):
+def test_flags_that_are_not_bools_are_errors(flag):
+    with pytest.raises(TypeError, match="truncated must be a bool, got"):
         Episode(np.zeros((3, 1)), np.zeros(2), np.zeros(2), terminated=False, truncated=flag)

@@ -1,4 +1,4 @@
-"""EpisodeAccumulator: failed steps leave no trace in the episode."""
+"""EpisodeAccumulator: failed steps do not change the episode."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BAD_OUTCOMES = [
 
 
 @pytest.mark.parametrize("outcome", BAD_OUTCOMES)
-def test_an_outcome_that_is_refused_leaves_the_episode_as_it_was(outcome):
+def test_an_invalid_outcome_does_not_change_the_episode(outcome):
     episode = begun()
     go_on(episode, 0)
     episode.act(7)
@@ -59,7 +59,7 @@ def test_an_outcome_that_is_refused_leaves_the_episode_as_it_was(outcome):
     assert_counts(episode, 3)
 
 
-def test_an_action_that_is_refused_leaves_the_episode_as_it_was():
+def test_an_invalid_action_does_not_change_the_episode():
     episode = begun()
     with pytest.raises(ValueError, match="action at step 0"):
         episode.act(0.5)
@@ -67,7 +67,7 @@ def test_an_action_that_is_refused_leaves_the_episode_as_it_was():
     assert_counts(episode, 1)
 
 
-def test_an_action_without_an_outcome_is_no_step():
+def test_an_action_without_an_outcome_is_not_a_step():
     episode = begun()
     go_on(episode, 0)
     episode.act(5)
@@ -75,7 +75,7 @@ def test_an_action_without_an_outcome_is_no_step():
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda episode: pickle.loads(pickle.dumps(episode))])
-def test_a_copy_goes_on_alone(again):
+def test_a_copy_is_independent_of_the_original(again):
     episode = begun()
     go_on(episode, 0)
     other = again(episode)
@@ -86,7 +86,7 @@ def test_a_copy_goes_on_alone(again):
     assert_counts(other, 3)
 
 
-def test_what_does_not_follow_on_is_named():
+def test_an_observation_that_differs_from_the_present_state_is_named():
     episode = begun()
     go_on(episode, 0)
     episode.require_continuation(observation(1))
@@ -97,7 +97,7 @@ def test_what_does_not_follow_on_is_named():
         episode.require_continuation({"a": np.array([1.0, -1.0]), "b": {"c": 2}})
 
 
-def test_zeros_of_both_signs_and_nans_follow_on_each_other():
+def test_zeros_of_both_signs_are_equal_and_nans_are_equal():
     episode = EpisodeAccumulator(spaces.Box(-1, 1, (2,), np.float64), spaces.Discrete(2))
     episode.begin(np.array([0.0, np.nan]), {})
     episode.require_continuation(np.array([-0.0, np.nan]))

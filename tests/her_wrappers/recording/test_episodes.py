@@ -1,4 +1,4 @@
-"""Episodes: what is put end to end comes apart as it was."""
+"""Episodes: concatenation and indexing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from her_wrappers import Episode, Episodes
 
 
 def nested_episode(number, length):
-    """An episode whose every value tells its episode and row."""
+    """Return an episode whose values identify episode and row."""
     states, steps = (100 * number + np.arange(n) for n in (length + 1, length))
     return Episode(
         observations={"joints": (states, states[:, None] + 0.5), "clock": states},
@@ -35,7 +35,7 @@ def assert_same(one, other):
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.data())
-def test_episodes_come_apart_as_they_were(lengths, data):
+def test_concatenated_episodes_can_be_split_again(lengths, data):
     listed = [nested_episode(number, length) for number, length in enumerate(lengths)]
     episodes = Episodes.of(listed)
     assert (len(episodes), episodes.num_steps) == (len(lengths), sum(lengths))
@@ -50,12 +50,12 @@ def test_episodes_come_apart_as_they_were(lengths, data):
     assert Episodes.of(episodes) is episodes
 
 
-def test_of_one_episode_nothing_is_copied():
+def test_a_single_episode_is_not_copied():
     episode = nested_episode(1, 3)
     assert Episodes.of([episode]).observations["clock"] is episode.observations["clock"]
 
 
-def test_there_is_no_episode_beyond_the_last():
+def test_an_index_beyond_the_last_episode_is_an_error():
     with pytest.raises(IndexError):
         Episodes.of([nested_episode(0, 1)])[1]
 
@@ -73,17 +73,17 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lengths": np.array([1.0, 2.0])}, "lengths must be (n,) whole numbers >= 1 with n >= 1"),
-        ({"lengths": np.array([3, 0])}, "lengths must be (n,) whole numbers >= 1"),
-        ({"lengths": np.array([1, 3])}, "rewards must have 4 rows to go with the rewards, got shape (3,)"),
+        ({"lengths": np.array([1.0, 2.0])}, "lengths must be (n,) integers >= 1 with n >= 1"),
+        ({"lengths": np.array([3, 0])}, "lengths must be (n,) integers >= 1"),
+        ({"lengths": np.array([1, 3])}, "rewards must have 4 rows to fit the rewards, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
         ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
-        ({"terminated": np.array([1, 0])}, "terminated must be (2,) bools, one an episode, got int64 (2,)"),
-        ({"truncated": np.array([True])}, "truncated must be (2,) bools"),
-        ({"reset_infos": [{}]}, "reset_infos must be 2 dicts or none, got 1"),
+        ({"terminated": np.array([1, 0])}, "terminated must be a bool array of shape (2,), got int64 (2,)"),
+        ({"truncated": np.array([True])}, "truncated must be a bool array of shape (2,)"),
+        ({"reset_infos": [{}]}, "reset_infos must have 2 dicts or 0, got 1"),
     ],
 )
-def test_arrays_that_do_not_go_together_are_refused(changes, message):
+def test_lengths_that_do_not_fit_are_errors(changes, message):
     Episodes(**GOOD)
     with pytest.raises(ValueError, match=re.escape(message)):
         Episodes(**GOOD | changes)
@@ -115,17 +115,17 @@ def test_arrays_that_do_not_go_together_are_refused(changes, message):
         ),
     ],
 )
-def test_episodes_of_unlike_spaces_are_refused(episodes, message):
+def test_episodes_of_different_spaces_are_errors(episodes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Episodes.of(episodes)
 
 
 @pytest.mark.parametrize("name", ["lengths", "terminated", "truncated", "rewards", "actions"])
-def test_lists_are_no_arrays(name):
+def test_lists_instead_of_arrays_are_errors(name):
     with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
         Episodes(**GOOD | {name: GOOD[name].tolist()})
 
 
-def test_only_episodes_are_put_together():
+def test_elements_that_are_not_episodes_are_errors():
     with pytest.raises(TypeError, match="expected an Episode, got dict"):
         Episodes.of([{}])

@@ -1,4 +1,4 @@
-"""Recorders: an error between any two instructions loses the step under way at most, and invents nothing."""
+"""Recorders: an error between any two instructions loses at most the present step, and adds nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDING = "her_wrappers/recording/"
 
 
 def instructions(run, *arguments):
-    """Number of instructions of the recorder in a run without an error."""
+    """Return the number of instructions of the recorder in a run without an error."""
     countdown = Countdown(10**9, RECORDING)
     run(countdown, *arguments)
     return 10**9 - countdown.left
@@ -37,7 +37,7 @@ def test_an_error_at_any_instruction_loses_one_step_at_most(error, stride):
         assert_steps_of_single(env, sink.state[0], lost=1)
 
 
-def test_a_sink_of_the_users_gets_episodes_again_which_say_so():
+def test_a_sink_of_the_user_gets_marked_episodes_again():
     for number in range(0, instructions(run_single, [].append), 97):
         got = []
         env = run_single(Countdown(number, RECORDING), got.append)
@@ -66,7 +66,7 @@ def test_a_sink_that_is_interrupted_gets_the_episode_again_and_others_do_not():
     assert not third[0].is_repeated
 
 
-def test_an_interrupt_stays_one_if_a_sink_raises_on_what_it_broke_off():
+def test_a_keyboard_interrupt_is_raised_even_if_a_sink_raises():
     class Interrupted(Counted):
         def step(self, action):
             if self.count[1] == 2:

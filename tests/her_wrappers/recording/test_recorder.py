@@ -1,4 +1,4 @@
-"""EpisodeRecorder: no transition lost or invented, and the environment as it was."""
+"""EpisodeRecorder: every transition is recorded once, and the environment does not change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from her_envs import Counting, PointReach, TaskEnv
-from her_wrappers import EpisodeRecorder
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from tests.support.bundled import VARIANTS, ids, make
 from tests.support.numbered_env import Numbered, play
 
@@ -22,7 +22,7 @@ from tests.support.numbered_env import Numbered, play
     terminates=st.booleans(),
     steps=st.integers(0, 400),
 )
-def test_episodes_are_what_really_happened(lengths, terminates, steps):
+def test_episodes_have_every_step_of_the_environment(lengths, terminates, steps):
     episodes = []
     env = EpisodeRecorder(Numbered(lengths, terminates=terminates), episodes.append, info_keys=["twice"])
     play(env, steps)
@@ -47,7 +47,7 @@ def test_episodes_are_what_really_happened(lengths, terminates, steps):
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_what_the_environment_returns_passes_through_unchanged(env_id, options):
+def test_returned_values_do_not_change(env_id, options):
     plain, recorded = make(env_id, **options), EpisodeRecorder(make(env_id, **options))
     plain.action_space.seed(0)
     first, second = plain.reset(seed=3), recorded.reset(seed=3)
@@ -60,7 +60,7 @@ def test_what_the_environment_returns_passes_through_unchanged(env_id, options):
             first, second = plain.reset(), recorded.reset()
 
 
-def test_the_very_objects_pass_through():
+def test_returned_objects_are_those_of_the_environment():
     env = Numbered()
     recorder = EpisodeRecorder(env)
     observation, info = recorder.reset()
@@ -69,7 +69,7 @@ def test_the_very_objects_pass_through():
     assert recorder.step(np.zeros(2, np.float32))[4] is env.info
 
 
-def test_the_recorder_is_no_part_of_the_spec():
+def test_the_recorder_is_not_part_of_the_spec():
     env = gym.make("her_envs/Counting-v0")
     recorder = EpisodeRecorder(env, [].append)
     assert recorder.spec == env.spec
@@ -78,7 +78,7 @@ def test_the_recorder_is_no_part_of_the_spec():
 
 
 @pytest.mark.parametrize("above", [True, False])
-def test_it_stands_above_and_below_other_wrappers(above):
+def test_the_recorder_works_above_and_below_other_wrappers(above):
     episodes = []
     env = TaskEnv(PointReach(), max_steps=100)
     env = EpisodeRecorder(env, episodes.append) if not above else env
@@ -95,14 +95,14 @@ def test_it_stands_above_and_below_other_wrappers(above):
     assert all(episode.truncated and not episode.terminated for episode in episodes)
 
 
-def test_flat_observations_are_recorded_as_they_are():
+def test_observations_without_dicts_are_recorded():
     episodes = []
     env = EpisodeRecorder(gym.wrappers.FlattenObservation(TaskEnv(PointReach())), episodes.append)
     play(env, 50)
     assert episodes[0].observations.shape == (51, 6)
 
 
-def test_an_interrupted_episode_is_handed_over_as_truncated():
+def test_sinks_get_an_interrupted_episode_as_truncated():
     episodes = []
     env = EpisodeRecorder(Numbered([9]), episodes.append)
     env.reset()
@@ -117,7 +117,24 @@ def test_an_interrupted_episode_is_handed_over_as_truncated():
     assert [(len(e), e.terminated, e.truncated) for e in episodes] == [(1, False, True), (2, False, True)]
 
 
-def test_endless_tasks_are_cut_into_episodes_that_follow_on_each_other():
+def test_the_infos_that_a_buffer_needs_are_recorded_without_being_named_again():
+    env = gym.make("her_envs/PointReach-v0", max_steps=3)
+    buffer = HindsightReplayBuffer.for_env(env, info_keys=["is_success"], buffer_size=100)
+    for sink in (buffer, buffer.add_episode, buffer.add_episodes):
+        play(EpisodeRecorder(env, sink), 3)
+    assert [episode.infos["is_success"].tolist() for episode in buffer.episodes()] == [[False] * 3] * 3
+
+
+def test_info_keys_of_the_recorder_and_of_its_sinks_are_recorded_once():
+    env = gym.make("her_envs/PointReach-v0", max_steps=3)
+    buffer = HindsightReplayBuffer.for_env(env, info_keys=["is_success"], buffer_size=100)
+    env, episodes = gym.wrappers.RecordEpisodeStatistics(env), []
+    keys = ["is_success"]
+    play(EpisodeRecorder(env, buffer, episodes.append, info_keys=keys), 3)
+    assert list(episodes[0].infos) == keys == ["is_success"]
+
+
+def test_endless_tasks_are_recorded_as_successive_truncated_episodes():
     episodes = []
     env = EpisodeRecorder(Numbered([10]), episodes.append, max_episode_steps=4, info_keys=["twice"])
     play(env, 20)
@@ -127,7 +144,7 @@ def test_endless_tasks_are_cut_into_episodes_that_follow_on_each_other():
     np.testing.assert_array_equal(episodes[0].observations["count"][-1], episodes[1].observations["count"][0])
 
 
-def test_an_episode_has_memory_of_its_own_and_can_be_pickled():
+def test_an_episode_has_its_own_memory_and_can_be_pickled():
     episodes = []
     env = EpisodeRecorder(Numbered([3]), episodes.append, episodes.append)
     play(env, 6)
@@ -152,7 +169,7 @@ def test_step_needs_a_reset_before_the_first_and_after_the_last():
 
 
 class Rearranged(Numbered):
-    """Returns its arrays as views that are not contiguous."""
+    """An environment that returns views that are not contiguous."""
 
     def _observe(self):
         observation = super()._observe()
@@ -165,7 +182,7 @@ def test_views_are_recorded_like_arrays():
     assert episodes[0].observations["count"].tolist() == [[0, t] for t in range(4)]
 
 
-def test_counting_episodes_count():
+def test_counting_episodes_have_successive_steps():
     episodes = []
     env = EpisodeRecorder(TaskEnv(Counting(length=5)), episodes.append, info_keys=["is_success"])
     env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""EpisodeRecorder: faults of environments and sinks are named, and cost no recorded step."""
+"""EpisodeRecorder: errors of environments and sinks are named, and recorded steps are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from her_wrappers import EpisodeRecorder, SinkError
 from tests.support.numbered_env import Numbered
 
 
-def test_a_sink_that_raises_keeps_nobody_from_anything():
+def test_other_sinks_get_the_episode_if_a_sink_raises():
     served = []
 
     def broken(episode):
@@ -42,7 +42,7 @@ def test_a_sink_that_raises_keeps_nobody_from_anything():
 
 
 class Faulty(Numbered):
-    """Does something wrong at step 2."""
+    """An environment with a fault at step 2."""
 
     def __init__(self, change):
         super().__init__([9])
@@ -71,7 +71,7 @@ BAD_STEPS = [
     (
         change(0, {"count": np.zeros(2), "flag": 0.5}),
         "observation/flag at step 2 must have dtype int64, got float64 with values that it cannot hold; "
-        "return int64 or declare float64 in the space",
+        "return int64 or declare float64 in the space, or use her_wrappers.adapters.CastObservation",
     ),
     (change(1, np.zeros(1)), "reward must be one number, got array([0.]) at step 1"),
     (change(4, {"thrice": 1}), "info has no 'twice' at step 1; it has ['thrice']"),
@@ -79,7 +79,7 @@ BAD_STEPS = [
 
 
 @pytest.mark.parametrize(("fault", "message"), BAD_STEPS)
-def test_what_cannot_be_recorded_is_named_and_what_came_before_is_kept(fault, message):
+def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message):
     episodes = []
     env = EpisodeRecorder(Faulty(fault), episodes.append, info_keys=["twice"])
     env.reset()
@@ -93,6 +93,14 @@ def test_what_cannot_be_recorded_is_named_and_what_came_before_is_kept(fault, me
     env.step(np.zeros(2, np.float32))
 
 
+def test_a_missing_success_flag_is_named_with_the_adapter_that_adds_it():
+    env = EpisodeRecorder(Numbered(), info_keys=["is_success"])
+    env.reset()
+    message = r"info has no 'is_success' at step 0; .*; her_wrappers\.adapters\.BooleanSuccess adds it"
+    with pytest.raises(ValueError, match=message):
+        env.step(np.zeros(2, np.float32))
+
+
 def test_a_bad_action_never_reaches_the_environment():
     env = EpisodeRecorder(Numbered([9]))
     env.reset()
@@ -102,20 +110,20 @@ def test_a_bad_action_never_reaches_the_environment():
     env.step(np.zeros(2))
 
 
-def test_infos_of_changing_shape_are_refused():
+def test_infos_of_changing_shape_are_errors():
     env = Numbered([2])
     recorder = EpisodeRecorder(env, info_keys=["size"])
     env.info["size"] = np.zeros(1)
     recorder.reset()
     recorder.step(np.zeros(2, np.float32))
     env.info["size"] = np.zeros(2)
-    message = "info 'size' must keep its shape and kind within an episode, got numbers of shape (1,) and then"
+    message = "info 'size' must keep its shape and type within an episode, got numbers of shape (1,) and then"
     with pytest.raises(ValueError, match=re.escape(message)):
         recorder.step(np.zeros(2, np.float32))
 
 
 class Growing(Numbered):
-    """Its observations have another shape from its second episode on."""
+    """An environment whose observations change their shape at the second episode."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset()
@@ -124,7 +132,7 @@ class Growing(Numbered):
         return observation, info
 
 
-def test_a_space_that_changes_at_reset_is_refused():
+def test_a_space_that_changes_at_reset_is_an_error():
     episodes = []
     env = EpisodeRecorder(Growing([9]), episodes.append)
     env.reset()
@@ -137,7 +145,7 @@ def test_a_space_that_changes_at_reset_is_refused():
 
 
 class LeavingError(Exception):
-    """Some error of an environment."""
+    """An error of an environment."""
 
 
 def leave(result):
@@ -164,8 +172,8 @@ FAULTS_OF_ANY_KIND = [
 
 
 @pytest.mark.parametrize(("fault", "error"), FAULTS_OF_ANY_KIND)
-def test_no_error_leaves_a_hole_in_an_episode(fault, error):
-    """Once the environment has moved unseen, the next observation belongs to no recorded action."""
+def test_an_error_of_the_environment_ends_the_episode(fault, error):
+    """After an unrecorded step the next observation does not belong to a recorded action."""
     episodes = []
     env = EpisodeRecorder(Faulty(fault), episodes.append, info_keys=["twice"])
     env.reset()
@@ -180,7 +188,7 @@ def test_no_error_leaves_a_hole_in_an_episode(fault, error):
     assert [episode.observations["count"][:, 1].tolist() for episode in episodes] == [[0, 1], [0, 1]]
 
 
-def test_one_bad_info_leaves_the_others_in_step():
+def test_an_invalid_info_does_not_shift_the_other_infos():
     episodes = []
     env = EpisodeRecorder(
         Faulty(change(4, {"twice": 1, "thrice": 2})), episodes.append, info_keys=["thrice", "twice"]
@@ -193,7 +201,7 @@ def test_one_bad_info_leaves_the_others_in_step():
     assert {key: len(column) for key, column in episodes[0].infos.items()} == {"thrice": 1, "twice": 1}
 
 
-def test_sink_errors_name_all_sinks_and_cross_processes():
+def test_sink_errors_name_all_sinks_and_can_be_pickled():
     def broken(episode):
         raise OSError("disk full")
 
@@ -247,6 +255,6 @@ def test_sink_errors_name_all_sinks_and_cross_processes():
         ),
     ],
 )
-def test_bad_arguments_are_refused_at_once(make_it, error, message):
+def test_invalid_arguments_are_errors(make_it, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         make_it()

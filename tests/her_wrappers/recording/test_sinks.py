@@ -1,4 +1,4 @@
-"""Sinks: each gets every episode once, in the form it asks for, whatever the others do."""
+"""Sinks: each sink gets every episode once, also if another sink raises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def episode(length):
 
 
 class Store:
-    """Takes one episode or many, and notes which."""
+    """A sink with both methods, which stores the lengths of the episodes of each call."""
 
     def __init__(self):
         self.calls = []
@@ -33,27 +33,27 @@ class Store:
 
 
 @pytest.mark.parametrize("spelled", [lambda s: s, lambda s: s.add_episode, lambda s: s.add_episodes])
-def test_what_takes_many_gets_all_that_ended_together_however_it_is_spelled(spelled):
+def test_a_sink_with_add_episodes_gets_all_episodes_in_one_call(spelled):
     store = Store()
-    Sinks([spelled(store)]).hand_over(Episodes.of([episode(2), episode(5)]), None)
+    Sinks([spelled(store)]).deliver(Episodes.of([episode(2), episode(5)]), None)
     assert store.calls == [[2, 5]]
 
 
-def test_a_single_episode_goes_the_shorter_way():
+def test_a_single_episode_is_passed_to_add_episode():
     store = Store()
     for sink in (store.add_episode, store.add_episodes, store):
-        Sinks([sink]).hand_over(episode(3), None)
+        Sinks([sink]).deliver(episode(3), None)
     assert store.calls == [3, [3], [3]]
 
 
-def test_other_methods_and_functions_get_one_episode_a_call():
+def test_other_methods_and_functions_get_one_episode_per_call():
     store, listed = Store(), []
-    Sinks([store.unrelated, listed.append]).hand_over(Episodes.of([episode(2), episode(5)]), None)
+    Sinks([store.unrelated, listed.append]).deliver(Episodes.of([episode(2), episode(5)]), None)
     assert store.calls == ["unrelated"] * 2
     assert [len(each) for each in listed] == [2, 5]
 
 
-def test_an_error_carries_what_was_refused_and_everybody_is_served():
+def test_an_error_has_the_episodes_and_all_sinks_are_called():
     served = []
 
     def picky(episode):
@@ -63,7 +63,7 @@ def test_an_error_carries_what_was_refused_and_everybody_is_served():
     with pytest.raises(
         SinkError, match=r"on 2 episodes, the first of 3 steps, .*picky.* too long: 3"
     ) as caught:
-        Sinks([picky, served.append]).hand_over(
+        Sinks([picky, served.append]).deliver(
             Episodes.of([episode(n) for n in (1, 3, 2, 4)]), (1, 2, 3, 4, 5)
         )
     assert [len(each) for each in served] == [1, 3, 2, 4]
@@ -73,18 +73,38 @@ def test_an_error_carries_what_was_refused_and_everybody_is_served():
     assert (str(copied), copied.result) == (str(caught.value), (1, 2, 3, 4, 5))
 
 
-def test_what_takes_many_refuses_all_or_none():
+def test_an_error_of_add_episodes_has_all_episodes():
     class Full(Store):
         def add_episodes(self, episodes):
             raise MemoryError("full")
 
     episodes = Episodes.of([episode(1), episode(2)])
     with pytest.raises(SinkError, match=r"on 2 episodes, .*Full.* raised MemoryError: full") as caught:
-        Sinks([Full()]).hand_over(episodes, None)
+        Sinks([Full()]).deliver(episodes, None)
     assert caught.value.episodes is episodes
 
 
+class Buffer(Store):
+    """A sink that needs two infos."""
+
+    info_keys = ("twice", "odd")
+
+
+@pytest.mark.parametrize("spelled", [lambda s: s, lambda s: s.add_episode, lambda s: s.add_episodes])
+def test_the_info_keys_of_all_sinks_are_joined(spelled):
+    other = Buffer()
+    other.info_keys = ["odd", "cost"]
+    assert Sinks([[].append, spelled(Buffer()), spelled(other)]).info_keys == ("twice", "odd", "cost")
+
+
+def test_info_keys_of_a_sink_that_are_not_strings_are_an_error():
+    sink = Buffer()
+    sink.info_keys = "odd"
+    with pytest.raises(TypeError, match=r"info_keys of .*Buffer.* must be a list of strings, got .* 'odd'"):
+        Sinks([sink])
+
+
 @pytest.mark.parametrize("sink", [5, None, "list.append", object()])
-def test_what_cannot_take_episodes_is_refused_at_once(sink):
+def test_an_object_that_is_not_a_sink_is_an_error(sink):
     with pytest.raises(TypeError, match="a sink must be callable with an Episode or have add_episodes, got"):
         Sinks([sink])

@@ -1,10 +1,9 @@
-"""Spaces come back from JSON as they were."""
+"""Descriptions of spaces as JSON: every space comes back equal."""
 
 from __future__ import annotations
 
 import json
 import re
-import time
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ def boxes(draw):
     low, high = np.minimum(one, other), np.maximum(one, other)
     if draw(st.booleans()) and low.size:
         low, high = np.full(shape, low.min(), dtype), np.full(shape, high.max(), dtype)
-    if dtype.kind == "i":  # the largest is Gymnasium's sign of infinity
+    if dtype.kind == "i":  # Gymnasium uses the largest integer for infinity
         high = np.minimum(high, np.iinfo(dtype).max - 1)
         low = np.minimum(low, high)
     return spaces.Box(low, high, shape, dtype.type)
@@ -90,7 +89,7 @@ def test_bounds_dtypes_starts_and_the_order_of_keys_are_kept(space):
         ),
     ],
 )
-def test_other_spaces_are_refused(space, message):
+def test_spaces_that_json_cannot_describe_are_errors(space, message):
     with pytest.raises(TypeError, match=re.escape(message)):
         space_to_json(space)
 
@@ -128,8 +127,6 @@ BOX = {"type": "Box", "dtype": "float32", "shape": [2], "low": 0, "high": 1}
         {"type": "MultiDiscrete", "dtype": "int64", "nvec": ["a"], "start": [0]},
     ],
 )
-def test_what_describes_no_space_is_refused_at_once(described):
-    begin = time.perf_counter()
-    with pytest.raises(ValueError, match="no space is described by"):
+def test_json_that_does_not_describe_a_space_is_an_error(described):
+    with pytest.raises(ValueError, match="does not describe a space"):
         space_from_json(described)
-    assert time.perf_counter() - begin < 1

@@ -1,4 +1,4 @@
-"""Internals, `recording/open_episode.py`: episodes that are not validated again would pass."""
+"""Episodes that recorders make without validation are valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
 from tests.support.counting import ACTIONS, SPACE, counting_episode
 
 
-def test_what_is_not_looked_at_again_would_pass():
+def test_recorded_episodes_pass_validation():
     recorded = EpisodeAccumulator(SPACE, ACTIONS, ["cost"])
     one, two = counting_episode(1, 1), counting_episode(2, 4)
     for episode in (one, two):

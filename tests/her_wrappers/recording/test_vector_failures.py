@@ -1,4 +1,4 @@
-"""VectorEpisodeRecorder: whatever goes wrong, nothing is lost, and what is wrong is named."""
+"""VectorEpisodeRecorder: errors are named, and recorded steps are kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def step(env, times=1):
 
 
 class Faulty(NumberedVectorEnv):
-    """Changes what it returns at its third step."""
+    """A vector environment with a fault at its third step."""
 
     def __init__(self, change=lambda result: None, mode=NEXT_STEP):
         super().__init__(3, SHAPES, mode)
@@ -49,7 +49,7 @@ class Faulty(NumberedVectorEnv):
 
 
 def put(position, value, *path):
-    """Replace a part of what ``step`` returns."""
+    """Return a function that replaces a part of the values of ``step``."""
 
     def change(result):
         target, key = result, position
@@ -61,7 +61,7 @@ def put(position, value, *path):
 
 
 def drop(*path):
-    """Take a key out of the infos."""
+    """Return a function that removes a key from the infos."""
 
     def change(result):
         del result[4][path[0]]
@@ -88,12 +88,13 @@ FAULTS = [
     (
         put(0, np.array([0, 1, 0.5]), "nested", "odd"),
         "observation/nested/odd at step 3 of environment 2 must have dtype int64, got float64 with values "
-        "that it cannot hold; return int64 or declare float64 in the space",
+        "that it cannot hold; return int64 or declare float64 in the space, or use "
+        "her_wrappers.adapters.CastObservation",
     ),
     (put(1, np.zeros((3, 1))), "rewards must be (3,) numbers, got array([[0.],\n       [0.],\n       [0.]])"),
     (put(1, ["a", "b", "c"]), "rewards must be (3,) numbers, got ['a', 'b', 'c']"),
-    (put(2, np.zeros(3)), "terminations must be (3,) bools, got array([0., 0., 0.])"),
-    (put(3, np.zeros(2, bool)), "truncations must be (3,) bools, got array([False, False])"),
+    (put(2, np.zeros(3)), "terminations must be a bool array of shape (3,), got array([0., 0., 0.])"),
+    (put(3, np.zeros(2, bool)), "truncations must be a bool array of shape (3,), got array([False, False])"),
     (drop("odd"), "info has no 'odd' at step 2 of environment 0; it has ['name', 'place']"),
     (
         put(4, np.array([True, True, False]), "_odd"),
@@ -111,12 +112,12 @@ FAULTS = [
     ),
     (
         put(4, np.zeros((3, 2)), "odd"),
-        "info 'odd' must keep its shape and kind, got numbers of shape () and then numbers of shape (2,) "
+        "info 'odd' must keep its shape and type, got numbers of shape () and then numbers of shape (2,) "
         "at step 2 of environment 0",
     ),
     (
         put(4, np.array(["a", "b", "c"]), "odd"),
-        "info 'odd' must keep its shape and kind, got numbers of shape () and then strings of shape () "
+        "info 'odd' must keep its shape and type, got numbers of shape () and then strings of shape () "
         "at step 2 of environment 0",
     ),
     (
@@ -126,14 +127,14 @@ FAULTS = [
     ),
     (
         put(4, [{}, {}, {}]),
-        "infos must be a dict of arrays to record info_keys from, got list; put the recorder",
+        "infos must be a dict of arrays, got list; wrap the recorder",
     ),
 ]
 
 
 @pytest.mark.parametrize(("fault", "message"), FAULTS)
-def test_what_cannot_be_recorded_is_named_and_what_came_before_is_kept(fault, message):
-    """Environment 1 is in its second episode by then."""
+def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message):
+    """At the fault, environment 1 is in its second episode."""
     episodes = []
     env = VectorEpisodeRecorder(Faulty(fault, DISABLED), episodes.append, info_keys=["odd"])
     env.reset()
@@ -151,7 +152,7 @@ def test_what_cannot_be_recorded_is_named_and_what_came_before_is_kept(fault, me
 FINAL_FAULTS = [
     (
         drop("final_obs"),
-        "infos have no final_obs at step 2 of environment 1, whose episode ended; autoreset_mode",
+        "infos have no final_obs at step 2 of environment 1, whose episode ended; environments with",
     ),
     (put(4, np.zeros(3, bool), "_final_obs"), "infos have no final_obs at step 2 of environment 1"),
     (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1; it has []"),
@@ -169,7 +170,7 @@ FINAL_FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "message"), FINAL_FAULTS)
-def test_last_states_that_are_not_there_are_named(fault, message):
+def test_missing_last_states_are_named(fault, message):
     episodes, env = [], Faulty(fault, SAME_STEP)
     env.steps = 1
     env = VectorEpisodeRecorder(env, episodes.append, info_keys=["odd"])
@@ -180,7 +181,7 @@ def test_last_states_that_are_not_there_are_named(fault, message):
     assert [(len(episode), episode.truncated) for episode in episodes] == [(1, True)] * 3
 
 
-def test_not_even_an_interruption_of_the_program_loses_anything():
+def test_a_keyboard_interrupt_in_the_environment_loses_nothing():
     episodes = []
     env = VectorEpisodeRecorder(Faulty(leave), episodes.append)
     env.reset()
@@ -190,7 +191,7 @@ def test_not_even_an_interruption_of_the_program_loses_anything():
     assert [len(episode) for episode in episodes] == [2, 2, 2]
 
 
-def test_a_step_that_fails_while_all_begin_needs_a_reset_too():
+def test_a_reset_is_needed_after_an_error_at_the_begin_of_all_episodes():
     env = Faulty(leave)
     env.lengths = [[2]]
     env = VectorEpisodeRecorder(env)
@@ -213,7 +214,7 @@ def test_bad_actions_never_reach_the_environments():
     env.step(np.zeros((3, 2)))
 
 
-def test_what_reset_and_close_interrupt_is_handed_over_as_truncated():
+def test_sinks_get_interrupted_episodes_as_truncated():
     episodes = []
     env = VectorEpisodeRecorder(Faulty(), episodes.append)
     env.reset()
@@ -230,7 +231,7 @@ def test_what_reset_and_close_interrupt_is_handed_over_as_truncated():
     assert all(episode.truncated for episode in episodes)
 
 
-def test_a_sink_that_raises_keeps_nobody_from_anything():
+def test_other_sinks_get_the_episodes_if_a_sink_raises():
     served = []
 
     class Full:
@@ -267,7 +268,7 @@ def test_environments_that_ended_must_be_reset_before_the_next_step():
 
 
 class Killed(Numbered):
-    """Environment 1's process is killed at its fourth step."""
+    """The process of environment 1 is killed at its fourth step."""
 
     def step(self, action):
         if self.number == 1 and self.place[2] == 3:
@@ -276,7 +277,7 @@ class Killed(Numbered):
 
 
 @pytest.mark.parametrize("shared_memory", [True, False])
-def test_a_worker_that_is_killed_takes_nothing_with_it(shared_memory):
+def test_episodes_of_a_killed_worker_are_kept(shared_memory):
     episodes = []
     workers = [lambda i=i: Killed(i, [[9]], reuse=False) for i in range(3)]
     env = VectorEpisodeRecorder(AsyncVectorEnv(workers, shared_memory=shared_memory), episodes.append)
@@ -291,7 +292,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(shared_memory):
 
 
 class Growing(Faulty):
-    """Its observations have another shape from its second reset on."""
+    """A vector environment whose observations change their shape at the second reset."""
 
     def reset(self, *, seed=None, options=None):
         if self.steps:
@@ -299,7 +300,7 @@ class Growing(Faulty):
         return super().reset(seed=seed, options=options)
 
 
-def test_a_space_that_changes_at_reset_is_refused():
+def test_a_space_that_changes_at_reset_is_an_error():
     episodes = []
     env = VectorEpisodeRecorder(Growing(), episodes.append)
     env.reset()
@@ -327,7 +328,7 @@ BAD_ARGUMENTS = [
         lambda: VectorEpisodeRecorder(without_mode()),
         ValueError,
         "metadata['autoreset_mode'] of Faulty(num_envs=3) must be a gymnasium.vector.AutoresetMode, "
-        "got None: it tells which rows are no transitions; set env.metadata",
+        "got None; set env.metadata",
     ),
     (
         lambda: VectorEpisodeRecorder(Faulty(), 5),
@@ -353,12 +354,12 @@ BAD_ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("make_it", "error", "message"), BAD_ARGUMENTS)
-def test_bad_arguments_are_refused_at_once(make_it, error, message):
+def test_invalid_arguments_are_errors(make_it, error, message):
     with pytest.raises(error, match="^" + re.escape(message)):
         make_it()
 
 
-def test_a_refused_recorder_leaves_the_environment_open():
+def test_the_environment_stays_open_if_the_recorder_cannot_be_made():
     env = SyncVectorEnv(makers(2, SHAPES, reuse=False))
     with pytest.raises(TypeError):
         VectorEpisodeRecorder(env, 5)

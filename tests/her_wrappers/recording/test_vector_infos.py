@@ -1,4 +1,4 @@
-"""Infos of many environments: typed columns, whatever Gymnasium made of them."""
+"""Infos of vector environments are recorded as columns with a dtype."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.numbered_vector_env import NEXT_STEP, SAME_STEP, NumberedVect
 
 
 class Scripted(gym.Env):
-    """Returns the infos of a list; an episode has two steps."""
+    """A vector environment that returns given infos; an episode has two steps."""
 
     observation_space = gym.spaces.Box(0, np.inf, (1,), np.float64)
     action_space = gym.spaces.Discrete(2)
@@ -59,7 +59,7 @@ def record(scripts, keys, mode=SAME_STEP, at_reset=()):
         (["hit", "missed"], np.dtype("<U6")),
     ],
 )
-def test_a_column_holds_all_that_came_in_its_own_type(values, dtype, mode):
+def test_a_column_has_a_dtype_for_all_its_values(values, dtype, mode):
     episodes = record([[{"v": value} for value in values]] * 2, ["v"], mode)
     assert len(episodes) == 2
     for episode in episodes:
@@ -68,7 +68,7 @@ def test_a_column_holds_all_that_came_in_its_own_type(values, dtype, mode):
         assert episode.reset_info == {}
 
 
-def test_infos_of_reset_are_those_that_were_there():
+def test_reset_infos_have_the_infos_of_the_reset():
     infos = [{"v": 1}, {"v": 2}]
     for episode in record([infos] * 2, ["v"], at_reset={"v": 5, "other": 6}):
         assert episode.infos["v"].tolist() == [1, 2]
@@ -84,13 +84,13 @@ def test_an_info_that_one_environment_lacks_is_named(step, mode):
         record(scripts, ["v"], mode)
 
 
-def test_an_info_that_only_reset_gives_is_missing_at_the_first_step():
+def test_an_info_that_only_reset_returns_is_missing_at_the_first_step():
     with pytest.raises(ValueError, match=r"info has no 'v' at step 0 of environment 0; it has \['w'\]"):
         record([[{"w": 1}] * 2], ["v"], at_reset={"v": 1})
 
 
 class OnlyAtSteps(NumberedVectorEnv):
-    """Gives an info at steps, and none at resets, even where all environments begin at once."""
+    """An environment that returns an info at steps, but not at resets."""
 
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed, options=options)[0], {}
@@ -110,7 +110,7 @@ class OnlyAtSteps(NumberedVectorEnv):
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("lengths", [[[3]], [[3, 1, 4], [2]]])
-def test_an_info_may_be_missing_where_an_episode_begins(mode, lengths):
+def test_an_info_can_be_missing_when_an_episode_begins(mode, lengths):
     episodes = []
     env = VectorEpisodeRecorder(OnlyAtSteps(2, lengths, mode), episodes.append, info_keys=["odd"])
     env.reset()
@@ -121,7 +121,7 @@ def test_an_info_may_be_missing_where_an_episode_begins(mode, lengths):
         np.testing.assert_array_equal(episode.infos["odd"], episode.observations["nested"]["odd"][1:])
 
 
-def test_first_infos_are_dicts_that_can_be_taken_apart_and_pickled():
+def test_first_infos_can_be_sliced_and_pickled():
     batches = []
 
     class Sink:

@@ -1,4 +1,4 @@
-"""VectorEpisodeRecorder: for every kind of vector environment, the episodes that really happened."""
+"""VectorEpisodeRecorder: every step of every type of vector environment is recorded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.numbered_vector_env import (
     DISABLED,
     NEXT_STEP,
     SAME_STEP,
+    ExpectedEpisodes,
     NumberedVectorEnv,
-    Truth,
     assert_is_what_happened,
     makers,
 )
@@ -58,12 +58,12 @@ LENGTHS = {
 
 
 def actions_of(call, num_envs):
-    """Actions that name the call and the environment."""
+    """Return actions that identify the call and the environment."""
     return np.stack([np.full(num_envs, call), np.arange(num_envs)], axis=1).astype(np.float32)
 
 
 def drive(env, truth, calls):
-    """Step, and reset what ended where nobody else does."""
+    """Step; in mode DISABLED reset the environments that ended."""
     env.reset()
     truth.reset()
     for call in range(calls):
@@ -81,7 +81,7 @@ def drive(env, truth, calls):
 @pytest.mark.parametrize("kind", KINDS)
 def test_episodes_are_what_really_happened(kind, mode, lengths):
     num_envs = 3 if "async" in kind else 5
-    truth, batches = Truth(num_envs, lengths, mode), []
+    truth, batches = ExpectedEpisodes(num_envs, lengths, mode), []
 
     class Sink:
         def add_episodes(self, episodes):
@@ -105,9 +105,9 @@ def test_episodes_are_what_really_happened(kind, mode, lengths):
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("kind", KINDS)
-def test_wide_environments_record_as_well(kind, mode):
+def test_many_environments_are_recorded(kind, mode):
     lengths = [[1 + (7 * i + k) % 90 for k in range(5)] for i in range(24)]
-    truth, episodes = Truth(24, lengths, mode), []
+    truth, episodes = ExpectedEpisodes(24, lengths, mode), []
     env = VectorEpisodeRecorder(KINDS[kind](24, lengths, mode), episodes.append, info_keys=INFO_KEYS)
     drive(env, truth, 250)
     env.close()
@@ -122,8 +122,8 @@ def test_wide_environments_record_as_well(kind, mode):
     limit=st.none() | st.integers(1, 12),
     resets=st.dictionaries(st.integers(0, 40), st.none() | st.lists(st.booleans(), min_size=4, max_size=4)),
 )
-def test_resets_in_mid_episode_and_limits_lose_and_invent_nothing(kind, mode, lengths, limit, resets):
-    truth, episodes = Truth(4, lengths, mode, limit), []
+def test_resets_in_mid_episode_and_limits_keep_every_step_once(kind, mode, lengths, limit, resets):
+    truth, episodes = ExpectedEpisodes(4, lengths, mode, limit), []
     env = VectorEpisodeRecorder(
         KINDS[kind](4, lengths, mode), episodes.append, info_keys=["place"], max_episode_steps=limit
     )
@@ -145,9 +145,9 @@ def test_resets_in_mid_episode_and_limits_lose_and_invent_nothing(kind, mode, le
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED], ids=lambda mode: mode.value)
-def test_room_is_made_for_episodes_of_any_length(mode):
+def test_episodes_of_any_length_are_recorded(mode):
     lengths = [[10, 300], [7], [64, 65, 130]]
-    truth, episodes = Truth(3, lengths, mode), []
+    truth, episodes = ExpectedEpisodes(3, lengths, mode), []
     env = VectorEpisodeRecorder(KINDS["native"](3, lengths, mode), episodes.append, info_keys=INFO_KEYS)
     drive(env, truth, 700)
     env.close()
@@ -156,7 +156,7 @@ def test_room_is_made_for_episodes_of_any_length(mode):
 
 
 class Forgetful(NumberedVectorEnv):
-    """Shows nonsense for the environments that a reset is not about."""
+    """A vector environment that returns wrong observations outside the reset mask."""
 
     def reset(self, *, seed=None, options=None):
         observation, infos = super().reset(seed=seed, options=options)
@@ -166,8 +166,8 @@ class Forgetful(NumberedVectorEnv):
         return observation, infos
 
 
-def test_what_a_reset_shows_of_other_environments_is_not_recorded():
-    truth, episodes = Truth(3, LENGTHS["of many lengths"], DISABLED), []
+def test_observations_of_environments_outside_the_reset_mask_are_not_recorded():
+    truth, episodes = ExpectedEpisodes(3, LENGTHS["of many lengths"], DISABLED), []
     env = Forgetful(3, LENGTHS["of many lengths"], DISABLED)
     recorder = VectorEpisodeRecorder(env, episodes.append, info_keys=["place"])
     drive(recorder, truth, 12)
@@ -176,8 +176,8 @@ def test_what_a_reset_shows_of_other_environments_is_not_recorded():
     assert_is_what_happened(episodes, truth, ["place"])
 
 
-def test_an_explicit_reset_that_gymnasium_forgets_invents_no_transition():
-    """Without shared memory, AsyncVectorEnv resets once more what had just ended when it was reset."""
+def test_a_second_reset_by_gymnasium_is_not_recorded_as_a_transition():
+    """Without shared memory, AsyncVectorEnv resets again after a reset that follows an end."""
     episodes = []
     env = VectorEpisodeRecorder(KINDS["async by pipe"](2, [[2], [9]], NEXT_STEP), episodes.append)
     env.reset()
@@ -194,7 +194,7 @@ def test_an_explicit_reset_that_gymnasium_forgets_invents_no_transition():
 
 
 class OwnArrays(gym.Env):
-    """Uses one array for all its observations."""
+    """An environment that uses one array for all observations."""
 
     observation_space = gym.spaces.Box(0, np.inf, (1,), np.float64)
     action_space = gym.spaces.Discrete(2)
@@ -211,7 +211,7 @@ class OwnArrays(gym.Env):
         return self.count, 0.0, bool(self.count[0] == 2), False, {}
 
 
-def test_last_observations_that_were_overwritten_are_warned_of_once():
+def test_overwritten_last_observations_cause_one_warning():
     env = VectorEpisodeRecorder(SyncVectorEnv([OwnArrays] * 2, autoreset_mode=SAME_STEP))
     env.reset()
     env.step(np.zeros(2, int))
@@ -226,7 +226,7 @@ def test_last_observations_that_were_overwritten_are_warned_of_once():
             env.step(np.zeros(2, int))
 
 
-def test_the_buffer_takes_what_native_environments_do():
+def test_a_buffer_stores_the_episodes_of_native_environments():
     envs = gym.make_vec("her_envs/Counting-v0", num_envs=64, length=5)
     buffer = HindsightReplayBuffer.for_env(envs, seed=0)
     recorder = VectorEpisodeRecorder(envs, buffer.add_episode)
@@ -243,8 +243,18 @@ def test_the_buffer_takes_what_native_environments_do():
     assert len(buffer) == steps
 
 
-def test_an_archive_takes_them_and_gives_them_back(tmp_path):
-    truth = Truth(3, LENGTHS["of many lengths"], SAME_STEP)
+def test_the_infos_that_a_buffer_needs_are_recorded_without_being_named_again():
+    envs = gym.make_vec("her_envs/PointReach-v0", num_envs=2, max_steps=3)
+    buffer = HindsightReplayBuffer.for_env(envs, info_keys=["is_success"], buffer_size=100)
+    recorder = VectorEpisodeRecorder(envs, buffer)
+    recorder.reset(seed=0)
+    for _ in range(3):
+        recorder.step(envs.action_space.sample())
+    assert [episode.infos["is_success"].tolist() for episode in buffer.episodes()] == [[False] * 3] * 2
+
+
+def test_an_archive_stores_the_episodes_of_vector_environments(tmp_path):
+    truth = ExpectedEpisodes(3, LENGTHS["of many lengths"], SAME_STEP)
     archive = EpisodeArchive(tmp_path / "archive")
     env = KINDS["native"](3, LENGTHS["of many lengths"], SAME_STEP)
     env = VectorEpisodeRecorder(env, archive, info_keys=INFO_KEYS)
@@ -255,10 +265,10 @@ def test_an_archive_takes_them_and_gives_them_back(tmp_path):
     assert_is_what_happened(list(EpisodeArchive(tmp_path / "archive")), truth, INFO_KEYS)
 
 
-def test_episodes_keep_memory_of_their_own():
+def test_episodes_have_their_own_memory():
     episodes = []
     env = VectorEpisodeRecorder(KINDS["native"](2, [[3]], NEXT_STEP), episodes.append)
-    drive(env, Truth(2, [[3]], NEXT_STEP), 3)
+    drive(env, ExpectedEpisodes(2, [[3]], NEXT_STEP), 3)
     kept = episodes[0].observations["place"].copy()
-    drive(env, Truth(2, [[3]], NEXT_STEP), 20)
+    drive(env, ExpectedEpisodes(2, [[3]], NEXT_STEP), 20)
     np.testing.assert_array_equal(episodes[0].observations["place"], kept)

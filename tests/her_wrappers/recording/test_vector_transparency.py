@@ -1,4 +1,4 @@
-"""VectorEpisodeRecorder: the environments are as they were, above and below other wrappers."""
+"""VectorEpisodeRecorder does not change the environments, above and below other wrappers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sync(mode):
 
 
 def run(env, steps, seen=lambda returned: None):
-    """Step with random actions, and reset what ended where nobody else does."""
+    """Step with random actions; in mode DISABLED reset the environments that ended."""
     env.action_space.seed(0)
     seen(env.reset(seed=1))
     for _ in range(steps):
@@ -44,14 +44,14 @@ def run(env, steps, seen=lambda returned: None):
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("make", [native, sync])
-def test_what_the_environments_return_passes_through_unchanged(make, mode):
+def test_returned_values_do_not_change(make, mode):
     plain, recorded = [], []
     run(make(mode), 30, plain.append)
     run(VectorEpisodeRecorder(make(mode), [].append, info_keys=["is_success"]), 30, recorded.append)
     assert data_equivalence(plain, recorded, exact=True)
 
 
-def test_the_very_objects_pass_through():
+def test_returned_objects_are_those_of_the_environments():
     env = NumberedVectorEnv(2, [[3]], NEXT_STEP, reuse=True)
     recorder = VectorEpisodeRecorder(env)
     assert recorder.reset()[0]["place"] is env.place
@@ -73,7 +73,7 @@ STATISTICS = wrappers.RecordEpisodeStatistics
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("above", [True, False], ids=["above", "below"])
-def test_it_stands_above_and_below_episode_statistics(above, mode):
+def test_the_recorder_works_above_and_below_episode_statistics(above, mode):
     episodes = []
 
     def record(env):
@@ -83,13 +83,13 @@ def test_it_stands_above_and_below_episode_statistics(above, mode):
     statistics = env if not above else env.env
     run(env, 40)
     assert len(episodes) == statistics.episode_count
-    if mode is NEXT_STEP:  # Gymnasium's statistics of the others are wrong in some versions
+    if mode is NEXT_STEP:  # in the other modes Gymnasium's statistics are wrong in some versions
         assert sorted(episode.rewards.sum() for episode in episodes) == sorted(statistics.return_queue)
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, DISABLED], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("above", [True, False], ids=["above", "below"])
-def test_it_stands_above_and_below_flat_observations(above, mode):
+def test_the_recorder_works_above_and_below_flat_observations(above, mode):
     episodes = []
     env = sync(mode)
     env = env if above else VectorEpisodeRecorder(env, episodes.append)
@@ -106,8 +106,8 @@ def test_it_stands_above_and_below_flat_observations(above, mode):
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
-def test_single_wrappers_may_stand_in_the_environments(kind, mode):
-    """TimeLimit, statistics, flat observations and recorders of single environments."""
+def test_the_sub_environments_can_have_wrappers(kind, mode):
+    """TimeLimit, statistics, flat observations and recorders around the sub-environments."""
     within, episodes = [], []
 
     def make():
@@ -129,7 +129,7 @@ def test_single_wrappers_may_stand_in_the_environments(kind, mode):
 
 
 class Tensors(gym.vector.VectorWrapper):
-    """Returns tensors for observations, rewards and flags."""
+    """A vector environment that returns tensors."""
 
     def reset(self, *, seed=None, options=None):
         observations, infos = self.env.reset(seed=seed, options=options)

@@ -288,6 +288,6 @@ def test_terminations_that_raise_say_whose_they_are():
 
 def test_an_episode_is_refused_where_it_is_born():
     with pytest.raises(
-        ValueError, match=r"observations must have 4 rows to go with the rewards, got shape \(3, 2\)"
+        ValueError, match=r"observations must have 4 rows to fit the rewards, got shape \(3, 2\)"
     ):
         Episode(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3), terminated=False, truncated=True)

@@ -1,4 +1,4 @@
-"""Specimens whose reward is right for one pair of goals and wrong for many."""
+"""Specimens whose reward is correct for one pair of goals and wrong for a batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UnpacksOneGoal(DenseReach):
 class MadeForPairs(Reach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         if np.ndim(achieved_goal) > 1 and len(achieved_goal) > 2:
-            raise BufferError("no room for so many goals")
+            raise BufferError("more than 2 goals")
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
@@ -138,7 +138,7 @@ class NeedsInfoAsDict(Reach):
         return super().compute_reward(achieved_goal, desired_goal, info) - info.get("cost", 0.0)
 
 
-class ComparisonTurnedRound(Reach):
+class ReversedComparison(Reach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.is_success(achieved_goal, desired_goal).astype(np.float32)
 
@@ -187,7 +187,7 @@ FAULTS = [
     (NeedsInfoKey, "GE113"),
     (NeedsInfoOfEachRow, "GE113"),
     (NeedsInfoAsDict, "GE113"),
-    (ComparisonTurnedRound, "GE115"),
+    (ReversedComparison, "GE115"),
     (RewardsDistance, "GE115"),
     (SparseThatIsDense, "GE116"),
     (DenseThatIsSparse, "GE116"),

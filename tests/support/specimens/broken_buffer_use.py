@@ -1,4 +1,4 @@
-"""Specimens whose goal functions are right until a replay buffer calls them."""
+"""Specimens whose goal functions fail only when they are called as in a replay buffer."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class DropsTheLastChunk(DenseReach):
         return super().compute_reward(achieved_goal[:whole], desired_goal[:whole], info)
 
 
-class CountsRowsInABytes(Reach):
-    """The index of a row is a byte, which begins again at 256."""
+class CountsRowsInBytes(Reach):
+    """The index of a row is a byte, which overflows at 256."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
@@ -45,12 +45,12 @@ class HalfPrecisionForMany(DenseReach):
 class NoMoreThanAThousand(Reach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         if np.ndim(achieved_goal) > 1 and len(achieved_goal) > 1000:
-            raise MemoryError("no room for more than 1000 goals")
+            raise MemoryError("more than 1000 goals")
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
 class ReadsTheBuffer(DenseReach):
-    """Reads the memory of the arrays from their beginning, as code in C does that knows no strides."""
+    """Reads the memory of an array from its beginning, as C code without support for strides does."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         achieved, desired = (self.from_memory(goal) for goal in (achieved_goal, desired_goal))
@@ -68,7 +68,7 @@ class MakesArraysWriteable(DenseReach):
 
 
 class ViewsAsOneVector(Reach):
-    """Needs rows without gaps to see all of them as one vector."""
+    """Reads contiguous memory as one vector."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         if not achieved_goal.size:
@@ -103,7 +103,7 @@ class OneOutputArray(DenseReach):
 
 @functools.cache
 def output_of(shape):
-    """An array for all calls with goals of one shape."""
+    """Return the output array for goals of one shape."""
     return np.zeros(shape)
 
 
@@ -113,6 +113,22 @@ class OutputOfEachShape(Reach):
         if not np.ndim(reward):
             return reward
         output = output_of(reward.shape)
+        output[:] = reward
+        return output
+
+
+class TwoOutputArrays(DenseReach):
+    """Returns two arrays in turn, so that a call changes the result of the call before the last."""
+
+    calls = 0
+    outputs = np.zeros((2, 5000))
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        if not np.ndim(reward):
+            return reward
+        self.calls += 1
+        output = self.outputs[self.calls % 2, : len(reward)]
         output[:] = reward
         return output
 
@@ -128,7 +144,7 @@ class TerminationInOneArray(Reach):
 
 
 class IntegerReach(DenseReach):
-    """Goals on a wide grid of integers, as steps of a motor are."""
+    """Goals are integers in a wide range, such as steps of a motor."""
 
     dtype = np.int16
     bound = 300
@@ -149,7 +165,7 @@ class IntegerReach(DenseReach):
 
 
 class SubtractsAndAddsBack(IntegerReach):
-    """Of integers, which are then what they were before."""
+    """Changes integer goals in place, and restores them without rounding."""
 
     dtype = np.int32
 
@@ -166,7 +182,7 @@ class SquaresOverflow(IntegerReach):
 
 
 class SquaresOverflowAtTheEdges(SquaresOverflow):
-    """Only of the greatest difference, 184, the square does not fit into 16 bits."""
+    """Only the square of the largest difference, 184, overflows 16 bits."""
 
     bound = 92
 
@@ -192,10 +208,30 @@ class SumsOverflow(IntegerReach):
         return -np.add.reduce(difference, axis=-1, dtype=achieved_goal.dtype).astype(float)
 
 
+class WrapsUnsigned(DenseReach):
+    dtype = np.uint8
+
+    def make_space(self):
+        cells = spaces.Box(0, 20, (2,), np.uint8)
+        return spaces.Dict({"observation": cells, "achieved_goal": cells, "desired_goal": cells})
+
+    def draw_start(self):
+        return self.np_random.integers(0, 21, (2, 2)).astype(np.uint8)
+
+    def move(self, action):
+        return (self.position + np.round(action)).clip(0, 20).astype(np.uint8)
+
+    def is_success(self, achieved_goal, desired_goal):
+        return (achieved_goal == desired_goal).all(-1)
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.abs(achieved_goal - desired_goal).sum(-1).astype(np.float32)
+
+
 FAULTS = [
     (FillsAHundredRows, "GE119"),
     (DropsTheLastChunk, "GE119"),
-    (CountsRowsInABytes, "GE119"),
+    (CountsRowsInBytes, "GE119"),
     (HalfPrecisionForMany, "GE119"),
     (NoMoreThanAThousand, "GE119"),
     (SubtractsAndAddsBack, "GE121"),
@@ -205,7 +241,9 @@ FAULTS = [
     (TerminationSortsInPlace, "GE121"),
     (OneOutputArray, "GE122"),
     (OutputOfEachShape, "GE122"),
+    (TwoOutputArrays, "GE122"),
     (TerminationInOneArray, "GE122"),
+    (WrapsUnsigned, "GE118"),
     (SquaresOverflow, "GE118"),
     (SquaresOverflowAtTheEdges, "GE118"),
     (DifferencesOverflow, "GE118"),

@@ -1,4 +1,4 @@
-"""Specimens broken in success, termination, memory, seeding or infos."""
+"""Specimens with faults in success flags, terminations, memory, seeds or infos."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class GrowsListInInfo(Reach):
     path = ()
 
 
-class HandsOutItsGoal(Reach):
+class ReturnsItsGoal(Reach):
     def observe(self):
         return super().observe() | {"desired_goal": self.goal}
 
@@ -167,14 +167,9 @@ class ChangesTheAction(Reach):
 
 
 class InfoHoldsTheAction(Reach):
-    last = None
-
     def step(self, action):
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, info | {"action": action}
-
-    def inform(self, observation):
-        return super().inform(observation)
 
 
 class GoalMoves(DenseReach):
@@ -199,7 +194,7 @@ class GoalFromOtherGenerator(Reach):
     def draw_start(self):
         position, _ = super().draw_start()
         goal = position
-        while self.is_success(position, goal):  # else `reset` would draw the position again too
+        while self.is_success(position, goal):  # otherwise `reset` would draw the position again too
             goal = np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
         return np.stack([position, goal])
 
@@ -237,7 +232,7 @@ class CarriesStateOver(Reach):
 
 
 class SharesStateBetweenCopies(Reach):
-    wind = [0.0]  # noqa: RUF012 - the fault: one list for all environments
+    wind = [0.0]  # noqa: RUF012 - the fault: all environments share the list
 
     def move(self, action):
         self.wind[0] = (self.wind[0] + 0.01) % 0.1
@@ -284,7 +279,7 @@ FAULTS = [
     (ReusesDict, "GE301"),
     (ReusesInfo, "GE301"),
     (GrowsListInInfo, "GE301"),
-    (HandsOutItsGoal, "GE302"),
+    (ReturnsItsGoal, "GE302"),
     (GoalIsViewOfObservation, "GE302"),
     (ChangesTheAction, "GE302"),
     (InfoHoldsTheAction, "GE302"),

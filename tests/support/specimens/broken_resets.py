@@ -1,4 +1,4 @@
-"""Specimens broken in what ends an episode, and in what a reset leaves behind."""
+"""Specimens with faults in terminations, in resets, and in the use of random generators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TerminatesAndTruncates(Reach):
 
 
 class TerminatesAfterSeconds(Reach):
-    """The limit is a time, not a number of steps."""
+    """The time limit is in seconds."""
 
     seconds = 0.0
 
@@ -36,7 +36,7 @@ class TerminatesAfterSeconds(Reach):
 
 
 class OldTimeLimit(gym.Wrapper):
-    """A limit that reports the end as Gym did, by one flag."""
+    """A time limit that terminates the episode, as in old Gym versions."""
 
     def __init__(self):
         super().__init__(Reach())
@@ -62,7 +62,7 @@ class TerminationReadsTheGoal(Reach):
 
 
 class TerminationReadsThePosition(DenseReach):
-    """A crash does not depend on the goals."""
+    """compute_terminated reads a crash from the position of the environment."""
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
         crashed = bool(np.abs(self.position).max() > 0.7)
@@ -95,8 +95,8 @@ class InfoOfLastEpisode(Reach):
         return observation, dict(self.last or info)
 
 
-class FlagBeforeTheNewGoal(Reach):
-    """The flag at reset is that of the position where the last episode ended."""
+class FlagOfLastPosition(Reach):
+    """The flag at reset belongs to the last position of the last episode."""
 
     def reset(self, *, seed=None, options=None):
         flag = hasattr(self, "goal") and bool(self.is_success(self.position, self.goal))
@@ -113,7 +113,7 @@ class VelocityStays(Reach):
 
 
 class ClockStays(Reach):
-    """The horizon counts the steps of all episodes."""
+    """The time limit counts the steps of all episodes."""
 
     total = 0
 
@@ -123,8 +123,8 @@ class ClockStays(Reach):
         return observation, reward, terminated, self.total % 13 == 0 and not terminated, info
 
 
-class NoiseOfItsOwn(Reach):
-    """Each environment has the same generator, which no seed sets again."""
+class GeneratorWithFixedSeed(Reach):
+    """Has a generator that the seed of reset does not set."""
 
     def __init__(self):
         super().__init__()
@@ -134,7 +134,7 @@ class NoiseOfItsOwn(Reach):
         return super().move(action + self.noise.normal(0, 0.1, 2))
 
 
-class WearsOut(Reach):
+class ActionsDecay(Reach):
     steps = 0
 
     def move(self, action):
@@ -158,7 +158,7 @@ class OptionsDrawElsewhere(Reach):
 
 
 class OptionsKeepThePosition(Reach):
-    """Options continue from where the last episode ended."""
+    """With options, the position of the last episode is kept."""
 
     def reset(self, *, seed=None, options=None):
         position = getattr(self, "position", None)
@@ -183,7 +183,7 @@ class StepSeedsPython(Reach):
 
 
 class RewardSeedsGlobally(DenseReach):
-    """Noise that is the same at each call."""
+    """compute_reward seeds a generator to draw the same noise at each call."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         np.random.seed(0)  # noqa: NPY002 - the fault
@@ -197,6 +197,25 @@ class TerminationSeedsPython(Reach):
         return super().compute_terminated(achieved_goal, desired_goal, info)
 
 
+class ConstructorSeedsGlobally(Reach):
+    def __init__(self):
+        np.random.seed(0)  # noqa: NPY002 - the fault
+        super().__init__()
+
+
+class ConstructorSeedsPython(Reach):
+    def __init__(self):
+        random.seed(type(self).__name__)
+        super().__init__()
+
+
+class EndOfEpisodeSeedsGlobally(Reach):
+    def terminated(self, observation, info):
+        if self.elapsed == self.horizon:
+            np.random.seed(self.horizon)  # noqa: NPY002 - the fault
+        return super().terminated(observation, info)
+
+
 FAULTS = [
     (TerminatesAtTheHorizon, "GE208"),
     (TerminatesAndTruncates, "GE208"),
@@ -208,11 +227,11 @@ FAULTS = [
     (TerminationNeedsSomeSteps, "GE209"),
     (FlagOfLastEpisode, "GE202"),
     (InfoOfLastEpisode, "GE202"),
-    (FlagBeforeTheNewGoal, "GE202"),
+    (FlagOfLastPosition, "GE202"),
     (VelocityStays, "GE402"),
     (ClockStays, "GE402"),
-    (NoiseOfItsOwn, "GE402"),
-    (WearsOut, "GE402"),
+    (GeneratorWithFixedSeed, "GE402"),
+    (ActionsDecay, "GE402"),
     (OptionsSkipTheSeed, "GE403"),
     (OptionsDrawElsewhere, "GE403"),
     (OptionsKeepThePosition, "GE403"),
@@ -220,4 +239,7 @@ FAULTS = [
     (StepSeedsPython, "GE404"),
     (RewardSeedsGlobally, "GE404"),
     (TerminationSeedsPython, "GE404"),
+    (ConstructorSeedsGlobally, "GE404"),
+    (ConstructorSeedsPython, "GE404"),
+    (EndOfEpisodeSeedsGlobally, "GE404"),
 ]

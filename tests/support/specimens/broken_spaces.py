@@ -1,4 +1,4 @@
-"""Specimens whose observations or spaces are broken."""
+"""Specimens with faults in observations or spaces."""
 
 from __future__ import annotations
 

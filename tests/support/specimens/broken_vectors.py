@@ -1,4 +1,4 @@
-"""Vector environments that are broken though the environments in them are not."""
+"""Faulty vector environments of correct environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correct environments of many kinds, on which a checker must be silent."""
+"""Correct environments, for which a checker must report nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.support.bundled import VARIANTS
+from tests.support.specimens.correct_goals import (
+    DiscreteGoals,
+    GoalsInPairs,
+    GridGoals,
+    ImageGoals,
+    LargeCoordinates,
+    OneDimensionalGoals,
+)
 from tests.support.specimens.reach import DenseReach, Reach
 
 
@@ -17,7 +25,7 @@ class ZeroOneReward(Reach):
 
 
 class NegativeZero(Reach):
-    """As panda-gym: -0.0 on success."""
+    """The reward of success is -0.0, as in panda-gym."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -(~self.is_success(achieved_goal, desired_goal)).astype(np.float32)
@@ -27,7 +35,7 @@ class NegativeZero(Reach):
 
 
 class NumpyScalars(Reach):
-    """Rewards and flags as NumPy makes them."""
+    """Rewards and flags are NumPy scalars."""
 
     def reward(self, observation, info):
         return np.float32(super().reward(observation, info))
@@ -44,7 +52,7 @@ class Float64Goals(Reach):
 
 
 class ComputedInFloat64(DenseReach):
-    """As Fetch and parking: states in float64, observations in float32."""
+    """States are float64 and observations float32, as in Fetch and parking."""
 
     def draw_start(self):
         return self.np_random.uniform(-1, 1, (2, 2))
@@ -60,7 +68,7 @@ class ComputedInFloat64(DenseReach):
 
 
 class GoalAsParameterName(Reach):
-    """As Fetch."""
+    """The second parameter is named ``goal``, as in Fetch."""
 
     def compute_reward(self, achieved_goal, goal, info):
         return super().compute_reward(achieved_goal, goal, info)
@@ -72,7 +80,7 @@ class FlagNamedSuccess(Reach):
 
 
 class NoTermination(Reach):
-    """As Fetch: success does not end the episode, and there is no such function."""
+    """Success does not terminate the episode, and compute_terminated is missing, as in old Fetch versions."""
 
     compute_terminated = None
 
@@ -85,7 +93,7 @@ class NeverEnds(NoTermination):
 
 
 class EndsOnCrash(Reach):
-    """Terminates for another reason besides."""
+    """A crash terminates the episode too."""
 
     def terminated(self, observation, info):
         return super().terminated(observation, info) or self.has_crashed()
@@ -95,7 +103,7 @@ class EndsOnCrash(Reach):
 
 
 class CostInInfo(Reach):
-    """The reward needs more than goals, has it from the info, and does without."""
+    """The reward depends on a cost in the info, and works without the cost."""
 
     def move(self, action):
         self.cost = 0.1 * float(np.square(action).sum())
@@ -114,85 +122,10 @@ class CostInInfo(Reach):
 
 
 class ShapedReward(DenseReach):
-    """Many values and no success flag that a single threshold explains."""
+    """The reward is an exponential of the distance."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return np.exp(-np.abs(achieved_goal - desired_goal).sum(-1)) * np.float32(3)
-
-
-class GridGoals(Reach):
-    """Integer goals compared as they are."""
-
-    def make_space(self):
-        cells = spaces.Box(0, 4, (2,), np.uint8)
-        return spaces.Dict({"observation": cells, "achieved_goal": cells, "desired_goal": cells})
-
-    def draw_start(self):
-        return self.np_random.integers(0, 5, (2, 2)).astype(np.uint8)
-
-    def move(self, action):
-        return (self.position + np.sign(action)).clip(0, 4).astype(np.uint8)
-
-    def is_success(self, achieved_goal, desired_goal):
-        return (achieved_goal == desired_goal).all(-1)
-
-
-class DiscreteGoals(Reach):
-    """A corridor of cells; goals are numbers without axes."""
-
-    def __init__(self):
-        cell = spaces.Discrete(8)
-        self.observation_space = spaces.Dict({
-            "observation": cell,
-            "achieved_goal": cell,
-            "desired_goal": cell,
-        })
-        self.action_space = spaces.Discrete(2)
-
-    def draw_start(self):
-        return self.np_random.integers(0, 8, 2)
-
-    def move(self, action):
-        return np.clip(self.position + 2 * action - 1, 0, 7)
-
-    def is_success(self, achieved_goal, desired_goal):
-        return achieved_goal == desired_goal
-
-
-class ImageGoals(Reach):
-    """Goals are pictures of the point."""
-
-    def make_space(self):
-        image = spaces.Box(0, 255, (1, 8, 8), np.uint8)
-        return spaces.Dict({"observation": image, "achieved_goal": image, "desired_goal": image})
-
-    def draw_start(self):
-        return self.np_random.integers(0, 8, (2, 2))
-
-    def move(self, action):
-        return (self.position + np.sign(action).astype(int)).clip(0, 7)
-
-    def observe(self):
-        return {
-            "observation": self.picture(self.position),
-            "achieved_goal": self.picture(self.position),
-            "desired_goal": self.picture(self.goal),
-        }
-
-    def picture(self, cell):
-        image = np.zeros((1, 8, 8), np.uint8)
-        image[0, *cell] = 255
-        return image
-
-    def reset(self, *, seed=None, options=None):
-        super(Reach, self).reset(seed=seed)
-        self.position, self.goal = self.draw_start()
-        self.elapsed = 0
-        observation = self.observe()
-        return observation, self.inform(observation)
-
-    def is_success(self, achieved_goal, desired_goal):
-        return (achieved_goal == desired_goal).all((-3, -2, -1))
 
 
 class NestedObservation(Reach):
@@ -209,26 +142,6 @@ class NestedObservation(Reach):
         return super().observe() | {"observation": {"position": self.position.copy(), "sensors": sensors}}
 
 
-class GoalsInPairs(Reach):
-    """A goal is a tuple of two arrays, as a place and a height may be."""
-
-    def make_space(self):
-        line = spaces.Box(-1, 1, (1,), self.dtype)
-        pair = spaces.Tuple([line, line])
-        return spaces.Dict(super().make_space().spaces | {"achieved_goal": pair, "desired_goal": pair})
-
-    def observe(self):
-        observation = super().observe()
-        pairs = {key: tuple(np.split(observation[key], 2)) for key in ("achieved_goal", "desired_goal")}
-        return observation | {key: (one.copy(), other.copy()) for key, (one, other) in pairs.items()}
-
-    def is_success(self, achieved_goal, desired_goal):
-        if isinstance(achieved_goal, tuple):
-            pair = achieved_goal, desired_goal
-            achieved_goal, desired_goal = (np.concatenate(goal, axis=-1) for goal in pair)
-        return super().is_success(achieved_goal, desired_goal)
-
-
 class ExtraKeys(Reach):
     def make_space(self):
         space = super().make_space()
@@ -238,50 +151,20 @@ class ExtraKeys(Reach):
         return super().observe() | {"time": np.float32([self.elapsed])}
 
 
-class OneDimensionalGoals(Reach):
-    """Goals of a single number, where a careless squeeze would go wrong."""
-
-    def make_space(self):
-        line = spaces.Box(-1, 1, (1,), np.float32)
-        return spaces.Dict({"observation": line, "achieved_goal": line, "desired_goal": line})
-
-    def draw_start(self):
-        return self.np_random.uniform(-1, 1, (2, 1)).astype(np.float32)
-
-    def move(self, action):
-        return (self.position + 0.2 * action[:1]).clip(-1, 1)
-
-
-class LargeCoordinates(DenseReach):
-    """Metres on a map: rewards in the hundreds, goals in the thousands."""
-
-    def make_space(self):
-        field = spaces.Box(-5000, 5000, (2,), np.float32)
-        return spaces.Dict({"observation": field, "achieved_goal": field, "desired_goal": field})
-
-    radius = 50
-
-    def draw_start(self):
-        return self.np_random.uniform(-5000, 5000, (2, 2)).astype(np.float32)
-
-    def move(self, action):
-        return (self.position + 400 * action).clip(-5000, 5000).astype(np.float32)
-
-
 class RewardIsArrayOfNoAxes(Reach):
     def reward(self, observation, info):
         return np.asarray(super().reward(observation, info))
 
 
 class StochasticDynamics(Reach):
-    """Noise from the environment's own generator."""
+    """The dynamics draw noise from the generator of the environment."""
 
     def move(self, action):
         return super().move(action + self.np_random.normal(0, 0.1, 2))
 
 
 class FixedGoal(Reach):
-    """One goal for ever, returned as a read-only array: nobody can change it."""
+    """The goal never changes, and is returned as a read-only array."""
 
     def draw_start(self):
         goal = np.zeros(2, np.float32)
@@ -293,7 +176,7 @@ class FixedGoal(Reach):
 
 
 class GoalByOptions(Reach):
-    """Takes a goal at reset."""
+    """The options of reset can set the goal."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)
@@ -304,7 +187,7 @@ class GoalByOptions(Reach):
         return observation, info
 
 
-class TellsMuchInInfo(Reach):
+class LargeInfo(Reach):
     """Infos of every kind that vector environments batch without loss."""
 
     def inform(self, observation):
@@ -346,7 +229,7 @@ OWN = [
     Reach, DenseReach, ZeroOneReward, NegativeZero, NumpyScalars, Float64Goals, ComputedInFloat64,
     GoalAsParameterName, FlagNamedSuccess, NoTermination, NeverEnds, EndsOnCrash, CostInInfo, ShapedReward,
     GridGoals, DiscreteGoals, ImageGoals, NestedObservation, GoalsInPairs, ExtraKeys, OneDimensionalGoals,
-    LargeCoordinates, RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, TellsMuchInInfo,
+    LargeCoordinates, RewardIsArrayOfNoAxes, StochasticDynamics, FixedGoal, GoalByOptions, LargeInfo,
     wrapped, *map(vector, AutoresetMode), vector_of_bits,
 ]  # fmt: skip
 

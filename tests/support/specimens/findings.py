@@ -1,6 +1,6 @@
-"""The reports of all faults, word for word, to be read together in `findings.md`.
+"""The reports of all planted faults, which the page `findings.md` contains word for word.
 
-`python -m tests.support.specimens.findings` writes the page again; look at the difference.
+`python -m tests.support.specimens.findings` writes the page; review the difference.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from her_wrappers.checker import check_goal_env
 from tests.support.specimens.broken import FAULTS
 
 RANDOM = {"GE111", "GE112", "GE401", "GE403"}
-"""Of faults with these codes other numbers are told each time; `#` stands for them."""
+"""Codes of faults whose reports have different numbers in each run; the page has `#` instead."""
 
 PAGE = Path(__file__).with_name("findings.md")
 MAX_STEPS = 400
 
 
 def report_of(specimen, seed=0):
-    """Check a specimen."""
+    """Return the report of a specimen."""
     return check_goal_env(specimen, max_steps=MAX_STEPS, seed=seed)
 
 
 def findings_in(report, code):
-    """All that a report tells, but for what differs from run to run."""
+    """Return the text of a report without the summary and without values that differ from run to run."""
     _, _, text = report.text().partition("\n")
     text = re.sub(r"raised in \S*?(\w+\.py), line \d+", r"raised in \1, line #", text)
     text += "".join(f"\n    from {finding.wrapper}" for finding in report.findings if finding.wrapper)
@@ -32,7 +32,7 @@ def findings_in(report, code):
 
 
 def read_findings():
-    """The page, by the names of specimens."""
+    """Return the texts of the page, by the names of the specimens."""
     parts = PAGE.read_text(encoding="utf-8").split("## ")[1:]
     named = (part.partition("\n\n") for part in parts)
     return {name: text.strip().removeprefix("```\n").removesuffix("\n```") for name, _, text in named}
@@ -44,7 +44,9 @@ def main():
         f"## {specimen.__name__}\n\n```\n{findings_in(report_of(specimen), code)}\n```\n"
         for specimen, code in FAULTS
     ]
-    PAGE.write_text("# What the checker says of each fault\n\n" + "\n".join(parts), encoding="utf-8")
+    PAGE.write_text(
+        "# Findings of the checker for each planted fault\n\n" + "\n".join(parts), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 
 class Reach(gym.Env):
-    """A point in a square moves to a goal; the episode ends when it is there."""
+    """A point in a square moves to a goal; the episode terminates when the point reaches the goal."""
 
     radius = 0.25
     horizon = 20
@@ -78,7 +78,7 @@ class Reach(gym.Env):
 
 
 class DenseReach(Reach):
-    """The same with a dense reward; success does not end the episode."""
+    """The same task with a dense reward; success does not terminate the episode."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -self.distance(achieved_goal, desired_goal)

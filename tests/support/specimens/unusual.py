@@ -1,4 +1,4 @@
-"""Correct environments inside several wrappers, and all unusual environments by name."""
+"""Correct environments in wrappers and vector environments, and the table of all unusual environments."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.adapters import BooleanSuccess, CastObservation, CopyObservation
-from tests.support.specimens import unusual_goals, unusual_parts
+from tests.support.specimens import unusual_dynamics, unusual_goals, unusual_observations, unusual_rewards
 from tests.support.specimens.broken_episodes import FlagIsFloat, ReusesArrays
 from tests.support.specimens.broken_spaces import Float64InFloat32Space
 from tests.support.specimens.reach import DenseReach, Reach
 
 
 def inside(make, *layers):
-    """Return a function that makes an environment inside of wrappers, the innermost first."""
+    """Return a function that makes an environment in the given wrappers, the innermost first."""
 
     def wrapped():
         env = make()
@@ -35,10 +35,10 @@ sticky = partial(wrappers.StickyAction, repeat_action_probability=0.25)
 timed = partial(wrappers.TimeAwareObservation, flatten=False)
 
 
-def doubled(env):
-    """Copy every observation to a wider key of its own."""
+def with_further_key(env):
+    """Add a copy of the observation as another key."""
     space = gym.spaces.Dict(env.observation_space.spaces | {"more": env.observation_space["observation"]})
-    return wrappers.TransformObservation(env, lambda seen: seen | {"more": seen["observation"].copy()}, space)
+    return wrappers.TransformObservation(env, lambda obs: obs | {"more": obs["observation"].copy()}, space)
 
 
 WRAPPED = {
@@ -47,12 +47,12 @@ WRAPPED = {
     "order and passive checker": inside(Reach, wrappers.PassiveEnvChecker, wrappers.OrderEnforcing, limited),
     "rescaled and clipped actions": inside(Reach, rescaled, wrappers.ClipAction, limited),
     "sticky actions": inside(Reach, sticky, limited),
-    "sticky discrete actions": inside(unusual_parts.NumberedActions, sticky),
+    "sticky discrete actions": inside(unusual_dynamics.NumberedActions, sticky),
     "autoreset": inside(Reach, limited, wrappers.Autoreset),
-    "a further key": inside(Reach, doubled, limited),
+    "a further key": inside(Reach, with_further_key, limited),
     "time in the observation": inside(Reach, limited, timed),
     "recorder": inside(Reach, EpisodeRecorder, limited),
-    "passive checker of ours": inside(DenseReach, GoalEnvChecker, wrappers.RecordEpisodeStatistics),
+    "passive checker of her_wrappers": inside(DenseReach, GoalEnvChecker, wrappers.RecordEpisodeStatistics),
     "repaired arrays": inside(ReusesArrays, CopyObservation, limited),
     "repaired dtypes": inside(Float64InFloat32Space, CastObservation),
     "repaired flag": inside(FlagIsFloat, BooleanSuccess, limited, wrappers.RecordEpisodeStatistics),
@@ -71,10 +71,15 @@ WRAPPED = {
         [unusual_goals.NumberedCells] * 2, autoreset_mode=AutoresetMode.DISABLED
     ),
     "vector with statistics": lambda: wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv([Reach] * 3)),
-    "vector of one": lambda: SyncVectorEnv([unusual_parts.Momentum]),
+    "vector of one": lambda: SyncVectorEnv([unusual_dynamics.Momentum]),
 }
 
-ALONE = [*unusual_goals.GOALS, *unusual_parts.PARTS]
+UNWRAPPED = [
+    *unusual_goals.GOALS,
+    *unusual_observations.OBSERVATIONS,
+    *unusual_dynamics.DYNAMICS,
+    *unusual_rewards.REWARDS,
+]
 
-UNUSUAL = {specimen.__name__: specimen for specimen in ALONE} | WRAPPED
-"""Functions that make correct unusual environments, by name."""
+UNUSUAL = {specimen.__name__: specimen for specimen in UNWRAPPED} | WRAPPED
+"""Functions that make correct environments with unusual properties, by name."""

@@ -11,7 +11,7 @@ SQUARE = spaces.Box(-1, 1, (2,), np.float32)
 
 
 def goal_dict(goal, observation=SQUARE, **more):
-    """The observation space with one space for both goals."""
+    """Return an observation space with the same space for both goals."""
     return spaces.Dict({"observation": observation, "achieved_goal": goal, "desired_goal": goal} | more)
 
 
@@ -82,7 +82,7 @@ class NestedGoal(GoalFromPosition):
 
 
 class MaskedGoal(GoalFromPosition):
-    """Only the coordinates that the desired goal's mask selects count."""
+    """Success depends on the coordinates that the mask of the desired goal selects."""
 
     goal_space = spaces.Dict({"place": SQUARE, "mask": spaces.MultiBinary(2)})
 
@@ -118,7 +118,7 @@ class Quadrants(Cells):
 
 
 class NumberedCells(GoalFromPosition):
-    """Discrete goals that begin at 10."""
+    """Discrete goals that start at 10."""
 
     goal_space = spaces.Discrete(16, start=10)
 
@@ -131,7 +131,7 @@ class NumberedCells(GoalFromPosition):
 
 
 class ByteGoals(Cells):
-    """Bytes, cast before they are subtracted."""
+    """Goals are bytes, which are cast before the subtraction."""
 
     goal_space = spaces.Box(0, 255, (2,), np.uint8)
 
@@ -198,7 +198,7 @@ class MatrixGoals(GoalFromPosition):
 
 
 class LongGoals(GoalFromPosition):
-    """Too long for the model that steers."""
+    """Goals are larger than those that the steering policy models."""
 
     goal_space = spaces.Box(-1, 1, (100,), np.float32)
 
@@ -233,7 +233,7 @@ class Angles(GoalFromPosition):
 
 
 class Directions(GoalFromPosition):
-    """Unit vectors; opposite ones are the same goal, as with quaternions."""
+    """Goals are unit vectors; opposite vectors are the same goal, as for quaternions."""
 
     def goal_of(self, position):
         return (position / max(1e-6, np.linalg.norm(position))).astype(np.float32).clip(-1, 1)

@@ -102,7 +102,7 @@ def test_so_are_terminations_that_are_not_for_tensors(function):
     assert not buffer.on_device
     assert reason(buffer).startswith("compute_terminated ")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="compute_terminated answers for single goals")
+        warnings.filterwarnings("ignore", message="compute_terminated accepts single goals")
         assert_equal(buffer.sample(64), cpu_buffer(device=None, compute_terminated=ends).sample(64))
 
 

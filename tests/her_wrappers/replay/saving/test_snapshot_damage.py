@@ -80,17 +80,17 @@ def test_foreign_files_are_refused_with_a_sentence(tmp_path):
     path = tmp_path / "buffer"
     for content in (b"", b"PK", b"\x80\x04cposix\nsystem\n", b"x" * 10_000):
         path.write_bytes(content)
-        with pytest.raises(CorruptFileError, match="is no file of her-toolkit, or its end is missing"):
+        with pytest.raises(CorruptFileError, match="is not a file of her-toolkit, or its end is missing"):
             HindsightReplayBuffer.load(path)
     np.savez(path, a=np.zeros(3))
-    with pytest.raises(CorruptFileError, match="is no file of her-toolkit, or its end is missing"):
+    with pytest.raises(CorruptFileError, match="is not a file of her-toolkit, or its end is missing"):
         HindsightReplayBuffer.load(path.with_suffix(".npz"))
     write_arrays(path, {}, {}, kind="episodes", version=1)
-    with pytest.raises(CorruptFileError, match="holds 'episodes', expected 'replay buffer'"):
+    with pytest.raises(CorruptFileError, match="must be a file of kind 'replay buffer', got 'episodes'"):
         HindsightReplayBuffer.load(path)
     with pytest.raises(FileNotFoundError):
         HindsightReplayBuffer.load(tmp_path / "nothing")
-    with pytest.raises(OSError, match="expected a file, got"):
+    with pytest.raises(OSError, match="expected a regular file, got"):
         HindsightReplayBuffer.load(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Open episodes for Stable-Baselines3: what environments do, moment by moment, until their episodes end."""
+"""Open episodes of `HerReplayBuffer`, stored as bytes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from her_wrappers.spaces import LeafSpec, SpaceSpec
 
 Row = list[bytes]
-"""One value of all environments: the bytes of each leaf."""
+"""A value of all environments: the bytes of each leaf."""
 
 
-class Step(NamedTuple):
+class StepBytes(NamedTuple):
     """One step of all environments.
 
     Attributes:
-        actions: What they did.
-        rewards: N numbers, what they earned.
-        infos: (N,) numbers of the infos, where those are kept.
+        actions: Bytes of the actions.
+        rewards: N rewards.
+        infos: (N,) numbers of the infos in `RecordedInfos`; None if infos are not stored.
     """
 
     actions: Row
@@ -32,12 +32,12 @@ class Step(NamedTuple):
     infos: np.ndarray | None
 
 
-class EpisodeAccumulators:
+class VectorEpisodeBytes:
     """The open episodes of N environments that step together.
 
-    `VectorEpisodeAccumulator` does more, in many small calls. Between updates of a network, which leave
-    nothing in the caches, each of these takes microseconds; so a step is kept as bytes here, and they become
-    arrays when an episode ends.
+    Steps are stored as bytes, which become arrays when an episode ends. `VectorEpisodeAccumulator` makes more
+    function calls per step, which are slow between the updates of a network, since updates fill the caches of
+    the processor.
 
     Args:
         state_spec: Leaves of the stored observations of one environment.
@@ -48,34 +48,34 @@ class EpisodeAccumulators:
     def __init__(self, state_spec: SpaceSpec, action_spec: SpaceSpec, n_envs: int) -> None:
         self._state_spec = state_spec
         self._action_spec = action_spec
-        self._begun: list[int | None] = [None] * n_envs  # the moment, where an episode is open
+        self._begun: list[int | None] = [None] * n_envs  # index of the first step of an open episode
         self._states: list[Row] = []
-        self._steps: list[Step] = []
+        self._steps: list[StepBytes] = []
 
     @property
     def lengths(self) -> list[int]:
-        """N steps so far; -1 where no episode is open."""
+        """N numbers of steps of the open episodes; -1 without an open episode."""
         return [-1 if begun is None else len(self._steps) - begun for begun in self._begun]
 
     @property
     def span(self) -> int:
-        """No open episode has more steps."""
+        """Number of stored steps; an open episode has at most this number of steps."""
         return len(self._steps)
 
     def where(self, env: int) -> str:
-        """Say where an environment is, for messages."""
+        """Return the present step of an environment, for messages."""
         return f"at step {max(0, self.lengths[env])} of environment {env}"
 
     def where_next(self, env: int) -> str:
-        """Say where an environment will be after the next step."""
+        """Return the next step of an environment, for messages."""
         return f"at step {max(0, self.lengths[env]) + 1} of environment {env}"
 
-    def show(self, states: Row) -> bool:
-        """Whether all have an episode under way, and these are the very bytes of their present states."""
+    def is_at(self, states: Row) -> bool:
+        """Whether all environments have open episodes, and their present states are equal to ``states``."""
         return None not in self._begun and states == self._states[-1]
 
-    def elsewhere(self, states: Row) -> list[int]:
-        """Return the environments that have no episode under way, or one that is in another state."""
+    def environments_not_at(self, states: Row) -> list[int]:
+        """Return the environments that have no open episode, or whose present state is not in ``states``."""
         return [
             i
             for i, begun in enumerate(self._begun)
@@ -83,23 +83,23 @@ class EpisodeAccumulators:
         ]
 
     def begin(self, envs: Sequence[int], states: Row) -> None:
-        """Open episodes in these environments; all of them are in these states."""
+        """Open episodes in some environments; ``states`` are the present states of all environments."""
         self._close(envs)
         self._states[-1:] = [states]
         for i in envs:
             self._begun[i] = len(self._steps)
 
-    def add(self, step: Step, states: Row) -> None:
-        """Add a step of all environments, which led to these states."""
+    def add(self, step: StepBytes, states: Row) -> None:
+        """Add a step of all environments, and the states after the step."""
         self._steps.append(step)
         self._states.append(states)
 
     def finish(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
-        """Close episodes and return those that have steps.
+        """Close open episodes, and return them without episodes of no steps.
 
         Args:
-            envs: The environments.
-            terminated: Whether the task ended in each; else the episode was cut.
+            envs: Numbers of the environments.
+            terminated: Whether the episodes are terminated; the others are truncated.
         """
         lengths = self.lengths
         ends = {i: end for i, end in zip(envs, terminated, strict=True) if lengths[i] > 0}
@@ -124,15 +124,15 @@ class EpisodeAccumulators:
         return episodes
 
     def discard(self) -> None:
-        """Close all episodes, and drop them."""
+        """Drop all open episodes."""
         self._close(range(len(self._begun)))
 
     def _present(self, env: int) -> Row:
-        """Return the state that an environment is in."""
+        """Return the present state of an environment."""
         return _rows(self._state_spec, self._states[-1], env)
 
     def _infos(self, spans: Sequence[tuple[int, range]]) -> dict[str, np.ndarray]:
-        """Return the numbers of the infos of steps."""
+        """Return the numbers of the infos of some steps."""
         numbers: list[Any] = [self._steps[t].infos for _, span in spans for t in span]
         if numbers[0] is None:
             return {}
@@ -140,7 +140,7 @@ class EpisodeAccumulators:
         return {STEP: np.array([each[i] for each, i in zip(numbers, envs, strict=True)])}
 
     def _close(self, envs: Sequence[int]) -> None:
-        """Close episodes, and drop what belongs to none that is open."""
+        """Close episodes, and drop steps that do not belong to an open episode."""
         for i in envs:
             self._begun[i] = None
         oldest = min((begun for begun in self._begun if begun is not None), default=len(self._steps))
@@ -149,17 +149,17 @@ class EpisodeAccumulators:
 
 
 def _part(leaf: LeafSpec, data: bytes, env: int) -> bytes:
-    """Return what is of one environment."""
+    """Return the bytes of one environment."""
     return data[env * leaf.nbytes : (env + 1) * leaf.nbytes]
 
 
 def _rows(spec: SpaceSpec, row: Row, env: int) -> Row:
-    """Return what is of one environment, of each leaf."""
+    """Return the bytes of each leaf of one environment."""
     return [_part(leaf, data, env) for leaf, data in zip(spec, row, strict=True)]
 
 
 def _columns(spec: SpaceSpec, rows: Sequence[tuple[int, Sequence[Row]]]) -> Any:
-    """Return the tree of arrays with the rows of environments, end to end."""
+    """Return the tree of arrays that concatenates the rows of some environments."""
     count = sum(len(each) for _, each in rows)
     return spec.build([
         np.ndarray(

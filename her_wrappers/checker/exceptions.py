@@ -1,0 +1,75 @@
+"""Exceptions of environments: their text, the line that raised, and likely causes."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import traceback
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
+
+LIBRARIES = [
+    Path(folder)
+    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "typer", "click")
+    if (spec := find_spec(name)) is not None
+    for folder in spec.submodule_search_locations or ()
+]
+"""Folders whose lines do not show where the user's code raised."""
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A call of the environment that raised an exception.
+
+    Attributes:
+        place: Episode and step, for messages.
+        call: The method, such as ``"step()"``.
+        error: The exception.
+    """
+
+    place: str
+    call: str
+    error: Exception
+
+    @property
+    def hint(self) -> str:
+        """Likely cause: an API of old Gym versions, or the line that raised."""
+        text = str(self.error)
+        if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
+            return "seed or options is missing; define reset(self, *, seed=None, options=None)"
+        if self.call == "reset()" and "expected 2" in text:
+            return "old Gym API of one value; return (observation, info)"
+        if self.call == "step()" and re.search("expected 5.* got 4", text):
+            return "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
+        return raised_at(self.error)
+
+
+def describe(error: BaseException) -> str:
+    """Return type and first line of the message of an exception, as at the end of a traceback."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def raised_at(error: BaseException) -> str:
+    """Return file and line of the innermost frame outside libraries, or an empty text."""
+    frames = [
+        (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    user_frames = [(path, line) for path, line in frames if not _is_library(path)]
+    if not user_frames:
+        return ""
+    path, line = user_frames[-1]
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"raised in {shown}, line {line}"
+
+
+def _is_library(path: Path) -> bool:
+    is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
+    return (
+        is_standard
+        or str(path).startswith("<frozen ")
+        or any(path.is_relative_to(folder) for folder in LIBRARIES)
+    )

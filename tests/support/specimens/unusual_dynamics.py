@@ -1,0 +1,182 @@
+"""Correct environments with unusual actions, dynamics, episodes and resets."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from gymnasium import spaces
+
+from tests.support.specimens.reach import Reach
+
+
+class ActsBy(Reach):
+    """Actions are elements of the space ``actions``."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = self.actions
+
+    def move(self, action):
+        return super().move(np.asarray(self.direction(action), float))
+
+
+class NumberedActions(ActsBy):
+    actions = spaces.Discrete(4, start=1)
+
+    def direction(self, action):
+        return [(1, 0), (0, 1), (-1, 0), (0, -1)][action - 1]
+
+
+class PairOfActions(ActsBy):
+    actions = spaces.MultiDiscrete([3, 3])
+
+    def direction(self, action):
+        return action - 1
+
+
+class Switches(ActsBy):
+    actions = spaces.MultiBinary(4)
+
+    def direction(self, action):
+        return action[:2].astype(int) - action[2:]
+
+
+class DictActions(ActsBy):
+    actions = spaces.Dict({"speed": spaces.Box(0, 1, (), np.float32), "turn": spaces.Discrete(4)})
+
+    def direction(self, action):
+        angle = action["turn"] * np.pi / 2
+        return action["speed"] * np.array([np.cos(angle), np.sin(angle)])
+
+
+class TupleActions(ActsBy):
+    actions = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (1,), np.float32)])
+
+    def direction(self, action):
+        return action[0] - 1, action[1][0]
+
+
+class UnboundedActions(ActsBy):
+    actions = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    def direction(self, action):
+        return np.tanh(action)
+
+
+class IntegerActions(ActsBy):
+    actions = spaces.Box(-3, 3, (2,), np.int32)
+
+    def direction(self, action):
+        return action / 3
+
+
+class SeededByHand(Reach):
+    """Draws noise from a second generator, which reset seeds too."""
+
+    noise = np.random.default_rng(0)
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.noise = np.random.default_rng(seed)
+        return super().reset(seed=seed)
+
+    def move(self, action):
+        return super().move(action + self.noise.normal(0, 0.2, 2))
+
+
+class RandomHorizon(Reach):
+    def draw_start(self):
+        self.horizon = int(self.np_random.integers(5, 30))
+        return super().draw_start()
+
+
+class RandomCrash(Reach):
+    """Terminates at random, independently of the goals."""
+
+    def terminated(self, observation, info):
+        return super().terminated(observation, info) or bool(self.np_random.random() < 0.05)
+
+
+class Slow(Reach):
+    def move(self, action):
+        time.sleep(0.0005)
+        return super().move(action)
+
+
+class SlowReward(Reach):
+    """compute_reward loops over the rows."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if np.ndim(achieved_goal) == 1:
+            return super().compute_reward(achieved_goal, desired_goal, info)
+        rows = zip(achieved_goal, desired_goal, strict=True)
+        return np.array([super(SlowReward, self).compute_reward(*row, {}) for row in rows], dtype=float)
+
+
+class OneStep(Reach):
+    """The episode terminates after a single step."""
+
+    horizon = 1
+
+    def move(self, action):
+        return super().move(4 * action)
+
+    def terminated(self, observation, info):
+        return True
+
+
+class OneStepTruncated(OneStep):
+    def terminated(self, observation, info):
+        return Reach.terminated(self, observation, info)
+
+
+class Momentum(Reach):
+    """The velocity is hidden, and zero after a reset."""
+
+    def draw_start(self):
+        self.velocity = np.zeros(2)
+        return super().draw_start()
+
+    def move(self, action):
+        self.velocity = 0.7 * self.velocity + 0.5 * action
+        return super().move(self.velocity)
+
+
+class ActsOneStepLater(Reach):
+    def draw_start(self):
+        self.pending = np.zeros(2)
+        return super().draw_start()
+
+    def move(self, action):
+        now, self.pending = self.pending, np.array(action)
+        return super().move(now)
+
+
+class StrictOptions(Reach):
+    """Rejects options that it does not know."""
+
+    def reset(self, *, seed=None, options=None):
+        if options and set(options) - {"goal"}:
+            raise ValueError(f"unknown options {options}")
+        observation, info = super().reset(seed=seed)
+        if options:
+            self.goal = np.float32(options["goal"])
+            observation = self.observe()
+            info = self.inform(observation)
+        return observation, info
+
+
+class GoalsOfAList(Reach):
+    places = np.float32([[0.8, 0.8], [-0.8, 0.8], [0.8, -0.8]])
+
+    def draw_start(self):
+        position, _ = super().draw_start()
+        return position, self.places[self.np_random.integers(3)].copy()
+
+
+DYNAMICS = [
+    NumberedActions, PairOfActions, Switches, DictActions, TupleActions, UnboundedActions, IntegerActions,
+    SeededByHand, RandomHorizon, RandomCrash, Slow, SlowReward, OneStep, OneStepTruncated, Momentum,
+    ActsOneStepLater, StrictOptions, GoalsOfAList,
+]  # fmt: skip

@@ -1,0 +1,114 @@
+"""Correct environments with unusual observations."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from tests.support.specimens.reach import Reach
+from tests.support.specimens.unusual_goals import SQUARE, goal_dict
+
+
+class ImageObservation(Reach):
+    def make_space(self):
+        return goal_dict(SQUARE, spaces.Box(0, 255, (16, 16), np.uint8))
+
+    def observe(self):
+        image = np.zeros((16, 16), np.uint8)
+        image[tuple(np.floor((self.position + 1) * 7.999).astype(int))] = 255
+        return super().observe() | {"observation": image}
+
+
+class EmptyObservation(Reach):
+    """The observation is empty; only the goals contain information."""
+
+    def make_space(self):
+        return goal_dict(SQUARE, spaces.Box(-1, 1, (0,), np.float32))
+
+    def observe(self):
+        return super().observe() | {"observation": np.zeros(0, np.float32)}
+
+
+class ActionMask(Reach):
+    """The observation contains a mask of the actions that have an effect."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Discrete(4)
+
+    def make_space(self):
+        return goal_dict(SQUARE, action_mask=spaces.MultiBinary(4))
+
+    def mask(self):
+        return np.int8([*(self.position < 0.9), *(self.position > -0.9)])
+
+    def observe(self):
+        return super().observe() | {"action_mask": self.mask()}
+
+    def move(self, action):
+        step = np.zeros(2)
+        step[action % 2] = (1 if action < 2 else -1) * self.mask()[action]
+        return super().move(step)
+
+
+class MixedObservation(Reach):
+    elapsed = 0
+
+    def make_space(self):
+        parts = {"lamp": spaces.Discrete(3), "bits": spaces.MultiBinary(3), "place": SQUARE}
+        return goal_dict(SQUARE, spaces.Dict(parts))
+
+    def observe(self):
+        bits = np.int8([self.elapsed >> i & 1 for i in range(3)])
+        parts = {"lamp": np.int64(self.elapsed % 3), "bits": bits, "place": self.position.copy()}
+        return super().observe() | {"observation": parts}
+
+
+class TextInObservation(Reach):
+    """A further key of the observation is a text."""
+
+    def make_space(self):
+        return goal_dict(SQUARE, instruction=spaces.Text(20))
+
+    def observe(self):
+        return super().observe() | {"instruction": "goright" if self.goal[0] > 0 else "goleft"}
+
+
+class ReadOnlyArrays(Reach):
+    """Returned arrays are read-only copies."""
+
+    def observe(self):
+        observation = super().observe()
+        for array in observation.values():
+            array.flags.writeable = False
+        return observation
+
+
+class KeepsReadOnlyState(Reach):
+    """Returns its own state, as read-only arrays."""
+
+    def observe(self):
+        for array in (self.position, self.goal):
+            array.flags.writeable = False
+        return super().observe() | {"achieved_goal": self.position, "desired_goal": self.goal}
+
+
+class Strided(Reach):
+    """Observations are strided views of larger arrays."""
+
+    def observe(self):
+        return {key: np.repeat(value, 2)[::2] for key, value in super().observe().items()}
+
+
+class DoubleObservation(Reach):
+    def make_space(self):
+        return goal_dict(SQUARE, spaces.Box(-1, 1, (2,), np.float64))
+
+    def observe(self):
+        return super().observe() | {"observation": self.position.astype(np.float64)}
+
+
+OBSERVATIONS = [
+    ImageObservation, EmptyObservation, ActionMask, MixedObservation, TextInObservation, ReadOnlyArrays,
+    KeepsReadOnlyState, Strided, DoubleObservation,
+]  # fmt: skip

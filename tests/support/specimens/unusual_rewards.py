@@ -1,0 +1,103 @@
+"""Correct environments with unusual rewards, terminations and infos."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.support.specimens.reach import DenseReach, Reach
+
+
+class SquaredDistance(DenseReach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.square(achieved_goal - desired_goal).sum(-1)
+
+
+class ExponentialReward(DenseReach):
+    """Rewards between 0 and 1, as in the DeepMind control suite."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return np.exp(-np.square(self.distance(achieved_goal, desired_goal)))
+
+
+class IntegerReward(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return self.is_success(achieved_goal, desired_goal).astype(np.int32) - 1
+
+
+class HundredForSuccess(Reach):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return np.where(self.is_success(achieved_goal, desired_goal), 100.0, 0.0)
+
+
+class FurtherParameter(Reach):
+    """compute_reward has another parameter, as in highway-env's parking."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info, p=0.5):
+        return super().compute_reward(achieved_goal, desired_goal, info) * (2 * p)
+
+
+class StaticReward(Reach):
+    @staticmethod
+    def compute_reward(achieved_goal, desired_goal, info):
+        return (np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.25) - 1.0
+
+
+class RewardIsAnAttribute(Reach):
+    """compute_reward is a function that the constructor assigns, as in panda-gym."""
+
+    def __init__(self):
+        super().__init__()
+        self.compute_reward = StaticReward.compute_reward
+
+
+class WeightedReward(DenseReach):
+    weights = np.float32([1.0, 0.3])
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.power(np.dot(np.abs(achieved_goal - desired_goal), self.weights), 0.5)
+
+
+class SelectableReward(Reach):
+    reward_type = "sparse"
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if self.reward_type not in {"sparse", "dense"}:
+            raise ValueError(f"unknown reward_type {self.reward_type!r}")
+        return super().compute_reward(achieved_goal, desired_goal, info)
+
+
+class SuccessOfTwoParts(Reach):
+    def is_success(self, achieved_goal, desired_goal):
+        difference = np.abs(achieved_goal - desired_goal)
+        return (difference[..., 0] < 0.3) & (difference[..., 1] < 0.2)
+
+
+class CrashInInfo(Reach):
+    """compute_terminated reads a crash from the info, and works without the info."""
+
+    def inform(self, observation):
+        return super().inform(observation) | {"crashed": bool(np.abs(self.position).max() > 0.97)}
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        rows = [info] if isinstance(info, dict) else info
+        crashed = np.array([bool(row.get("crashed", False)) for row in rows])
+        reached = self.is_success(achieved_goal, desired_goal)
+        return reached | (crashed if np.ndim(reached) else crashed[0])
+
+
+class RichInfo(Reach):
+    def inform(self, observation):
+        return super().inform(observation) | {
+            "name": "reach",
+            "nothing": None,
+            "terms": {"distance": float(self.distance(self.position, self.goal)), "action": 0.0},
+            "contact": np.zeros((2, 3), np.float32),
+            "TimeLimit.truncated": False,
+        }
+
+
+REWARDS = [
+    SquaredDistance, ExponentialReward, IntegerReward, HundredForSuccess, FurtherParameter, StaticReward,
+    RewardIsAnAttribute, WeightedReward, SelectableReward, SuccessOfTwoParts, CrashInInfo, RichInfo,
+
+]  # fmt: skip
