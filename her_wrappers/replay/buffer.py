@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.arguments import require_torch
+from her_wrappers.arguments import renamed_argument, require_torch
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.replay.batch import Batch, Provenance, describe
 from her_wrappers.replay.checkpoint import SavedBuffer, save_buffer
 from her_wrappers.replay.episode_buffer import EpisodeBuffer
 from her_wrappers.replay.goal_sampler import GoalSampler
 from her_wrappers.replay.layout import StepLayout
-from her_wrappers.replay.options import Options, relabels
+from her_wrappers.replay.options import FORMER_NAME, Options, relabels
 from her_wrappers.replay.prioritized import require_beta
 from her_wrappers.replay.relabeling import zero_terminal_discounts
 from her_wrappers.replay.sampling import BatchSampler, n_step_batch
@@ -77,8 +77,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
             goal), and of original rows before the goal changes. The functions get all steps of all windows in
             one call; a shorter window repeats its last step.
         gamma: Discount factor of these sums, and of ``discounts``.
-        skip_trivial: Whether a goal that was achieved before the step already is sampled once more;
-            `statistics` returns how often that is so.
+        resample_achieved_goals: Whether a new goal that was achieved before the step already is sampled once
+            more. `statistics` returns the share of such goals. Called ``skip_trivial`` in version 0.1.
         info_keys: Infos that ``compute_reward`` or ``compute_terminated`` need, as recorded under the old
             goal. Without any, the functions get an empty dict per row.
         info_format: ``"list"``: functions get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
@@ -110,6 +110,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         ((256, 2), 205)
     """
 
+    @renamed_argument(*FORMER_NAME)
     def __init__(
         self,
         observation_space: spaces.Space[Any],
@@ -125,7 +126,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         termination: TerminationMode | GoalFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
-        skip_trivial: bool = False,
+        resample_achieved_goals: bool = False,
         info_keys: Sequence[str] = (),
         info_format: InfoFormat = "list",
         prioritized: Priority | None = None,
@@ -140,7 +141,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             termination=termination,
             n_steps=n_steps,
             gamma=gamma,
-            skip_trivial=skip_trivial,
+            resample_achieved_goals=resample_achieved_goals,
             info_keys=info_keys,
             info_format=info_format,
             prioritized=prioritized,
@@ -171,7 +172,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             storage, self._device = make_storage(device, layout, options.buffer_size, relabeler)
         super().__init__(storage, options, relabeler)
         self._mixture = options.goal_mixture()
-        goals = GoalSampler(self._mixture, resample_achieved_goals=options.skip_trivial)
+        goals = GoalSampler(self._mixture, resample_achieved_goals=options.resample_achieved_goals)
         windowed = options.n_steps > 1
         self._sampler = BatchSampler(storage, self._mixture, goals, self._priorities, seed, windowed=windowed)
 
@@ -301,15 +302,12 @@ class HindsightReplayBuffer(EpisodeBuffer):
         """
         with self._lock:
             batch = self._sample(self._sampler.fork(), batch_size).to_numpy()
-            return describe(
-                batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
-            )
+            return describe(batch, len(self), self.num_episodes, self.nbytes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        The open episode of `add` is included, functions are not. Other threads wait before they add or
-        sample.
+        The open episodes of `add` are included, functions are not. Other threads wait meanwhile.
 
         Args:
             path: The file to write or replace.
@@ -323,6 +321,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             save_buffer(path, self, self._sampler)
 
     @classmethod
+    @renamed_argument(*FORMER_NAME)
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:

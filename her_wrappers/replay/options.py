@@ -37,7 +37,10 @@ FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 SHARES = ("n_sampled_goal", "her_ratio")
 """Options that give the relabeled share."""
 
-SAMPLING = (*SHARES, "goal_selection_strategy", "skip_trivial", "prioritized")
+FORMER_NAME = "skip_trivial", "resample_achieved_goals"
+"""Name of an option in version 0.1 and in its files, and its name now."""
+
+SAMPLING = (*SHARES, "goal_selection_strategy", "resample_achieved_goals", "prioritized")
 """Options that decide which batches are sampled."""
 
 
@@ -53,8 +56,8 @@ class Options:
     """Arguments of `HindsightReplayBuffer`, described there.
 
     Raises:
-        TypeError: ``skip_trivial`` is not a bool, ``info_keys`` has other than strings, or ``prioritized`` is
-            not a `Priority`.
+        TypeError: ``resample_achieved_goals`` is not a bool, an element of ``info_keys`` is not a string, or
+            ``prioritized`` is not a `Priority`.
         ValueError: A number is out of its range, or ``info_format`` is unknown.
     """
 
@@ -65,7 +68,7 @@ class Options:
     termination: TerminationMode | GoalFunction | None
     n_steps: int
     gamma: float
-    skip_trivial: bool
+    resample_achieved_goals: bool
     info_keys: Sequence[str]
     info_format: InfoFormat
     prioritized: Priority | None
@@ -75,7 +78,7 @@ class Options:
             "buffer_size": require_count("buffer_size", self.buffer_size, at_least=1),
             "n_steps": require_count("n_steps", self.n_steps, at_least=1),
             "gamma": require_gamma(self.gamma),
-            "skip_trivial": require_flag("skip_trivial", self.skip_trivial),
+            "resample_achieved_goals": require_flag("resample_achieved_goals", self.resample_achieved_goals),
             "info_keys": require_keys("info_keys", self.info_keys),
         }
         for name, value in checked.items():
@@ -97,7 +100,8 @@ class Options:
             TypeError: An option is missing, or has a wrong type.
             ValueError: An option has a wrong value.
         """
-        return cls(**{key: _from_json(value) for key, value in saved.items()})
+        names = dict([FORMER_NAME])
+        return cls(**{names.get(key, key): _from_json(value) for key, value in saved.items()})
 
     def to_json(self) -> Json:
         """Return the options as JSON, with the names of the user's functions."""

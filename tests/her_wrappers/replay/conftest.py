@@ -24,6 +24,6 @@ def backend(request, monkeypatch):
         def sample_arrays(*arguments, **options):
             return sample(*arguments, **options).to_numpy()
 
-        monkeypatch.setitem(HindsightReplayBuffer.__init__.__kwdefaults__, "device", "cpu")
+        monkeypatch.setitem(HindsightReplayBuffer.__init__.__wrapped__.__kwdefaults__, "device", "cpu")
         monkeypatch.setattr(HindsightReplayBuffer, "sample", sample_arrays)
     return request.param

@@ -87,7 +87,7 @@ def test_a_bad_argument_is_refused_at_once(options, message):
             {"compute_reward": 5},
             "compute_reward must be a function of (achieved_goal, desired_goal, info), got 5",
         ),
-        ({"skip_trivial": "no"}, "skip_trivial must be True or False, got 'no'"),
+        ({"resample_achieved_goals": "no"}, "resample_achieved_goals must be True or False, got 'no'"),
         ({"info_keys": "cost"}, "info_keys must be a list of strings, got the string 'cost'; write ['cost']"),
     ],
 )

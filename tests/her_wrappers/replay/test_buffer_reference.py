@@ -269,7 +269,7 @@ WORLDS = st.fixed_dictionaries({
         SHARES,
         st.fixed_dictionaries({
             "buffer_size": st.integers(1, 40),
-            "skip_trivial": st.booleans(),
+            "resample_achieved_goals": st.booleans(),
             "n_steps": st.sampled_from([1, 1, 2, 3, 5, 100]),
             "gamma": st.sampled_from([0.9, 0.99, 1.0]),
             "prioritized": st.sampled_from([None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01)]),

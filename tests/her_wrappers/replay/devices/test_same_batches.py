@@ -104,7 +104,7 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
         "compute_terminated": ended,
         "goal_selection_strategy": data.draw(st.sampled_from(STRATEGIES)),
         "termination": "keep" if paid is dense and termination == "success" else termination,
-        "skip_trivial": data.draw(st.booleans()),
+        "resample_achieved_goals": data.draw(st.booleans()),
         "n_steps": data.draw(st.sampled_from([1, 1, 2, 5])),
         "gamma": data.draw(st.sampled_from([0.9, 0.99])),
         "prioritized": data.draw(st.sampled_from([None, Priority()])),
@@ -141,7 +141,7 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
 
 @pytest.mark.parametrize(("saved", "loaded"), [(None, "cpu"), ("cpu", None), ("cpu", "cpu")])
 def test_a_file_saved_on_one_device_goes_on_on_another(saved, loaded, tmp_path):
-    buffer = cpu_buffer(device=saved, skip_trivial=True)
+    buffer = cpu_buffer(device=saved, resample_achieved_goals=True)
     buffer.sample(16)
     buffer.sample(16)
     buffer.save(tmp_path / "buffer")

@@ -14,7 +14,7 @@ from tests.support.prioritized import prioritized_buffer
 
 @pytest.mark.parametrize("sampled", [[], [16], [16] * 6, [300, 300]])
 def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, sampled):
-    buffer = prioritized_buffer([9, 30, 25, 30, 40, 1], skip_trivial=True)
+    buffer = prioritized_buffer([9, 30, 25, 30, 40, 1], resample_achieved_goals=True)
     for size in sampled:
         batch = buffer.sample(size)
     if sampled:

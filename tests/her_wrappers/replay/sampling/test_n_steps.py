@@ -282,7 +282,7 @@ def test_a_window_of_a_new_goal_goes_on_where_the_recorded_one_changes():
 
 
 def test_which_rows_and_goals_are_drawn_does_not_depend_on_n_steps():
-    one, five = (filled(n_steps=n_steps, skip_trivial=True) for n_steps in (1, 5))
+    one, five = (filled(n_steps=n_steps, resample_achieved_goals=True) for n_steps in (1, 5))
     for _ in range(20):
         batch, other = one.sample(30), five.sample(30)
         for name in ("observations", "actions", "relabeled", "index", "episode", "goal_index", "strategy"):
