@@ -19,7 +19,14 @@ from her_wrappers.goal_interface import goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.layout import GOALS
-from her_wrappers.replay.options import FUNCTIONS, FunctionName, Options, relabels, require_no_names
+from her_wrappers.replay.options import (
+    FUNCTIONS,
+    MAX_SIZE,
+    FunctionName,
+    Options,
+    relabels,
+    require_no_names,
+)
 from her_wrappers.replay.prioritized import SavedPriorities
 from her_wrappers.replay.sampling import BatchSampler, PrefetchState
 from her_wrappers.replay.stored_episodes import EpisodeArrays, EpisodeReader, StoredEpisodes
@@ -41,9 +48,6 @@ KIND = "replay buffer"
 
 VERSION = 2
 """Version 1, of her-toolkit 0.1, has the indices of prefetched batches, which are not read."""
-
-MAX_SERIAL = 2**62
-"""Serial numbers are int64; with one transition a nanosecond it takes 146 years to reach this one."""
 
 RELABELER_STATE = ("rule", "values", "episodes_to_check")
 
@@ -237,6 +241,8 @@ class SavedBuffer:
         for block in range(self._num_blocks):
             with self.reraise_as_corrupt():
                 episodes, goal_independent = self._arrays(self._deduplicated).read(self._file, f"{block}/")
+                if episodes.lengths.max() > self.options.buffer_size:
+                    raise ValueError("an episode is longer than buffer_size")
             buffer._require_fit(episodes, "raise buffer_size")
             with self.reraise_as_corrupt():
                 validated = storage.memory.layout.validate(episodes)
@@ -254,8 +260,8 @@ class SavedBuffer:
         )
         self._require_like_goal()
         self._first_index = require_count("first_index", header["first_index"], at_least=0)
-        if self._first_index > MAX_SERIAL:
-            raise ValueError(f"first_index must be <= {MAX_SERIAL}, got {self._first_index}")
+        if self._first_index > MAX_SIZE:
+            raise ValueError(f"first_index must be <= {MAX_SIZE}, got {self._first_index}")
         state = header["learned" if is_first_version else "relabeler"]
         self._relabeler_state = None if state is None else {key: state[key] for key in RELABELER_STATE}
         self._rule = None if state is None else state["rule"]

@@ -103,7 +103,9 @@ class StepLayout:
         step_offset = fields[step_names[0]][1]
         step_size = fields["goal_independent"][1] + 1 - step_offset
         goal_dtype = np.dtype(goal, align=True)
-        goal_dtype = select_fields(goal_dtype, goal_dtype.names or (), fast_itemsize(goal_dtype.itemsize))
+        # torch makes no views of rows of 0 bytes, which a goal of size 0 has.
+        size = fast_itemsize(goal_dtype.itemsize or WORD)
+        goal_dtype = select_fields(goal_dtype, goal_dtype.names or (), size)
         derived = {
             "goal_dtype": goal_dtype,
             "goal_bytes": bytes_dtype(goal_dtype.itemsize),

@@ -60,7 +60,11 @@ class NStepWindows:
         return rows.repeat(self.width, axis=-1)
 
     def returns(self, steps: Batch, gamma: float) -> NStepReturns:
-        """Return the returns of the windows, from a batch of their B * W steps."""
+        """Return the returns of the windows, from a batch of their B * W steps.
+
+        Raises:
+            ValueError: A sum of rewards is not finite as float32.
+        """
         rewards, terminations, truncations = map(
             self._by_step, (steps.rewards, steps.terminations, steps.truncations)
         )
@@ -68,9 +72,11 @@ class NStepWindows:
         counted = mask_through_first_done(terminations, self._within)
         lengths = counted.sum(0)
         terminated = (terminations & counted).any(0)
+        sums = self._as_float32((rewards * counted * powers[:-1, None]).sum(0))
+        self._require_finite(sums)
         return NStepReturns(
             lengths,
-            self._as_float32((rewards * counted * powers[:-1, None]).sum(0)),
+            sums,
             terminated,
             (truncations & counted).any(0),
             self._as_float32(powers[lengths] * ~terminated),
@@ -84,8 +90,18 @@ class NStepWindows:
         """Return the integers from 0 to W."""
         return np.arange(self.width + 1)
 
+    def _require_finite(self, sums: Any) -> None:
+        """Raise ValueError if a sum of rewards is too large for float32."""
+        finite = np.isfinite(sums)
+        if not finite.all():
+            raise ValueError(
+                f"the sum of n_steps rewards must be finite as float32, got {sums[~finite][0]} at row "
+                f"{finite.argmin()}; scale the rewards down, or use fewer n_steps"
+            )
+
     def _as_float32(self, values: Any) -> Any:
-        return values.astype(np.float32)
+        with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
+            return values.astype(np.float32)
 
 
 def mask_through_first_done(dones: Any, within: Any) -> Any:

@@ -16,7 +16,7 @@ from her_wrappers.replay.goal_selection import STRATEGIES, Geometric
 from her_wrappers.replay.prioritized import Priority, require_priority
 from her_wrappers.replay.relabeling import Relabeler
 from her_wrappers.replay.rewards import RewardFunction
-from her_wrappers.replay.terminations import termination_rule
+from her_wrappers.replay.terminations import require_mode, termination_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,11 +44,19 @@ SAMPLING = (*SHARES, "goal_selection_strategy", "resample_achieved_goals", "prio
 """Options that decide which batches are sampled."""
 
 
+MAX_SIZE = 2**62
+"""Largest ``buffer_size``: serial numbers of transitions are int64."""
+
+
 @dataclass(frozen=True)
 class FunctionName:
-    """The name of a user's function that was an option of a saved buffer."""
+    """The name of a user's function that was an option of a saved buffer; callable as a function would be."""
 
     name: str
+
+    def __call__(self, *_: Any) -> Any:
+        """Raise ValueError: `require_no_names` comes before all calls."""
+        raise ValueError(f"the function {self.name!r} of the saved buffer is not in the file")
 
 
 @dataclass(frozen=True)
@@ -56,9 +64,9 @@ class Options:
     """Arguments of `HindsightReplayBuffer`, described there.
 
     Raises:
-        TypeError: ``resample_achieved_goals`` is not a bool, an element of ``info_keys`` is not a string, or
-            ``prioritized`` is not a `Priority`.
-        ValueError: A number is out of its range, or ``info_format`` is unknown.
+        TypeError: An argument has a wrong type.
+        ValueError: A number is out of its range, the relabeled share is given twice, or
+            ``goal_selection_strategy``, ``termination`` or ``info_format`` is unknown.
     """
 
     buffer_size: int
@@ -83,6 +91,10 @@ class Options:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.buffer_size > MAX_SIZE:
+            raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
+        self.goal_mixture()
+        require_mode(self.termination)
         if self.info_format not in get_args(InfoFormat):
             raise ValueError(f"unknown info_format {self.info_format!r}; choose from 'list', 'columns'")
         require_priority(self.prioritized)
@@ -204,7 +216,7 @@ def _to_json(value: Any) -> Json:
         return {"geometric": value.gamma}
     if isinstance(value, Priority):
         return {"priority": [value.alpha, value.beta, value.eps]}
-    if callable(value) or isinstance(value, FunctionName):
+    if callable(value):
         return _function_to_json(value)
     if isinstance(value, np.generic):
         return value.item()

@@ -187,7 +187,8 @@ class Relabeler:
     def rewards_of(self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal") -> Any:
         """Return the computed rewards of steps of episodes, (B,) float32; see `recorded`."""
         batch = recorded_batch(episodes, steps, goal_key, self.gamma) if self.reward.takes_batch else None
-        return self.reward(self.recorded(episodes, steps, goal_key), batch)
+        # A copy, since a function may return the same array at every call.
+        return self.reward(self.recorded(episodes, steps, goal_key), batch).copy()
 
     def _inspected_steps(self, episodes: Episodes) -> np.ndarray:
         inspects = self.rule.inspects

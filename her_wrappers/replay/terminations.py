@@ -196,8 +196,7 @@ class Success(TerminationRule):
         Raises:
             ValueError: The rewards have more than two values, or achieved goals have different rewards.
         """
-        # Copies: a function may return the same array at every call.
-        rewards, self_goal_rewards = rewards_fn().copy(), self_goal_rewards_fn().copy()
+        rewards, self_goal_rewards = rewards_fn(), self_goal_rewards_fn()
         achieved_reward = self_goal_rewards[0] if np.isnan(self.achieved_reward) else self.achieved_reward
         missed: Bools = rewards != achieved_reward
         others = np.append(rewards[missed], self_goal_rewards[self_goal_rewards != achieved_reward])
@@ -267,10 +266,16 @@ def named_rule(choice: TerminationMode | None) -> TerminationRule:
             'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info); '
             "define it on the environment or pass such a function as termination="
         )
+    require_mode(choice)
     if choice is None:
         return KeepByDefault()
     rules: dict[str, TerminationRule] = {"success": Success(), "keep": TerminationRule(), "never": Never()}
-    if not isinstance(choice, str) or choice not in rules:
-        modes = ", ".join(map(repr, get_args(TerminationMode)))
-        raise ValueError(f"unknown termination {choice!r}; choose from {modes}, or pass a function")
     return rules[choice]
+
+
+def require_mode(choice: TerminationMode | GoalFunction | None) -> None:
+    """Raise ValueError unless ``choice`` is a mode, a function or None."""
+    modes = get_args(TerminationMode)
+    if choice is not None and choice not in modes and not callable(choice):
+        names = ", ".join(map(repr, modes))
+        raise ValueError(f"unknown termination {choice!r}; choose from {names}, or pass a function")

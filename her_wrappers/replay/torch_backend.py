@@ -1,8 +1,7 @@
 """The storage of a buffer on a torch device.
 
 The index stays on the host, where batches are sampled. Records, desired goals and infos are on the device, as
-the same rows of bytes as on the host: a batch gathers whole rows, and its fields are views of the result. So
-a batch costs the host no more than starting the operations that gather it.
+the same rows of bytes as on the host: a batch gathers whole rows, and its fields are views of the result.
 """
 
 from __future__ import annotations
@@ -193,13 +192,7 @@ class TorchStorage(EpisodeStorage):
 
 
 class TorchWindows(NStepWindows):
-    """Windows of n steps, summed on a torch device.
-
-    Args:
-        steps_left: (B,) number of stored steps that each window may have, on the host.
-        n_steps: Number of steps that a window has at most.
-        device: Device of the steps.
-    """
+    """Windows of n steps, summed on a torch device; see `NStepWindows`."""
 
     def __init__(self, steps_left: np.ndarray, n_steps: int, device: torch.device) -> None:
         self.width = min(n_steps, int(steps_left.max()))
@@ -218,6 +211,10 @@ class TorchWindows(NStepWindows):
 
     def _exponents(self) -> Any:
         return torch.arange(self.width + 1, dtype=torch.float64, device=self._within.device)
+
+    def _require_finite(self, sums: Any) -> None:
+        if sums.device.type == "cpu":  # elsewhere the host would wait for the device
+            super()._require_finite(sums.numpy())
 
     def _as_float32(self, values: Any) -> Any:
         return values.float()

@@ -362,6 +362,28 @@ def test_batches_have_discounts_without_windows_too():
     assert set(buffer.sample(100).discounts) == {np.float32(0), np.float32(0.99)}
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n_sampled_goal", [0, 4])
+def test_a_sum_of_rewards_that_float32_does_not_hold_is_an_error(sign, n_sampled_goal):
+    def huge_reward(achieved, desired, info):
+        return 3e38 * sign + 0 * achieved.sum(-1)
+
+    buffer = counting_buffer(
+        n_steps=2, gamma=1.0, n_sampled_goal=n_sampled_goal, compute_reward=huge_reward, termination="never"
+    )
+    buffer.add_episode(counting_episode(0, 20, rewards=np.full(20, 3e38 * sign)))
+    with pytest.raises(ValueError, match=r"the sum of n_steps rewards must be finite as float32, got -?inf"):
+        buffer.sample(50)
+
+
+def test_a_sum_of_rewards_may_exceed_float32_on_the_way():
+    buffer = counting_buffer(n_steps=3, gamma=1.0, n_sampled_goal=0, termination="never")
+    buffer.add_episode(counting_episode(0, 4, rewards=np.array([3e38, 3e38, -3e38, 0])))
+    first = [batch.rewards[0] for batch in map(buffer.sample, [1] * 40) if batch.index[0] == 0]
+    assert first
+    np.testing.assert_allclose(first, 3e38, rtol=1e-6)
+
+
 @needs_n_steps
 @pytest.mark.parametrize("n_steps", [1, 3, 8])
 def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 import numpy as np
 import pytest
@@ -127,10 +126,8 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
     write_arrays(
         path, told(arrays, other_arrays), told(header, other_header), kind="replay buffer", version=2
     )
-    begin = time.thread_time()
     with pytest.raises(CorruptFileError, match=r"buffer has no array|is damaged: it holds no replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
-    assert time.thread_time() - begin < 1
 
 
 @pytest.mark.parametrize(
@@ -173,6 +170,44 @@ def test_a_file_whose_priority_is_none_is_refused(tmp_path, saved):
     write_arrays(path, arrays, header, kind="replay buffer", version=2)
     with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
+
+
+@pytest.mark.parametrize("functions", [FUNCTIONS, {}], ids=["functions", "no functions"])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("buffer_size", 2),
+        ("buffer_size", 10**400),
+        ("n_sampled_goal", -1),
+        ("n_sampled_goal", 1.5),
+        ("n_sampled_goal", {"function": "f"}),
+        ("her_ratio", 2),
+        ("her_ratio", "half"),
+        ("goal_selection_strategy", None),
+        ("goal_selection_strategy", "futur"),
+        ("goal_selection_strategy", {"mixture": [["futur", 1.0]]}),
+        ("goal_selection_strategy", {"mixture": [["future", 0.5]]}),
+        ("goal_selection_strategy", {"geometric": 2}),
+        ("goal_selection_strategy", {"strategy": "futur"}),
+        ("termination", "recomputed"),
+        ("termination", ["keep"]),
+        ("termination", {"priority": [0.5]}),
+        ("n_steps", 0),
+        ("gamma", 2),
+        ("resample_achieved_goals", 1),
+        ("info_keys", "cost"),
+        ("info_format", "rows"),
+        ("color", "red"),
+    ],
+)
+def test_an_option_with_a_wrong_value_in_a_file_is_an_error(tmp_path, option, value, functions):
+    path = tmp_path / "buffer"
+    example().save(path)
+    header, arrays = read_buffer(path)
+    header["options"][option] = value
+    write_arrays(path, arrays, header, kind="replay buffer", version=2)
+    with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
+        HindsightReplayBuffer.load(path, **functions)
 
 
 def test_a_file_written_by_hand_is_read(tmp_path):
