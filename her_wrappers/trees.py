@@ -21,6 +21,9 @@ Tree: TypeAlias = Any
 NUMBERS = "biuf"
 """Kinds of dtypes that rewards, goals and numbers in infos have: bools, whole numbers, floats."""
 
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+"""The smallest number that is infinite as float32."""
+
 STRINGS = "US"
 """Kinds of dtypes of strings."""
 
@@ -140,6 +143,21 @@ def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
     return list(tree) if isinstance(tree, dict) else list(range(len(tree)))
 
 
+def as_array(value: Any) -> np.ndarray:
+    """Return an array, a torch tensor on any device, or nested lists as an array.
+
+    Raises:
+        RuntimeError: ``value`` cannot be converted.
+        TypeError: ``value`` cannot be converted.
+        ValueError: ``value`` cannot be converted.
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if value.is_floating_point() and value.element_size() < 4:  # NumPy has no bfloat16
+            value = value.float()
+    return np.asarray(value)
+
+
 def as_leaf(
     name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, rounding: bool = False
 ) -> np.ndarray:
@@ -156,7 +174,7 @@ def as_leaf(
         ValueError: The shape differs, or a cast to ``dtype`` would change values.
     """
     try:
-        array = np.asarray(value)
+        array = as_array(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"{name} must be an array of shape {shape}, got {type(value).__name__}: {error}"

@@ -1,7 +1,7 @@
 """Buffers in files, written as a whole or not at all, and read without trust.
 
-A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; the open episode of
-`add`; and as JSON the rest: spaces, options, the state of the relabeler, the serial number of the oldest
+A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; the open episodes
+of `add`; and as JSON the rest: spaces, options, the state of the relabeler, the serial number of the oldest
 transition, the state of the generator, and how many prefetched batches were used.
 """
 
@@ -64,7 +64,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: EpisodeBuffer, sampler: Ba
     """
     storage, priorities = buffer._storage, buffer._priorities
     relabeler = buffer._relabeler
-    episode = buffer._open_episode
+    episode, vector = buffer._open_episodes.single, buffer._open_episodes.vector
     reader, saved = EpisodeReader(storage), None if priorities is None else priorities.saved()
     prefetch, layout = sampler.prefetch_state(), storage.memory.layout
     header = {
@@ -78,6 +78,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: EpisodeBuffer, sampler: Ba
         "prefetch": None if prefetch is None else prefetch._asdict(),
         "largest_priority": None if saved is None else saved.largest,
         "has_open_episode": episode.length > 0,
+        "open_lengths": [] if vector is None else vector.lengths.clip(0).tolist(),
         "blocks": len(reader),
     }
 
@@ -89,10 +90,11 @@ def save_buffer(path: str | os.PathLike[str], buffer: EpisodeBuffer, sampler: Ba
                 yield from _prefixed(f"{block}/", codec.from_episodes(stored))
         if saved is not None:
             yield "priorities", saved.scaled
+        codec = EpisodeArrays(layout.observations, layout.actions, layout.info_keys)
         if episode.length > 0:
-            stored = StoredEpisodes(Episodes.of([episode.copy()]), np.array([False]))
-            codec = EpisodeArrays(layout.observations, layout.actions, layout.info_keys)
-            yield from _prefixed("open/", codec.from_episodes(stored))
+            yield from _prefixed("open/", codec.from_episodes(_unfinished(Episodes.of([episode.copy()]))))
+        if vector is not None and (episodes := vector.copy()) is not None:
+            yield from _prefixed("open_rows/", codec.from_episodes(_unfinished(episodes)))
 
     write_arrays(path, arrays(), header, kind=KIND, version=VERSION)
 
@@ -223,7 +225,10 @@ class SavedBuffer:
                 sampler.rng.bit_generator.state = self._generator
             if self._has_open_episode:
                 [episode] = self._arrays(frozenset()).read(self._file, "open/").episodes
-                buffer._open_episode.resume(episode)
+                buffer._open_episodes.single.resume(episode)
+            if self._open_lengths.any():
+                stored = self._arrays(frozenset()).read(self._file, "open_rows/")
+                buffer._open_episodes.resume_rows(self._open_lengths, stored.episodes)
 
     def _restore_episodes(self, buffer: EpisodeBuffer, *, is_new_rule: bool) -> None:
         """Store the saved episodes; a termination rule that was not used before inspects them again."""
@@ -274,6 +279,8 @@ class SavedBuffer:
             largest = float(header["largest_priority"])
             self._priorities = SavedPriorities(largest, self._file.read("priorities"))
         self._has_open_episode = bool(header["has_open_episode"])
+        lengths = header.get("open_lengths") or []
+        self._open_lengths = np.array([require_count("open_lengths", each, at_least=0) for each in lengths])
         self._num_blocks = require_count(
             "blocks", header["parts" if is_first_version else "blocks"], at_least=0
         )
@@ -290,6 +297,10 @@ class SavedBuffer:
             leaf, goal = leaves[path], leaves["achieved_goal",]
             if (leaf.shape, leaf.dtype) != (goal.shape, goal.dtype) or path[0] in GOALS:
                 raise ValueError(f"{path_name(path)} cannot be the achieved goal")
+
+
+def _unfinished(episodes: Episodes) -> StoredEpisodes:
+    return StoredEpisodes(episodes, np.zeros(len(episodes), np.bool_))
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:

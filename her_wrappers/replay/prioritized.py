@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.replay.sum_tree import SumTree
+from her_wrappers.trees import as_array
 
 if TYPE_CHECKING:
     from her_wrappers.replay.storage import EpisodeStorage
@@ -284,13 +285,9 @@ def _as_priorities(priorities: Any) -> np.ndarray:
 
 
 def _as_array(values: Any) -> np.ndarray:
-    """Return an array of what may be a tensor on any device, part of a graph or not."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        if values.is_floating_point():
-            values = values.double()  # NumPy has no bfloat16
+    """Return an array; of None if there is none of ``values``."""
     try:
-        return np.asarray(values)
+        return as_array(values)
     except (TypeError, ValueError, RuntimeError):
         return np.asarray(None)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from her_wrappers.arguments import require_function
 from her_wrappers.replay.batch import Batch
-from her_wrappers.trees import NUMBERS, map_tree
+from her_wrappers.trees import FLOAT32_OVERFLOW, NUMBERS, map_tree
 
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
@@ -27,10 +27,6 @@ Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, np.ndarray]
 
 TOLERANCE = 1e-4
 """Relative and absolute; float32 observations of float64 states change dense rewards by less."""
-
-
-FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
-"""The smallest number that is infinite as float32."""
 
 
 class GoalTransition(NamedTuple):

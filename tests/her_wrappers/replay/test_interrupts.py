@@ -16,6 +16,9 @@ from tests.support.interrupts import Countdown
 
 REPLAY = "her_wrappers/replay/"
 
+FILES = REPLAY, "recording/open_", "recording/vector_episode", "recording/episode_accumulator"
+"""Parts of the paths of the files in which errors are raised."""
+
 STRIDES = [101, pytest.param(5, marks=pytest.mark.slow)]
 
 
@@ -60,6 +63,21 @@ def add_steps(buffer):
     buffer.truncate_open_episode()
 
 
+def add_rows(buffer):
+    steps = zip(
+        *[transitions(counting_episode(number, 4, terminated=True)) for number in (10, 11)], strict=True
+    )
+    for step in steps:
+        obs, action, reward, next_obs, terminated, truncated, _ = zip(*step, strict=True)
+        obs, next_obs = (
+            {key: np.stack([each[key] for each in rows]) for key in SPACE} for rows in (obs, next_obs)
+        )
+        buffer.add(
+            obs, np.stack(action), np.array(reward), next_obs, np.array(terminated), np.array(truncated)
+        )
+    buffer.truncate_open_episode()
+
+
 def sample(buffer):
     for size in (8, 8, 16):
         buffer.sample(size)
@@ -73,6 +91,7 @@ def update(buffer):
 OPERATIONS = {
     "add_episodes": add_many,
     "add": add_steps,
+    "add, two environments": add_rows,
     "sample": sample,
     "update_priorities": update,
     "clear": HindsightReplayBuffer.clear,
@@ -85,12 +104,12 @@ OPERATIONS = {
 def test_an_error_at_any_instruction_gives_no_wrong_row(operation, error, stride):
     original = full_buffer()
     before, expected = stored(original), copy.deepcopy(original)
-    counting = Countdown(10**9, REPLAY)
+    counting = Countdown(10**9, *FILES)
     with counting.running():
         operation(expected)
     after = stored(expected)
     for number in range(0, 10**9 - counting.left, stride):
-        buffer, countdown = copy.deepcopy(original), Countdown(number, REPLAY, error=error)
+        buffer, countdown = copy.deepcopy(original), Countdown(number, *FILES, error=error)
         with countdown.running(), pytest.raises(error):
             operation(buffer)
         found = stored(buffer)
@@ -99,6 +118,8 @@ def test_an_error_at_any_instruction_gives_no_wrong_row(operation, error, stride
         buffer.truncate_open_episode()
         buffer.add_episodes([counting_episode(number, 6) for number in (20, 21)])
         assert stored(buffer)[-2:] == [(20, 6), (21, 6)]
+        numbers = [number for number, _ in stored(buffer)]
+        assert numbers == sorted(set(numbers))
         assert_rows_are_right(buffer)
 
 
