@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 KIND = "replay buffer"
 
 VERSION = 2
-"""Version 1, of her-toolkit 0.1, has the indices of prefetched batches, which are not read."""
+"""Version of the format. Files of version 1, of her-toolkit 0.1, are read without prefetched batches."""
 
 RELABELER_STATE = ("rule", "values", "episodes_to_check")
 
@@ -147,7 +147,7 @@ class SavedBuffer:
             raise
         except MALFORMED as error:
             raise CorruptFileError(
-                f"{self._file.path} is damaged: it holds no replay buffer ({error})"
+                f"{self._file.path} is damaged: its content is not a replay buffer ({error})"
             ) from error
 
     def load(self, cls: Any, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
@@ -213,7 +213,7 @@ class SavedBuffer:
         return cls(self.observation_space, self.action_space, **options)
 
     def _restore(self, buffer: EpisodeBuffer, sampler: BatchSampler, given: Mapping[str, Any]) -> None:
-        """Bring what was saved into an empty buffer."""
+        """Restore the saved content in an empty buffer."""
         self._restore_episodes(buffer, is_new_rule="termination" in given)
         with self.reraise_as_corrupt():
             if self._priorities is not None and buffer._priorities is not None:
@@ -231,7 +231,7 @@ class SavedBuffer:
                 buffer._open_episodes.resume_rows(self._open_lengths, stored.episodes)
 
     def _restore_episodes(self, buffer: EpisodeBuffer, *, is_new_rule: bool) -> None:
-        """Store the saved episodes; a termination rule that was not used before inspects them again."""
+        """Store the saved episodes; a new termination rule inspects them."""
         storage, relabeler = buffer._storage, buffer._relabeler
         state = self._relabeler_state
         is_fitted = state is not None and not is_new_rule

@@ -53,7 +53,7 @@ class EpisodeBuffer:
         )
         spaces = self.observation_space, self.action_space
         self._open_episodes = OpenEpisodes(*spaces, options.info_keys, options.buffer_size)
-        # State of a saved relabeler whose functions were not given to `load`.
+        # State of a saved relabeler, if `load` got no functions.
         self._unused_state: Json = None
         self._lock = threading.RLock()
 
@@ -199,16 +199,16 @@ class EpisodeBuffer:
 
     @property
     def last_added(self) -> Episode | Episodes | None:
-        """The object whose addition took effect last, as long as it exists; None for a list of episodes.
+        """The object that was added last, as long as it exists; None for a list of episodes.
 
-        Changes in the moment in which the addition takes effect: recorders see from it whether an interrupted
-        call of `add_episode` or `add_episodes` did.
+        It changes at the same moment as the stored episodes, so recorders can find out whether an interrupted
+        call of `add_episode` or `add_episodes` took effect.
         """
         added = self._storage.memory.last_added
         return None if added is None else added()
 
     def _add(self, episodes: Sequence[Episode], source: Episode | Episodes | None) -> None:
-        """Validate, inspect and store episodes that come from one object, or from a list."""
+        """Validate, inspect and store episodes of one object, or of a list if ``source`` is None."""
         if not episodes:
             return
         with self._lock:
@@ -220,11 +220,11 @@ class EpisodeBuffer:
             self._storage.add(validated, self._inspect(validated), source)
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
-        """Return episodes as the storage takes them."""
+        """Return episodes with the dtypes of the spaces."""
         layout = self._storage.memory.layout
         try:
             joined = Episodes.of(episodes)
-        except ValueError:  # perhaps because of dtypes, which are those of the spaces afterwards
+        except ValueError:  # perhaps dtypes differ, which `validate` converts
             joined = Episodes.joined([layout.validate(run) for run in Episodes.runs(episodes)])
         if len(joined.rewards) > self.buffer_size:
             self._require_fit(joined, TOO_LONG)
@@ -241,8 +241,8 @@ class EpisodeBuffer:
     def _inspect(self, validated: Episodes) -> np.ndarray:
         """Return which episodes terminated independently of their goal."""
         if self._relabeler is not None:
-            # Before the episodes are stored, so that no sample sees them without what is found here; and
-            # before a warning, which a filter may turn into an error, so that it comes once.
+            # The relabeler is replaced before the episodes are stored, so that no batch is relabeled without
+            # it, and before the warning, which a filter may turn into an error, so that it comes once.
             self._relabeler, goal_independent, warnings = self._relabeler.fit(validated)
             for warning in warnings:
                 warn_user(warning)
@@ -260,11 +260,11 @@ class EpisodeBuffer:
                 raise ValueError(f"episodes[{number}]: {error}") from error
 
     def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
-        """Add the episodes of a source; those before one that is rejected stay added.
+        """Add the episodes of a source; if one is rejected, the episodes before it stay added.
 
         Args:
-            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, a
-                ``minari.MinariDataset``, or any number of `Episode`; of the last two, one at a time.
+            episodes: An `EpisodeArchive`, added shard by shard; `Episodes`, added all or none; a
+                ``minari.MinariDataset`` or an iterable of `Episode`, added one by one.
 
         Raises:
             TypeError: An element is not an `Episode`.
@@ -285,8 +285,8 @@ class EpisodeBuffer:
     def episodes(self) -> Iterator[Episode]:
         """Iterate over the stored episodes, oldest first, in memory of their own.
 
-        The episodes are those that are stored when the iteration begins, without those that are evicted
-        meanwhile. Rewards have the precision of float32; infos are those of ``info_keys``.
+        Episodes added after the iteration began are not returned, nor episodes evicted before their turn.
+        Rewards have the precision of float32; infos are those of ``info_keys``.
         """
         with self._lock:
             reader = EpisodeReader(self._storage)
@@ -314,7 +314,7 @@ class EpisodeBuffer:
                 self._priorities.verify()
 
     def clear(self) -> None:
-        """Remove all transitions and what was found in them, the open episode too; serial numbers continue.
+        """Remove all transitions, open episodes and the state found in episodes; serial numbers continue.
 
         Raises:
             MemoryError: Not enough memory for new allocations; nothing changes.
@@ -329,7 +329,7 @@ class EpisodeBuffer:
                 self._priorities.reset()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the lock: a copy has its own. No other thread may add or sample meanwhile."""
+        """Return the state without the lock. No other thread may add or sample meanwhile."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -340,8 +340,8 @@ class EpisodeBuffer:
 
 def _iterate(method: str, episodes: Iterable[Episode]) -> Iterator[Episode]:
     if isinstance(episodes, Episode):
-        raise TypeError(f"{method} takes many episodes, got one Episode; use add_episode")
+        raise TypeError(f"{method} takes an iterable of episodes, got one Episode; use add_episode")
     try:
         return iter(episodes)
     except TypeError as error:
-        raise TypeError(f"{method} takes many episodes, got {type(episodes).__name__}") from error
+        raise TypeError(f"{method} takes an iterable of episodes, got {type(episodes).__name__}") from error

@@ -1,9 +1,8 @@
 """Returns of up to n steps, all of them under one goal.
 
-The window of a sampled row begins with its step. It ends at the latest with the episode or, if the row keeps
-its goal, before the goal changes; and it ends with the first step that terminates, which for a new goal has
-to be computed. So all steps that windows may have are gathered and relabeled, and then those that count are
-summed.
+The window of a sampled row begins with its step. It ends with the episode or with the first step that
+terminates; the window of an original row also ends before the goal changes. Since terminations under a new
+goal have to be computed, all steps that windows may have are relabeled before rewards are summed.
 """
 
 from __future__ import annotations
@@ -84,7 +83,9 @@ class NStepWindows:
 
     def _by_step(self, values: Any) -> Any:
         """Return (B * W,) values as (W, B)."""
-        return np.ascontiguousarray(values.reshape(-1, self.width).T)  # NumPy sums these in half the time
+        return np.ascontiguousarray(
+            values.reshape(-1, self.width).T
+        )  # NumPy sums contiguous columns in half the time
 
     def _exponents(self) -> Any:
         """Return the integers from 0 to W."""
@@ -105,7 +106,7 @@ class NStepWindows:
 
 
 def mask_through_first_done(dones: Any, within: Any) -> Any:
-    """Return which steps of windows count: those within them, up to the first that terminates.
+    """Return which steps belong to windows: up to the end of the window or the first step that terminates.
 
     Takes NumPy arrays or torch tensors.
 

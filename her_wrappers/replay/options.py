@@ -1,6 +1,6 @@
 """Options of a buffer: its arguments without spaces, functions of goals, seed and device; also as JSON.
 
-No file holds a function. A user's function among the options is saved as its name, and given again to `load`.
+Functions are not saved. Of a user's function among the options, the name is saved; `load` needs the function.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FORMER_NAME = "skip_trivial", "resample_achieved_goals"
 """Name of an option in version 0.1 and in its files, and its name now."""
 
 SAMPLING = (*SHARES, "goal_selection_strategy", "resample_achieved_goals", "prioritized")
-"""Options that decide which batches are sampled."""
+"""Options on which the sampled indices depend."""
 
 
 MAX_SIZE = 2**62
@@ -120,7 +120,7 @@ class Options:
         return {key: _to_json(value) for key, value in vars(self).items()}
 
     def goal_mixture(self) -> GoalMixture:
-        """Return which shares of a batch get their goals by which strategies.
+        """Return the strategies and their shares of a batch.
 
         Raises:
             TypeError: ``goal_selection_strategy`` is not a name, a function or a `Mixture`.
@@ -153,7 +153,7 @@ class Options:
         return Relabeler(reward, rule, tuple(self.info_keys), self.info_format, self.gamma)
 
     def same_sampling(self, other: Options) -> bool:
-        """Whether buffers with both options sample the same batches, as far as names of functions show."""
+        """Whether both options give the same batches, if functions of the same name are equal."""
         return all(_to_json(getattr(self, key)) == _to_json(getattr(other, key)) for key in SAMPLING)
 
     def merged_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,8 +204,8 @@ def require_no_names(argument: str, value: Any) -> None:
     names = [part.name for part in parts if isinstance(part, FunctionName)]
     if names:
         raise ValueError(
-            f"{argument} of the saved buffer has a function of the user's own, {names[0]!r}, "
-            f"which no file holds; pass {argument}= to load"
+            f"{argument} of the saved buffer is or has the user's function {names[0]!r}, which is not in the "
+            f"file; pass {argument}= to load"
         )
 
 

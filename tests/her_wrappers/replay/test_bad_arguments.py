@@ -31,6 +31,10 @@ BAD_ARGUMENTS = [
         "unknown termination 'always'; choose from 'recompute', 'success', 'keep', 'never', "
         "or pass a function",
     ),
+    (
+        {"buffer_size": 10**400},
+        f"buffer_size must be at most {2**62}, got {10**400}",
+    ),
     ({"seed": -1}, "seed must be a whole number >= 0 or None, got -1"),
     ({"seed": "0"}, "seed must be a whole number >= 0 or None, got '0'"),
     ({"her_ratio": 1.5}, "her_ratio must lie in [0, 1], got 1.5"),
@@ -127,10 +131,10 @@ def test_a_bad_batch_size_is_refused(batch_size):
         (lambda: counting_buffer(her_ratio="0.5"), "her_ratio must lie in [0, 1], got '0.5'"),
         (lambda: Mixture([("future", 1.0)]), "shares of a Mixture must be a dict of strategies, got [("),
         (lambda: Mixture({"future": None}), "shares of a Mixture must lie in (0, 1], got None for 'future'"),
-        (lambda: counting_buffer(buffer_size=2**62), "which cannot be had; make it smaller"),
+        (lambda: counting_buffer(buffer_size=2**62), "which is more than there is; make it smaller"),
         (
             lambda: filled().add_episodes(counting_episode(0, 2)),
-            "add_episodes takes many episodes, got one Episode; use add_episode",
+            "add_episodes takes an iterable of episodes, got one Episode; use add_episode",
         ),
     ],
 )

@@ -191,8 +191,8 @@ def test_an_episode_without_the_infos_is_named():
 def test_what_is_not_many_episodes_is_refused(method):
     buffer = filled()
     for given, message in (
-        (counting_episode(0, 3), f"{method} takes many episodes, got one Episode; use add_episode"),
-        (5, f"{method} takes many episodes, got int"),
+        (counting_episode(0, 3), f"{method} takes an iterable of episodes, got one Episode; use add_episode"),
+        (5, f"{method} takes an iterable of episodes, got int"),
     ):
         with pytest.raises(TypeError, match=f"^{message}$"):
             getattr(buffer, method)(given)

@@ -21,9 +21,9 @@ def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch
     meta = torch.device("meta")  # has no memory, but is not the CPU
     monkeypatch.setattr(torch_backend, "find_device", lambda name: meta)
     message = (
-        "^transitions are kept and relabeled on the host, and each batch is copied to meta, since "
-        "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; with functions "
-        "that take tensors as well as arrays all stays there$"
+        "^transitions are stored and relabeled on the host, and each batch is copied to meta, since "
+        "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; use functions that "
+        "take tensors as well as arrays to keep everything on the device$"
     )
     with pytest.warns(UserWarning, match=message) as told:
         buffer = cpu_buffer(device="meta", compute_reward=as_float32)

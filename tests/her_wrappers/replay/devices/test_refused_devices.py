@@ -65,10 +65,11 @@ sys.exit("torch" in sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
 
 
-@pytest.mark.parametrize("buffer_size", [10**15, 10**19, 10**30])
+@pytest.mark.parametrize("buffer_size", [10**15, 10**18, 2**62])
 def test_more_memory_than_a_device_has_is_an_error_with_its_name(buffer_size):
     with pytest.raises(
-        MemoryError, match=r"^on cpu buffer_size=\d+ needs \d+\.\d GiB, which cannot be had; make it smaller$"
+        MemoryError,
+        match=r"^on cpu buffer_size=\d+ needs \d+\.\d GiB, which is more than there is; make it smaller$",
     ):
         counting_buffer(device="cpu", buffer_size=buffer_size)
 
@@ -85,9 +86,9 @@ def test_a_buffer_that_cannot_grow_on_its_device_stays_whole(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(torch, "empty", little)
-        with pytest.raises(MemoryError, match=r"^0\.0 GiB cannot be had on cpu$"):
+        with pytest.raises(MemoryError, match=r"^cannot allocate 0\.0 GiB on cpu$"):
             buffer.add_episodes([counting_episode(1 + number, 1) for number in range(700)])
-        with pytest.raises(MemoryError, match=r"^0\.0 GiB cannot be had on cpu$"):
+        with pytest.raises(MemoryError, match=r"^cannot allocate 0\.0 GiB on cpu$"):
             buffer.sample(10_000)
     buffer.verify()
     assert set(buffer.sample(20_000).index.tolist()) == set(range(900))

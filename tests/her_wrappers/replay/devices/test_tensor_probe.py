@@ -66,12 +66,12 @@ def of_one_goal(achieved, desired, info):
 UNFIT = {
     with_numpy: "compute_reward must return a tensor for tensors, got ndarray",
     as_float32: "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'",
-    otherwise: "compute_reward answers [-1.0, -2.0] to tensors and [0.0, -1.0] to arrays",
+    otherwise: "compute_reward returns [-1.0, -2.0] for tensors and [0.0, -1.0] for arrays",
     of_no_shape: "compute_reward must return numbers of shape (2,) on cpu, got torch.float32 of shape () on "
     "cpu; reduce over the goal's own axes only",
-    warning: "compute_reward warns where it gets tensors",
-    writing: "compute_reward writes to what it is given",
-    writing_elsewhere: "compute_reward writes to what it is given",
+    warning: "compute_reward warns if it gets tensors",
+    writing: "compute_reward writes to its arguments",
+    writing_elsewhere: "compute_reward writes to its arguments",
 }
 
 

@@ -71,20 +71,20 @@ def test_other_shares_and_strategies_may_be_chosen(tmp_path, options, names):
         (
             {"goal_selection_strategy": own_strategy},
             {},
-            "goal_selection_strategy of the saved buffer has a function of the user's own, 'own_strategy', "
-            "which no file holds; pass goal_selection_strategy= to load",
+            "goal_selection_strategy of the saved buffer is or has the user's function 'own_strategy', which "
+            "is not in the file; pass goal_selection_strategy= to load",
         ),
         (
             {"goal_selection_strategy": Mixture({"future": 0.5, own_strategy: 0.5})},
             {},
-            "goal_selection_strategy of the saved buffer has a function of the user's own, 'own_strategy', "
-            "which no file holds; pass goal_selection_strategy= to load",
+            "goal_selection_strategy of the saved buffer is or has the user's function 'own_strategy', which "
+            "is not in the file; pass goal_selection_strategy= to load",
         ),
         (
             {"termination": compute_terminated},
             {},
-            "termination of the saved buffer has a function of the user's own, 'compute_terminated', "
-            "which no file holds; pass termination= to load",
+            "termination of the saved buffer is or has the user's function 'compute_terminated', which is "
+            "not in the file; pass termination= to load",
         ),
         (
             {},

@@ -126,7 +126,9 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
     write_arrays(
         path, told(arrays, other_arrays), told(header, other_header), kind="replay buffer", version=2
     )
-    with pytest.raises(CorruptFileError, match=r"buffer has no array|is damaged: it holds no replay buffer"):
+    with pytest.raises(
+        CorruptFileError, match=r"buffer has no array|is damaged: its content is not a replay buffer"
+    ):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
 
@@ -168,7 +170,7 @@ def test_a_file_whose_priority_is_none_is_refused(tmp_path, saved):
     assert header["options"]["prioritized"] == {"priority": [0.6, 0.4, 1e-6]}
     header["options"]["prioritized"] = saved
     write_arrays(path, arrays, header, kind="replay buffer", version=2)
-    with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
+    with pytest.raises(CorruptFileError, match="is damaged: its content is not a replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
 
@@ -206,7 +208,7 @@ def test_an_option_with_a_wrong_value_in_a_file_is_an_error(tmp_path, option, va
     header, arrays = read_buffer(path)
     header["options"][option] = value
     write_arrays(path, arrays, header, kind="replay buffer", version=2)
-    with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
+    with pytest.raises(CorruptFileError, match="is damaged: its content is not a replay buffer"):
         HindsightReplayBuffer.load(path, **functions)
 
 

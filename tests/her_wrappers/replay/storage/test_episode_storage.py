@@ -15,7 +15,9 @@ def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(storage, "ByteRing", no_memory)
-    with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
+    with pytest.raises(
+        MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which is more than there is"
+    ):
         counting_buffer()
 
 
