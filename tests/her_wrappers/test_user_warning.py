@@ -64,7 +64,7 @@ def scalar_terminated(achieved_goal, desired_goal, info):
         ),
     ],
 )
-def test_what_a_buffer_notices_names_the_line_that_adds_or_samples(options, message):
+def test_warnings_of_a_buffer_name_the_line_that_adds_or_samples(options, message):
     buffer = counting_buffer(**options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

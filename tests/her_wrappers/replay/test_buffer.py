@@ -24,7 +24,7 @@ def test_an_episode_as_long_as_the_buffer_fits_and_can_be_sampled():
         assert set(buffer.sample(500).observations["observation"][:, 1]) == set(range(10))
 
 
-def test_a_longer_episode_is_refused_and_nothing_is_evicted():
+def test_a_longer_episode_is_an_error_and_nothing_is_evicted():
     buffer = filled(buffer_size=12)
     with pytest.raises(
         ValueError, match="must fit the buffer of 12 transitions, got 13 steps; raise buffer_size"
@@ -48,7 +48,7 @@ def test_no_state_is_stored_twice():
     assert buffer.nbytes / 10_000 < 1.1 * per_state + 5
 
 
-def test_clear_drops_everything():
+def test_clear_removes_everything():
     buffer = filled()
     buffer.clear()
     assert len(buffer) == buffer.num_episodes == 0
@@ -128,7 +128,7 @@ def test_copies_and_pickles_sample_alike():
 
 
 @pytest.mark.parametrize("length", [1, 7])  # one makes the rings grow, the other leaves gaps
-def test_a_pickle_is_of_what_is_stored_and_what_it_makes_goes_on_alike(length):
+def test_a_pickle_has_the_stored_rows_only_and_continues_with_the_same_batches(length):
     buffer = filled(buffer_size=150)
     for number in range(3, 200):
         buffer.add_episode(counting_episode(number, length))
@@ -218,7 +218,7 @@ def test_a_vector_environment_gives_the_spaces_of_one():
     assert buffer.observation_space == episode_space
 
 
-def test_a_batch_that_no_memory_holds_leaves_the_buffer_usable():
+def test_a_batch_that_does_not_fit_in_memory_leaves_the_buffer_usable():
     buffer = counting_buffer()
     buffer.add_episode(counting_episode(0, 5))
     with pytest.raises((MemoryError, ValueError), match=r".{10}"):

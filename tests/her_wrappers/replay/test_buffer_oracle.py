@@ -82,7 +82,7 @@ OPTIONS = st.fixed_dictionaries({
     steps=st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=60),
     batch_size=st.integers(1, 40),
 )
-def test_every_row_is_explained_whatever_was_added(options, steps, batch_size):
+def test_every_row_is_correct_for_any_sequence_of_episodes(options, steps, batch_size):
     """Variable lengths, one-step episodes, episodes as long as the buffer, and many laps of the ring."""
     buffer, buffer_size = counting_buffer(**options), options["buffer_size"]
     strategy = options["goal_selection_strategy"]
@@ -143,7 +143,7 @@ def test_goals_are_uniform_over_their_exact_set_for_every_transition(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_transitions_are_drawn_equally_often_relabeled_or_not(strategy):
+def test_transitions_are_sampled_equally_often_relabeled_or_not(strategy):
     goals, rows, kept = sampled_goals(strategy)
     transitions = [(number, t) for number, length, _ in kept for t in range(length)]
     assert rows.keys() == set(transitions)
@@ -178,7 +178,7 @@ MIXTURES = [
 
 @pytest.mark.parametrize(("shares", "options"), MIXTURES)
 @pytest.mark.parametrize("batch_size", [1, 3, 10])
-def test_every_part_of_a_mixture_has_its_share_and_its_own_goals(shares, options, batch_size):
+def test_every_component_of_a_mixture_has_its_share_and_its_goals(shares, options, batch_size):
     buffer = counting_buffer(goal_selection_strategy=Mixture(shares), **options)
     episodes = [(number, length, False) for number, length in enumerate([4, 1, 6])]
     for number, length, _ in episodes:
@@ -218,7 +218,7 @@ def check_provenance(batch, i, episodes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_long_run_of_a_full_ring_stays_explained(strategy):
+def test_rows_stay_correct_in_a_long_run_of_a_full_ring(strategy):
     rng = np.random.default_rng(0)
     buffer = counting_buffer(buffer_size=500, goal_selection_strategy=strategy)
     episodes = []

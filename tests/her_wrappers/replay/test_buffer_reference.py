@@ -294,12 +294,12 @@ def run(world, program):
 
 @settings(max_examples=400)
 @given(WORLDS, PROGRAMS)
-def test_every_row_is_explained_whatever_is_done(world, program):
+def test_every_row_is_correct_after_any_sequence_of_calls(world, program):
     run(world, program)
 
 
 @pytest.mark.slow
 @settings(max_examples=1000)
 @given(WORLDS, PROGRAMS)
-def test_every_row_is_explained_whatever_is_done_in_thousands_of_ways(world, program):
+def test_every_row_is_correct_after_thousands_of_sequences_of_calls(world, program):
     run(world, program)

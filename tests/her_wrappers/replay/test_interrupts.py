@@ -190,7 +190,7 @@ def stored_starts(buffer):
 
 @pytest.mark.arrays_only("interrupts in the storage of tensors are tested above")
 @pytest.mark.parametrize("stride", [211, pytest.param(13, marks=pytest.mark.slow)])
-def test_recorders_add_each_episode_once_wherever_an_interrupt_comes(stride):
+def test_recorders_add_each_episode_once_despite_an_interrupt_at_any_instruction(stride):
     files = REPLAY, "her_wrappers/recording/"
     counting = Countdown(10**9, *files)
     expected = [

@@ -84,7 +84,7 @@ def save_and_load(buffer, path, rounds):
 
 
 @pytest.mark.parametrize("rounds", [200, pytest.param(2500, marks=pytest.mark.slow)])
-def test_every_row_and_every_file_is_explained_while_all_is_done_at_once(tmp_path, rounds):
+def test_threads_that_add_sample_and_save_get_correct_rows_and_files(tmp_path, rounds):
     mixture = Mixture({"future": 0.5, "random": 0.25, "original": 0.25})
     buffer = counting_buffer(buffer_size=BUFFER_SIZE, goal_selection_strategy=mixture)
     buffer.add_episode(episode(0))

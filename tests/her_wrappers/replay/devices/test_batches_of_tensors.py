@@ -18,7 +18,7 @@ from tests.support.tensors import assert_equal, cpu_buffer, sparse
 pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
-def test_batches_are_tensors_and_where_they_are_from_is_told_in_arrays():
+def test_batches_are_tensors_with_provenance_in_arrays():
     buffer = cpu_buffer()
     batch = buffer.sample(32)
     assert buffer.on_device
@@ -37,7 +37,7 @@ def test_batches_are_tensors_and_where_they_are_from_is_told_in_arrays():
     assert counting_buffer().device is None
 
 
-def test_torch_may_have_other_defaults():
+def test_defaults_of_torch_do_not_change_batches():
     """A program that makes its tensors on a GPU, in double precision, gets the same batches."""
     expected = cpu_buffer().sample(32)
     dtype = torch.get_default_dtype()
@@ -52,7 +52,7 @@ def test_torch_may_have_other_defaults():
 
 
 @pytest.mark.parametrize("act", ["make", "grow", "clear"])
-def test_what_is_stored_in_inference_mode_can_be_added_to_outside_of_it(act):
+def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
     """Where an actor collects episodes, say; torch writes to no tensor that was made there."""
     buffer = cpu_buffer(buffer_size=200)
     with torch.inference_mode():
@@ -67,7 +67,7 @@ def test_what_is_stored_in_inference_mode_can_be_added_to_outside_of_it(act):
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_a_batch_after_others_in_inference_mode_can_be_learned_from(n_steps):
+def test_a_batch_after_others_in_inference_mode_can_be_used_in_training(n_steps):
     buffer = cpu_buffer(n_steps=n_steps)
     with torch.inference_mode():
         buffer.sample(8)
@@ -88,7 +88,7 @@ def learned_reward(achieved, desired, info):
     return sparse(achieved, desired, info)
 
 
-def test_a_success_is_found_by_rewards_as_they_are_stored():
+def test_success_compares_rewards_as_float32():
     """A tenth is another number as float64 than as float32."""
 
     def reward(achieved, desired, info):

@@ -17,7 +17,7 @@ from tests.support.tensors import as_float32, cpu_buffer
 pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
-def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
+def test_functions_without_tensors_give_one_warning_on_other_devices_than_the_cpu(monkeypatch):
     meta = torch.device("meta")  # has no memory, but is not the CPU
     monkeypatch.setattr(torch_backend, "find_device", lambda name: meta)
     message = (
@@ -34,7 +34,7 @@ def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
-def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
+def test_add_and_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
     """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
     monkeypatch.setattr(torch_backend, "find_device", torch.device)
     monkeypatch.setattr(torch_backend, "incompatibility", lambda *arguments: None)

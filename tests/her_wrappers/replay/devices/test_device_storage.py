@@ -14,7 +14,7 @@ from tests.support.tensors import cpu_buffer
 pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
-def test_long_episodes_reach_a_device_in_parts(monkeypatch):
+def test_long_episodes_are_copied_to_a_device_in_blocks(monkeypatch):
     """Of five records each, over the end of the ring and past it."""
     expected = cpu_buffer(buffer_size=60, device=None)
     monkeypatch.setattr(storage, "BLOCK_BYTES", 250)

@@ -58,7 +58,7 @@ def cuda_refuses_to_wait():
 @pytest.mark.parametrize("strategy", ["future", "random", Mixture({"future": 0.5, "original": 0.5})])
 @pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"prioritized": Priority()}])
 @pytest.mark.parametrize("device", DEVICES)
-def test_to_sample_never_waits_for_the_device(device, termination, strategy, options, monkeypatch):
+def test_sampling_never_waits_for_the_device(device, termination, strategy, options, monkeypatch):
     buffer = cpu_buffer(device=device, termination=termination, goal_selection_strategy=strategy, **options)
     assert buffer.on_device
     buffer.sample(32)
@@ -73,7 +73,7 @@ def test_to_sample_never_waits_for_the_device(device, termination, strategy, opt
     assert sum(int((batch.rewards == 0).sum()) for batch in batches) > 0
 
 
-def test_the_test_of_waiting_can_fail():
+def test_reading_from_the_device_is_detected():
     flags = torch.tensor([True, False])
     for wait in (lambda: bool(flags[0]), lambda: flags[flags], lambda: torch.nonzero(flags), flags[0].item):
         with pytest.raises(AssertionError), NothingWaits():

@@ -85,7 +85,7 @@ def random_episode(space, action_space, length, rng, *, alone):
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_a_device_gives_the_same_batches_as_none(device, data):
+def test_batches_on_a_device_equal_batches_without_one(device, data):
     """For every strategy, rule for terminations, dtype and shape of spaces, at any moment."""
     kind = data.draw(st.sampled_from(["alone", "flat", "tree"]))
     dtype, shape = (
@@ -140,7 +140,7 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
 
 
 @pytest.mark.parametrize(("saved", "loaded"), [(None, "cpu"), ("cpu", None), ("cpu", "cpu")])
-def test_a_file_saved_on_one_device_goes_on_on_another(saved, loaded, tmp_path):
+def test_a_buffer_saved_on_one_device_continues_on_another(saved, loaded, tmp_path):
     buffer = cpu_buffer(device=saved, resample_achieved_goals=True)
     buffer.sample(16)
     buffer.sample(16)

@@ -81,7 +81,7 @@ def reason(buffer):
 
 
 @pytest.mark.parametrize("function", UNFIT, ids=lambda function: function.__name__)
-def test_a_reward_that_is_not_for_tensors_is_computed_on_the_host(function):
+def test_a_reward_that_does_not_take_tensors_is_computed_on_the_host(function):
     """All is as without a device, but that the batch is made of tensors at the end."""
     buffer = cpu_buffer(compute_reward=function)
     assert not buffer.on_device
@@ -93,7 +93,7 @@ def test_a_reward_that_is_not_for_tensors_is_computed_on_the_host(function):
 
 
 @pytest.mark.parametrize("function", [with_numpy, as_float32, of_one_goal], ids=lambda each: each.__name__)
-def test_so_are_terminations_that_are_not_for_tensors(function):
+def test_terminations_that_do_not_take_tensors_are_computed_on_the_host(function):
     def ends(achieved, desired, info):
         answer = function(achieved, desired, info)
         return answer if function is of_one_goal else answer == 0
@@ -106,7 +106,7 @@ def test_so_are_terminations_that_are_not_for_tensors(function):
         assert_equal(buffer.sample(64), cpu_buffer(device=None, compute_terminated=ends).sample(64))
 
 
-def test_to_be_probed_tells_a_function_and_the_world_nothing(recwarn):
+def test_probing_a_function_has_no_side_effects(recwarn):
     """No warning is shown, the global generator stays where it was, the spaces keep theirs."""
     state, seen = np.random.get_state()[1].copy(), copy.deepcopy(SPACE)  # noqa: NPY002 - that it stays as it is
     seen.seed(3)
@@ -127,7 +127,7 @@ def reward_less_cost(achieved, desired, info):
     return sparse(achieved, desired, info) - info["cost"]
 
 
-def test_infos_with_which_tensors_cannot_be_asked_are_for_the_host():
+def test_functions_with_infos_that_do_not_fit_tensors_are_called_on_the_host():
     """What is fine of floats is an error of bools, and what infos hold shows too late."""
     options = {"compute_reward": reward_less_cost, "info_format": "columns"}
     buffer = counting_buffer(info_keys=["cost"], device="cpu", **options)

@@ -43,7 +43,7 @@ def test_a_gamma_of_single_precision_is_one_of_double():
     np.testing.assert_array_equal(few, many)
 
 
-def test_a_mixture_is_what_it_was_whatever_becomes_of_the_dict():
+def test_a_mixture_does_not_change_with_the_dict_it_was_made_from():
     shares = {"future": 0.5, "final": 0.5}
     mixture = Mixture(shares)
     shares["future"] = 7

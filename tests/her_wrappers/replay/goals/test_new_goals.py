@@ -86,7 +86,7 @@ class Moody:
 
 
 @pytest.mark.parametrize("samples_before", [0, 1, 3])
-def test_after_a_strategy_failed_no_step_comes_that_was_evicted(samples_before):
+def test_no_evicted_step_is_sampled_after_a_strategy_raised(samples_before):
     strategy = Moody()
     buffer = counting_buffer(buffer_size=5, goal_selection_strategy=strategy)
     buffer.add_episode(counting_episode(0, 5))
@@ -113,7 +113,7 @@ def test_a_strategy_cannot_write_to_the_steps_it_is_given():
         buffer.sample(64)
 
 
-def test_a_strategy_is_never_asked_about_no_steps():
+def test_a_strategy_is_never_called_with_empty_arrays():
     def loop(t, length, rng):
         return np.array([rng.integers(a + 1, b + 1) for a, b in zip(t, length, strict=True)])
 

@@ -24,7 +24,7 @@ FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_ter
 
 
 @pytest.mark.parametrize("alpha", [0, 0.3, 0.6, 1])
-def test_transitions_are_drawn_in_proportion_to_their_priorities_to_the_power_of_alpha(alpha):
+def test_transitions_are_sampled_in_proportion_to_priority_to_the_power_of_alpha(alpha):
     buffer = prioritized_buffer([5, 1, 30, 7, 20, 30, 25], priority=Priority(alpha=alpha, eps=1e-3))
     numbers = np.arange(13 + 23, 118)
     priorities = np.random.default_rng(0).exponential(size=len(numbers))
@@ -33,7 +33,7 @@ def test_transitions_are_drawn_in_proportion_to_their_priorities_to_the_power_of
     assert_drawn_in_proportion(drawn(buffer), odds)
 
 
-def test_draws_of_a_batch_do_not_depend_on_each_other():
+def test_rows_of_a_batch_are_sampled_independently():
     """Pairs of rows in a batch are as frequent as independent draws make them; stratified ones are not."""
     buffer = prioritized_buffer([4], priority=Priority(alpha=1))
     buffer.update_priorities(range(4), [1, 2, 3, 4])
@@ -46,7 +46,7 @@ def test_draws_of_a_batch_do_not_depend_on_each_other():
     assert_drawn_in_proportion(pairs, dict(enumerate(odds.tolist())))
 
 
-def test_after_an_update_the_new_priorities_count():
+def test_updated_priorities_apply_to_the_next_batch():
     """No batch that was drawn ahead survives."""
     buffer = prioritized_buffer([20, 20], priority=Priority(alpha=1))
     for number in (3, 30, 11):
@@ -56,7 +56,7 @@ def test_after_an_update_the_new_priorities_count():
         assert (buffer.sample(8).index == number).all()
 
 
-def test_evicted_transitions_are_never_drawn_and_new_ones_are_as_likely_as_the_likeliest():
+def test_evicted_transitions_are_never_sampled_and_new_ones_get_the_largest_priority():
     buffer = prioritized_buffer([60, 40], priority=Priority(alpha=1))
     buffer.update_priorities(np.arange(100), np.r_[np.full(60, 1e6), np.full(20, 0.0), np.full(20, 5.0)])
     buffer.add_episode(counting_episode(2, 50))
@@ -88,7 +88,7 @@ def test_priorities_of_0_leave_all_as_likely_as_each_other():
     np.testing.assert_array_equal(buffer.sample(100).weights, 1)
 
 
-def test_a_single_transition_is_drawn_with_weight_1():
+def test_a_single_transition_is_sampled_with_weight_1():
     buffer = prioritized_buffer([1], buffer_size=1)
     for number in range(5):
         batch = buffer.sample(3)
@@ -114,7 +114,7 @@ def test_which_rows_are_relabeled_depends_on_neither_index_nor_priority(prioriti
     assert stats.chi2_contingency(table).pvalue > 1e-5
 
 
-def test_goals_from_anywhere_stay_uniform():
+def test_random_goals_stay_uniform_with_priorities():
     buffer = prioritized_buffer(
         [10, 10], goal_selection_strategy="random", n_sampled_goal=None, her_ratio=1.0
     )
@@ -130,7 +130,7 @@ def test_goals_from_anywhere_stay_uniform():
 
 @pytest.mark.parametrize("beta", [0, 0.4, 1])
 @pytest.mark.parametrize("by", ["the option", "sample"])
-def test_weights_make_up_for_probabilities_to_the_power_of_beta(beta, by):
+def test_weights_correct_for_probabilities_to_the_power_of_beta(beta, by):
     buffer = prioritized_buffer(
         [30, 30], priority=Priority(alpha=0.7, beta=beta if by == "the option" else 0.9)
     )
@@ -145,7 +145,7 @@ def test_weights_make_up_for_probabilities_to_the_power_of_beta(beta, by):
 
 
 @pytest.mark.parametrize("options", [{}, {"prioritized": Priority(alpha=0)}])
-def test_weights_are_ones_where_all_are_drawn_alike(options):
+def test_weights_are_ones_if_sampling_is_uniform(options):
     buffer = counting_buffer(**options)
     buffer.add_episode(counting_episode(0, 9))
     batch = buffer.sample(50)
@@ -170,7 +170,7 @@ def test_a_reward_function_of_batches_gets_weights_too():
 # --- what goes on as before -----------------------------------------------------------------------
 
 
-def test_equal_seeds_give_equal_batches_whatever_was_looked_at_in_between():
+def test_equal_seeds_give_equal_batches_despite_statistics_in_between():
     buffers = [prioritized_buffer([30, 50], seed=3) for _ in range(2)]
     for step in range(20):
         batches = [buffer.sample(16, beta=step / 20) for buffer in buffers]
@@ -223,7 +223,7 @@ def test_one_thread_samples_another_updates_and_a_third_adds():
     assert len(batches) == 301
 
 
-def test_the_loop_of_a_learner_takes_torch_batches():
+def test_update_priorities_takes_torch_tensors():
     buffer = prioritized_buffer([40, 40])
     for _ in range(3):
         batch = buffer.sample(32).to_torch()

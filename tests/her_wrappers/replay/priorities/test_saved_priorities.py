@@ -13,7 +13,7 @@ from tests.support.prioritized import prioritized_buffer
 
 
 @pytest.mark.parametrize("sampled", [[], [16], [16] * 6, [300, 300]])
-def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, sampled):
+def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, sampled):
     buffer = prioritized_buffer([9, 30, 25, 30, 40, 1], resample_achieved_goals=True)
     for size in sampled:
         batch = buffer.sample(size)
@@ -34,7 +34,7 @@ def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, sampled):
 
 
 @pytest.mark.parametrize("eps", [1e-6, 0.01, 0.3])
-def test_the_smallest_and_the_largest_priority_come_back_with_any_alpha(tmp_path, eps):
+def test_the_smallest_and_the_largest_priority_are_restored_with_any_alpha(tmp_path, eps):
     """Powers of one number and of many differ in their last bits; no file is refused for that."""
     for alpha in np.linspace(0, 1, 21):
         buffer = prioritized_buffer([30], buffer_size=30, priority=Priority(alpha=alpha, eps=eps))

@@ -58,7 +58,9 @@ ACTIONS = st.one_of(
     st.integers(30, 70),
     st.lists(ACTIONS, max_size=15),
 )
-def test_priorities_are_those_of_a_dict_whatever_happens(tmp_path_factory, priority, buffer_size, actions):
+def test_priorities_equal_a_reference_dict_after_any_sequence_of_calls(
+    tmp_path_factory, priority, buffer_size, actions
+):
     """Added, evicted, updated, cleared, saved and loaded in any order and any number of laps."""
     path = tmp_path_factory.getbasetemp() / "buffer"
     buffer = prioritized_buffer(priority=priority, buffer_size=buffer_size)
@@ -82,7 +84,7 @@ def test_priorities_are_those_of_a_dict_whatever_happens(tmp_path_factory, prior
         assert_agree(buffer, oracle)
 
 
-def test_a_buffer_of_many_laps_and_a_deep_tree_draws_by_its_priorities():
+def test_a_large_wrapped_buffer_samples_in_proportion_to_priorities():
     """70,000 transitions are three levels of sums; an array indexed by number says what is in them."""
     buffer, rng = (
         prioritized_buffer(buffer_size=70_000, priority=Priority(alpha=0.5, eps=1e-3)),
@@ -132,7 +134,7 @@ def test_an_evicted_transition_does_not_raise_the_priority_of_new_ones():
     assert buffer._priorities.saved().largest == 2
 
 
-def test_clear_forgets_all_priorities():
+def test_clear_resets_all_priorities():
     buffer = prioritized_buffer([20, 20], priority=Priority(alpha=1))
     buffer.update_priorities([3, 4], [100.0, 1e6])
     buffer.clear()
@@ -198,7 +200,7 @@ BAD_UPDATES = [
 
 
 @pytest.mark.parametrize(("index", "priorities", "message"), BAD_UPDATES)
-def test_a_bad_update_is_refused_at_once_and_changes_nothing(index, priorities, message):
+def test_a_bad_update_is_an_error_at_once_and_changes_nothing(index, priorities, message):
     buffer = prioritized_buffer([12, 12])
     buffer.update_priorities([1, 20], [9, 0.1])
     for _ in range(3):
@@ -243,7 +245,7 @@ def test_another_beta_keeps_priorities_and_another_alpha_begins_anew(tmp_path):
     assert set(again.sample(500).index) == set(range(39))
 
 
-def test_what_stays_in_a_smaller_buffer_keeps_its_priorities(tmp_path):
+def test_transitions_that_stay_in_a_smaller_buffer_keep_their_priorities(tmp_path):
     buffer = prioritized_buffer([30, 30, 30], priority=Priority(alpha=1, eps=1e-30))
     buffer.update_priorities(np.arange(90), np.arange(90.0))
     buffer.save(tmp_path / "buffer")

@@ -33,7 +33,7 @@ def everything(tree, capacity):
 
 
 @given(st.sampled_from(CAPACITIES), st.data())
-def test_a_tree_holds_what_was_put_there_last_and_equal_numbers_make_equal_trees(capacity, data):
+def test_a_tree_has_the_last_values_and_equal_values_give_equal_trees(capacity, data):
     """Also the sums, to the last bit, however the numbers came there."""
     tree, expected = SumTree(capacity), np.zeros(capacity)
     place = st.integers(0, capacity - 1)
@@ -98,7 +98,7 @@ def test_no_place_with_a_0_is_ever_found(capacity, numbers, fractions, seed):
 
 @pytest.mark.parametrize("left", [-1e-9, 0.0, 2.0, 2.5, 1e300])
 @pytest.mark.parametrize("at", [0, 1, 7, WIDTH - 1])
-def test_what_rounding_carries_out_of_a_node_ends_at_a_number_above_0(left, at):
+def test_a_search_that_rounding_moves_past_a_node_ends_at_a_positive_value(left, at):
     rows = np.zeros((2, WIDTH))
     rows[:, at] = 2.0
     nodes, rest = _descend(rows, np.array([5, 0]), np.array([left, 1.0]))
@@ -106,7 +106,7 @@ def test_what_rounding_carries_out_of_a_node_ends_at_a_number_above_0(left, at):
     assert rest.tolist() == [left, 1.0]
 
 
-def test_what_rounding_carries_out_of_one_node_moves_no_other():
+def test_a_search_that_rounding_moves_past_a_node_changes_no_other_search():
     rows = np.zeros((2, WIDTH))
     rows[0, 3], rows[1, [2, 5]] = 2.0, (0.25, 4.0)
     nodes, rest = _descend(rows, np.array([0, 0]), np.array([1e300, 0.125]))
@@ -162,7 +162,7 @@ def test_a_copy_of_a_tree_is_equal_to_the_last_bit_in_memory_of_its_own(capacity
             np.testing.assert_array_equal(level, other)
 
 
-def test_a_pickle_of_a_tree_holds_no_room_for_places_that_hold_nothing():
+def test_a_pickle_of_a_tree_has_the_positive_values_only():
     tree = SumTree(100_000)
     tree.set_range(0, 30, 1.0)
     assert len(pickle.dumps(tree)) < 1000 < tree.nbytes

@@ -94,7 +94,7 @@ OPTIONS = st.fixed_dictionaries({
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=12),
     terminated=st.booleans(),
 )
-def test_every_step_of_a_window_is_paid_for_its_own_state_and_action(options, lengths, terminated):
+def test_the_reward_of_each_step_of_a_window_uses_its_state_and_action(options, lengths, terminated):
     n_steps, termination = options["n_steps"], options["termination"]
     buffer = effort_buffer(gamma=GAMMA, buffer_size=40, **options)
     for number, length in enumerate(lengths):
@@ -115,7 +115,7 @@ def test_every_step_of_a_window_is_paid_for_its_own_state_and_action(options, le
         assert not (ends and any(reached[:-1])), "no window goes on behind its goal"
 
 
-def test_the_functions_are_asked_once_about_all_steps_of_all_windows():
+def test_functions_are_called_once_with_all_steps_of_all_windows():
     asked = []
 
     def reward(achieved, desired, info):
@@ -140,7 +140,7 @@ def test_the_functions_are_asked_once_about_all_steps_of_all_windows():
 
 
 @pytest.mark.parametrize("n_steps", [4, 5, 300, 10**30])
-def test_the_functions_are_asked_about_no_more_steps_than_the_longest_window_may_have(n_steps):
+def test_functions_get_at_most_the_steps_of_the_longest_window(n_steps):
     asked = []
 
     def reward(achieved, desired, info):
@@ -153,7 +153,7 @@ def test_the_functions_are_asked_about_no_more_steps_than_the_longest_window_may
     assert asked == [4 * batch.relabeled.sum()]
 
 
-def test_a_reward_fn_is_asked_once_with_whole_transitions():
+def test_reward_fn_is_called_once_with_all_single_steps():
     asked = []
 
     def reward(batch):
@@ -271,7 +271,7 @@ def test_a_window_of_a_recorded_goal_ends_before_the_step_over_which_it_changes(
     np.testing.assert_array_equal(batch.truncations, t == 7)
 
 
-def test_a_window_of_a_new_goal_goes_on_where_the_recorded_one_changes():
+def test_a_relabeled_window_continues_where_the_recorded_goal_changes():
     episode = counting_episode(0, 8)
     episode.observations["desired_goal"][:, 1] = np.arange(50, 59)
     buffer = counting_buffer(n_steps=5, her_ratio=1.0, goal_selection_strategy="final")
@@ -281,7 +281,7 @@ def test_a_window_of_a_new_goal_goes_on_where_the_recorded_one_changes():
     np.testing.assert_array_equal(m, np.minimum(8 - t, 5))
 
 
-def test_which_rows_and_goals_are_drawn_does_not_depend_on_n_steps():
+def test_sampled_rows_and_goals_do_not_depend_on_n_steps():
     one, five = (filled(n_steps=n_steps, resample_achieved_goals=True) for n_steps in (1, 5))
     for _ in range(20):
         batch, other = one.sample(30), five.sample(30)
@@ -316,7 +316,7 @@ def test_no_part_of_a_batch_shares_memory_with_another_or_with_the_buffer(n_samp
     assert [episode.rewards.tolist() for episode in buffer.episodes()] == before
 
 
-def test_a_loaded_buffer_goes_on_with_the_same_windows(tmp_path):
+def test_a_loaded_buffer_continues_with_the_same_windows(tmp_path):
     buffer = filled(n_steps=4, buffer_size=30)
     buffer.sample(16)
     assert_same_batches(buffer, reloaded(buffer, tmp_path / "buffer"))
@@ -337,7 +337,7 @@ def test_a_loaded_buffer_may_have_other_windows(tmp_path):
 
 
 @pytest.mark.parametrize("function", ["compute_reward", "compute_terminated"])
-def test_a_wrong_answer_for_the_steps_of_windows_is_refused(function):
+def test_a_wrong_result_for_the_steps_of_windows_is_an_error(function):
     answers = {"wrong": False}
 
     def once_wrong(achieved, desired, info):

@@ -31,7 +31,7 @@ def peak():
     tracemalloc.stop()
 
 
-def test_saving_and_loading_take_little_memory_beside_the_buffer(tmp_path, peak):
+def test_saving_and_loading_take_little_additional_memory(tmp_path, peak):
     space = spaces.Dict(
         observation=spaces.Box(-1, 1, (200,), np.float64),
         achieved_goal=SPACE["achieved_goal"],

@@ -27,7 +27,7 @@ def assert_same(episode, expected):
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (3,), (2, 1), (1, 4, 2), (7,)])
-def test_episodes_come_back_wherever_the_memory_ends_among_them(lengths, together):
+def test_episodes_that_wrap_around_are_returned_exactly(lengths, together):
     buffer, added = plain_buffer(7), []
     for turn in range(40):  # more than there are places for states to begin at
         new = [
@@ -77,7 +77,7 @@ def test_an_observation_whose_bits_are_a_goals_in_another_dtype_is_not_the_goal(
     ],
     ids=str,
 )
-def test_every_reward_that_float32_holds_is_stored_rounded_to_it(rewards):
+def test_rewards_are_rounded_to_float32(rewards):
     buffer = plain_buffer(3)
     buffer.add_episode(counting_episode(0, 3, rewards=rewards))
     [episode] = buffer.episodes()
@@ -87,7 +87,7 @@ def test_every_reward_that_float32_holds_is_stored_rounded_to_it(rewards):
 
 @pytest.mark.parametrize("reward", [2.0**128 - 2.0**103, -1e39, 1e300, np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("t", [0, 2])
-def test_a_reward_that_float32_does_not_hold_is_refused_by_step_and_episode(reward, t):
+def test_the_error_for_a_reward_beyond_float32_names_step_and_episode(reward, t):
     buffer, rewards = plain_buffer(9), np.zeros(3)
     rewards[t] = reward
     bad = counting_episode(1, 3, rewards=rewards)
@@ -99,7 +99,7 @@ def test_a_reward_that_float32_does_not_hold_is_refused_by_step_and_episode(rewa
     assert (len(buffer), buffer.num_episodes) == (0, 0)
 
 
-def test_a_reward_that_not_even_a_double_holds_is_refused_without_a_warning():
+def test_a_reward_beyond_float64_is_an_error_without_a_warning():
     rewards = np.array([0, np.longdouble("1e4000")], np.longdouble)
     with pytest.raises(ValueError, match=r"^rewards must be finite as float32, got .* at step 1$"):
         plain_buffer(9).add_episode(counting_episode(0, 2, rewards=rewards))

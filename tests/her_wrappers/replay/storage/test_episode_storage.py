@@ -9,8 +9,8 @@ from tests.support.buffers import filled
 from tests.support.counting import counting_buffer
 
 
-@pytest.mark.arrays_only("it takes away the memory of arrays; for tensors in test_refused_devices.py")
-def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
+@pytest.mark.arrays_only("it takes away the memory of arrays; for tensors in test_unusable_devices.py")
+def test_missing_memory_is_an_error_with_its_size(monkeypatch):
     def no_memory(*arguments, **options):
         raise MemoryError
 

@@ -59,7 +59,7 @@ def test_rows_keep_their_serial_numbers(capacity, first, actions):
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 5])
-def test_rows_that_wrap_around_come_back_from_every_slot(capacity):
+def test_rows_that_wrap_around_are_read_from_every_slot(capacity):
     for start in range(capacity):
         for count in range(1, capacity + 1):
             for ring in new_rings(capacity):
@@ -88,7 +88,7 @@ def test_taken_records_are_copies():
 
 @pytest.mark.parametrize("device", [None, "cpu"])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_a_copy_of_a_buffer_has_its_rows_in_memory_of_its_own(device, copied):
+def test_a_copy_of_a_buffer_shares_no_memory_with_it(device, copied):
     buffer = plain_buffer(60, device=device)
     for number in range(9):
         buffer.add_episode(counting_episode(number, 7))

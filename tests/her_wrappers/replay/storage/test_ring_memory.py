@@ -47,7 +47,7 @@ def assert_unchanged_without_memory(buffer, add, method, replacement=refuse):
 
 
 @pytest.mark.parametrize("full", [64, 1032])
-def test_the_buffer_is_as_it_was_when_its_rings_cannot_grow(full):
+def test_the_buffer_is_unchanged_when_its_rings_cannot_grow(full):
     """Episodes of one step need more segments, and more states, than there is room for at first."""
     buffer = counting_buffer(buffer_size=1000)
     for number in range(20):
@@ -70,13 +70,13 @@ def test_the_buffer_is_as_it_was_when_its_rings_cannot_grow(full):
     )
 
 
-def test_the_buffer_is_as_it_was_when_pictures_cannot_be_shared():
+def test_the_buffer_is_unchanged_when_memory_for_deduplicated_images_is_missing():
     buffer = image_buffer(buffer_size=40, seed=0)
     episode = image_episode(0, 12)
     assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), "_new_ring")
 
 
-def test_the_buffer_is_as_it_was_when_pictures_cannot_part_ways():
+def test_the_buffer_is_unchanged_when_memory_for_different_images_is_missing():
     buffer = image_buffer(buffer_size=40, seed=0)
     buffer.add_episode(image_episode(0, 12))
     apart = image_episode(1, 12, apart=True)
@@ -84,7 +84,7 @@ def test_the_buffer_is_as_it_was_when_pictures_cannot_part_ways():
     assert_same_episodes(buffer.episodes(), [image_episode(0, 12), apart])
 
 
-def test_the_buffer_is_as_it_was_when_infos_cannot_be_kept():
+def test_the_buffer_is_unchanged_when_memory_for_infos_is_missing():
     buffer = counting_buffer(
         compute_reward=reward_of_columns, info_keys=["cost", "force"], info_format="columns"
     )
@@ -92,7 +92,7 @@ def test_the_buffer_is_as_it_was_when_infos_cannot_be_kept():
     assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), "_new_ring")
 
 
-def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path):
+def test_missing_memory_while_loading_is_an_error_with_its_size(tmp_path):
     buffer = counting_buffer(buffer_size=100)
     buffer.add_episodes([counting_episode(number, 1) for number in range(100)])
     buffer.save(tmp_path / "buffer")
@@ -111,7 +111,7 @@ def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path
 
 
 @pytest.mark.parametrize("failing", range(2))
-def test_the_buffer_is_as_it_was_when_it_cannot_be_cleared(failing):
+def test_the_buffer_is_unchanged_when_it_cannot_be_cleared(failing):
     buffer = counting_buffer(buffer_size=1000)
     for number in range(3):
         buffer.add_episode(counting_episode(number, 7))

@@ -107,12 +107,12 @@ def test_every_space_of_arrays_is_stored_and_given_back_exactly(name, actions):
     batch.to_torch()
 
 
-def test_spaces_without_arrays_are_refused():
+def test_spaces_without_arrays_are_an_error():
     with pytest.raises(TypeError, match=re.escape("got Text(1, 5, charset=")):
         HindsightReplayBuffer(SPACE, spaces.Text(5), compute_reward=compute_reward)
 
 
-def test_a_space_without_leaves_comes_back_as_it_is():
+def test_a_space_without_leaves_is_returned_unchanged():
     space = spaces.Dict({**SPACE.spaces, "observation": spaces.Dict({})})
     buffer = HindsightReplayBuffer(space, ACTIONS, compute_reward=compute_reward)
     episode = counting_episode(0, 3)

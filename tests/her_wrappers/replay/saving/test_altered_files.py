@@ -15,7 +15,7 @@ from tests.support.counting import counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches
 
 
-def test_a_later_version_is_refused_with_a_sentence(tmp_path):
+def test_a_file_of_a_later_version_gives_a_clear_error(tmp_path):
     write_arrays(tmp_path / "buffer", {}, {}, kind="replay buffer", version=3)
     with pytest.raises(
         CorruptFileError,
@@ -114,7 +114,7 @@ def read_buffer(path):
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
+def test_a_file_with_altered_content_is_an_error(tmp_path, lie):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
@@ -139,7 +139,7 @@ def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
         ("a priority above the largest", r"priorities must be between .*, got 50\.0 at row 0"),
     ],
 )
-def test_what_a_file_lies_about_is_named(tmp_path, lie, message):
+def test_the_error_for_an_altered_file_names_the_value(tmp_path, lie, message):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
@@ -149,7 +149,7 @@ def test_what_a_file_lies_about_is_named(tmp_path, lie, message):
 
 
 @pytest.mark.parametrize("index", [2**62 + 1, 2**63 - 9, 2**63 - 1, 2**63, 2**70])
-def test_an_index_that_leaves_too_few_for_transitions_to_come_is_refused(tmp_path, index):
+def test_a_first_index_near_the_limit_of_int64_is_an_error(tmp_path, index):
     path, buffer = tmp_path / "buffer", counting_buffer()
     buffer.add_episode(counting_episode(0, 5))
     buffer.save(path)
@@ -163,7 +163,7 @@ def test_an_index_that_leaves_too_few_for_transitions_to_come_is_refused(tmp_pat
 @pytest.mark.parametrize(
     "saved", ["high", True, 0.6, {"geometric": 0.5}, {"priority": [2, 0.4, 1e-6]}, {"priority": 0.6}]
 )
-def test_a_file_whose_priority_is_none_is_refused(tmp_path, saved):
+def test_a_file_with_an_invalid_priority_is_an_error(tmp_path, saved):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)

@@ -20,7 +20,7 @@ FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_ter
 
 @pytest.mark.arrays_only("what is killed is another process")
 @pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
-def test_kills_while_saving_leave_the_previous_or_the_new_file_whole(tmp_path, times):
+def test_a_kill_while_saving_leaves_the_previous_or_the_new_file(tmp_path, times):
     """The program saves after every episode, and goes on from what it finds."""
     path, halves, newest = tmp_path / "buffer", 0, -1
     code = f"""
@@ -57,7 +57,7 @@ while True:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_damaged_files_are_read_as_they_were_or_refused_at_once(tmp_path, seed):
+def test_a_damaged_file_is_read_exactly_or_is_an_error(tmp_path, seed):
     buffer, path, refused = example(), tmp_path / "buffer", 0
     buffer.save(path)
     content = path.read_bytes()
@@ -76,7 +76,7 @@ def test_damaged_files_are_read_as_they_were_or_refused_at_once(tmp_path, seed):
     assert_same_batches(buffer, HindsightReplayBuffer.load(path, **FUNCTIONS))
 
 
-def test_foreign_files_are_refused_with_a_sentence(tmp_path):
+def test_files_of_other_formats_give_a_clear_error(tmp_path):
     path = tmp_path / "buffer"
     for content in (b"", b"PK", b"\x80\x04cposix\nsystem\n", b"x" * 10_000):
         path.write_bytes(content)
@@ -94,7 +94,7 @@ def test_foreign_files_are_refused_with_a_sentence(tmp_path):
         HindsightReplayBuffer.load(tmp_path)
 
 
-def test_memory_that_cannot_be_had_is_an_error_with_its_size(tmp_path):
+def test_missing_memory_is_an_error_with_its_size(tmp_path):
     buffer = counting_buffer()
     buffer.save(tmp_path / "buffer")
     with pytest.raises(
