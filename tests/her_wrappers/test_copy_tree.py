@@ -1,4 +1,4 @@
-"""copy_tree: nothing shared with the original, nor within the copy."""
+"""copy_tree: copies share no memory with the original or within themselves."""
 
 from __future__ import annotations
 

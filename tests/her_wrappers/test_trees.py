@@ -1,4 +1,4 @@
-"""Leaves: what fits a space passes, what would lose information does not."""
+"""Leaves of trees: values that fit a space are accepted, casts that lose information are errors."""
 
 from __future__ import annotations
 

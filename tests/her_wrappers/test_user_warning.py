@@ -1,4 +1,4 @@
-"""warn_user: a warning names a line of the user's, not one of ours or of Gymnasium's."""
+"""warn_user: warnings name the user's line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STILL = np.zeros(2, np.float32)
 
 
 class OffsetFrom(DenseReach):
-    """Its rewards differ from compute_reward's from some step on."""
+    """Rewards differ from those of compute_reward after ``first`` steps."""
 
     def __init__(self, first):
         super().__init__()

@@ -11,7 +11,7 @@ from tests.support.counting import SPACE, counting_buffer, counting_episode
 
 def test_adding_transitions_is_adding_their_episodes():
     whole, stepwise = counting_buffer(buffer_size=300), counting_buffer(buffer_size=300)
-    for number, length in enumerate([3, 1, 200, 90, 7]):  # longer than the staging area at first
+    for number, length in enumerate([3, 1, 200, 90, 7]):  # longer than the memory allocated at first
         episode = counting_episode(number, length, terminated=number % 2 == 0)
         whole.add_episode(episode)
         for transition in transitions(episode):
@@ -47,7 +47,7 @@ def test_arrays_that_the_caller_reuses_are_copied():
 
 @pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
 def test_a_transition_that_does_not_continue_the_episode_is_an_error(key):
-    """The usual cause is an episode's end that was not passed on."""
+    """The usual cause is a missing flag at the end of an episode."""
     buffer = counting_buffer()
     (first, second) = transitions(counting_episode(0, 2))
     buffer.add(*first)

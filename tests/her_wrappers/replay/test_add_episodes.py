@@ -1,4 +1,4 @@
-"""Many episodes added at once, from wherever they are."""
+"""Many episodes added at once, from all sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def lists_of_episodes():
-    """The same episodes in every form that `extend` and `add_episodes` take."""
+    """Return the same episodes in every form that `extend` and `add_episodes` take."""
     episodes = [counting_episode(number, length) for number, length in enumerate((4, 1, 7, 3))]
     return {
         "list": episodes,

@@ -46,7 +46,7 @@ def as_arrays(tree):
 
 
 def as_tensors(tree):
-    """Return a tree of tensors that are part of a graph, as far as they may be."""
+    """Return a tree of tensors; floats require gradients."""
     if isinstance(tree, dict):
         return {key: as_tensors(each) for key, each in tree.items()}
     tensor = torch.as_tensor(np.array(tree))

@@ -1,4 +1,4 @@
-"""Arguments that cannot be are refused at once, each with one sentence."""
+"""Invalid arguments raise at once, with one sentence."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_unusual_arguments_give_a_clear_error(call, message):
 
 
 class WithoutReward(gym.Env):
-    """An environment of counting episodes that has no ``compute_reward``."""
+    """An environment of counting episodes without ``compute_reward``."""
 
     observation_space, action_space = SPACE, ACTIONS
 

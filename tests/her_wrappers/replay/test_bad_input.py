@@ -1,7 +1,6 @@
-"""What cannot be stored or computed is refused with one sentence, and the buffer is as it was.
+"""Invalid episodes and results of functions raise with one sentence and leave the buffer unchanged.
 
-Bad arguments are in `test_bad_arguments`, bad files in `test_damaged_files`, memory that cannot be had in
-`test_memory`.
+See `test_bad_arguments` for arguments, `test_damaged_files` for files, `test_memory_limit` for memory.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def filled(**options):
 
 
 def assert_refused(buffer, episodes, error, message):
-    """Nothing is stored or evicted, and the buffer goes on like one that was never asked."""
+    """Assert that adding raises, stores and evicts nothing, and does not change the following batches."""
     twin = copy.deepcopy(buffer)
     with pytest.raises(error, match=message) as caught:
         buffer.add_episodes(episodes)
@@ -46,7 +45,7 @@ def assert_refused(buffer, episodes, error, message):
 
 
 def with_part(**parts):
-    """A counting episode of three steps with other parts."""
+    """Return a counting episode of three steps with other attributes."""
     return counting_episode(5, 3, **parts)
 
 
@@ -143,7 +142,7 @@ def test_the_error_for_concatenated_episodes_names_the_bad_one():
 
 
 def test_episodes_that_fit_alone_fit_together():
-    """A list is as exact as one episode after the other, whatever their dtypes and other keys."""
+    """A list is stored as exactly as single episodes, with different dtypes and additional keys."""
     plain, more = counting_episode(0, 3), counting_episode(1, 3)
     more.observations["camera"] = np.zeros((4, 9))
     wide = counting_episode(2, 3)

@@ -1,4 +1,4 @@
-"""HindsightReplayBuffer as a whole: what it holds, whose memory it is, copies, seeds, environments."""
+"""HindsightReplayBuffer as a whole: capacity, memory, copies, seeds, environments."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_one_step_episodes_fill_the_buffer_to_its_size():
 
 def test_no_state_is_stored_twice():
     buffer = counting_buffer(buffer_size=10_000)
-    per_state = 2 * 2 * 8 + 8 + 4 + 2 * 4  # observation and achieved goal, action, reward, two counts
+    per_state = 2 * 2 * 8 + 8 + 4 + 2 * 4  # observation and achieved goal, action, reward, two integers
     assert buffer.nbytes / 10_000 < 1.1 * per_state + 5
 
 
@@ -127,7 +127,7 @@ def test_copies_and_pickles_sample_alike():
             np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("length", [1, 7])  # one makes the rings grow, the other leaves gaps
+@pytest.mark.parametrize("length", [1, 7])  # episodes of one step make the rings grow
 def test_a_pickle_has_the_stored_rows_only_and_continues_with_the_same_batches(length):
     buffer = filled(buffer_size=150)
     for number in range(3, 200):

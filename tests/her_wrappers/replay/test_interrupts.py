@@ -1,4 +1,4 @@
-"""After an error between any two instructions, a call had no effect, its whole effect, or evicted only."""
+"""An error at any instruction leaves the effect of the whole call, of none of it, or of evictions only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRIDES = [101, pytest.param(5, marks=pytest.mark.slow)]
 
 
 def full_buffer(**options):
-    """A full buffer of 40 transitions, some of whose batches are prefetched."""
+    """Return a full buffer of 40 transitions with prefetched batches."""
     buffer = counting_buffer(buffer_size=40, prioritized=Priority(), **options)
     for number in range(6):
         buffer.add_episode(counting_episode(number, 5 + number))
@@ -33,12 +33,12 @@ def full_buffer(**options):
 
 
 def stored(buffer):
-    """Number and length of each stored episode."""
+    """Return the number and the length of each stored episode."""
     return [(int(episode.actions[0, 0]), len(episode)) for episode in buffer.episodes()]
 
 
 def assert_rows_are_right(buffer):
-    """Each row of a batch is a step that was recorded, with a goal that was achieved or its own."""
+    """Assert that each row of a batch is a recorded step with its own goal or an achieved one."""
     buffer.verify()
     known = dict(stored(buffer))
     if not known:
@@ -184,7 +184,7 @@ def run_recorded(countdown):
 
 
 def stored_starts(buffer):
-    """First state of each stored episode."""
+    """Return the first state of each stored episode."""
     return [tuple(episode.observations["observation"][0]) for episode in buffer.episodes()]
 
 

@@ -1,4 +1,4 @@
-"""relabel_episode on episodes whose every value tells where it is from."""
+"""relabel_episode on episodes whose values identify episode and step."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ TERMINATIONS = {"function": compute_terminated, "success": "success", "keep": "k
 @pytest.mark.parametrize("termination", TERMINATIONS)
 @pytest.mark.parametrize("end", ["crash", "goal", "moved goal", "limit"])
 def test_copies_are_what_the_buffer_samples(termination, end):
-    """The same steps under the same goals, so that it is no matter which of the two a learner has."""
+    """The copies have the rewards and terminations of the buffer for the same steps and goals."""
     episode = counting_episode(7, 5, terminated=end != "limit")
     if "goal" in end:
         episode.observations["desired_goal"][-1 if end == "moved goal" else 0 :] = [7, 5]
@@ -91,7 +91,7 @@ def test_copies_are_what_the_buffer_samples(termination, end):
 
 
 def facts(batch):
-    """What is said of each step under each goal."""
+    """Return the reward and termination of each step under each goal."""
     ends = zip(batch.rewards, batch.terminations, batch.truncations, batch.relabeled, strict=True)
     keys = zip(batch.index.tolist(), batch.goal_index.tolist(), batch.strategy.tolist(), strict=True)
     return {(key, tuple(end)) for key, end in zip(keys, ends, strict=True)}

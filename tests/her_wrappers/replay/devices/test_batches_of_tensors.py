@@ -1,4 +1,4 @@
-"""Batches of tensors: their types and memory, gradients, inference mode, other defaults of torch."""
+"""Batches of tensors: types, memory, gradients, inference mode, and other defaults of torch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_batches_are_tensors_with_provenance_in_arrays():
 
 
 def test_defaults_of_torch_do_not_change_batches():
-    """A program that makes its tensors on a GPU, in double precision, gets the same batches."""
+    """Other default devices and dtypes of torch give the same batches."""
     expected = cpu_buffer().sample(32)
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -53,7 +53,7 @@ def test_defaults_of_torch_do_not_change_batches():
 
 @pytest.mark.parametrize("act", ["make", "grow", "clear"])
 def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
-    """Where an actor collects episodes, say; torch writes to no tensor that was made there."""
+    """Torch cannot write to inference tensors outside of inference mode."""
     buffer = cpu_buffer(buffer_size=200)
     with torch.inference_mode():
         if act == "make":
@@ -71,7 +71,7 @@ def test_a_batch_after_others_in_inference_mode_can_be_used_in_training(n_steps)
     buffer = cpu_buffer(n_steps=n_steps)
     with torch.inference_mode():
         buffer.sample(8)
-        buffer.sample(8)  # and another is drawn with it
+        buffer.sample(8)  # prefetches another batch
     batch = buffer.sample(8)
     batch.map(lambda leaf: leaf.zero_())
     values = torch.ones(1, 12, requires_grad=True)
@@ -89,7 +89,7 @@ def learned_reward(achieved, desired, info):
 
 
 def test_success_compares_rewards_as_float32():
-    """A tenth is another number as float64 than as float32."""
+    """0.1 as float64 differs from 0.1 as float32."""
 
     def reward(achieved, desired, info):
         reached = (achieved == desired).all(-1)

@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: buffers on the device called meta, which holds no numbers."""
+"""Internals, `torch_backend.py`: buffers on the device "meta", which has no data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
 def test_functions_without_tensors_give_one_warning_on_other_devices_than_the_cpu(monkeypatch):
-    meta = torch.device("meta")  # has no memory, but is not the CPU
+    meta = torch.device("meta")  # a device without data that is not the CPU
     monkeypatch.setattr(torch_backend, "find_device", lambda name: meta)
     message = (
         "^transitions are stored and relabeled on the host, and each batch is copied to meta, since "
@@ -35,7 +35,7 @@ def test_functions_without_tensors_give_one_warning_on_other_devices_than_the_cp
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 def test_add_and_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
-    """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
+    """Tensors on the device "meta" cannot be read."""
     monkeypatch.setattr(torch_backend, "find_device", torch.device)
     monkeypatch.setattr(torch_backend, "incompatibility", lambda *arguments: None)
     buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)

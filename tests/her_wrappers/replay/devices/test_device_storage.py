@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: long episodes reach a device in parts."""
+"""Internals, `torch_backend.py`: long episodes are copied to a device in blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
 def test_long_episodes_are_copied_to_a_device_in_blocks(monkeypatch):
-    """Of five records each, over the end of the ring and past it."""
+    """Blocks of five records, some of which wrap around the end of the ring."""
     expected = cpu_buffer(buffer_size=60, device=None)
     monkeypatch.setattr(storage, "BLOCK_BYTES", 250)
     buffer = cpu_buffer(buffer_size=60)

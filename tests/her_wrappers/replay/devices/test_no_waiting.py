@@ -15,14 +15,14 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
 class NothingWaits(TorchDispatchMode):
-    """Refuses the operations for whose results a host has to wait."""
+    """Raises for operations whose results the host has to wait for."""
 
     WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "bincount")
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         name = operation.name().removeprefix("aten::").split(".")[0]
         assert name not in self.WAITING, name
-        if name in {"index", "index_put_"}:  # by bools it counts them first
+        if name in {"index", "index_put_"}:  # an index of bools is counted first
             assert not any(index is not None and index.dtype == torch.bool for index in args[1])
         return operation(*args, **(kwargs or {}))
 
@@ -43,7 +43,7 @@ WAITING = (
 
 @contextlib.contextmanager
 def cuda_refuses_to_wait():
-    """Where there is CUDA, it raises an error itself."""
+    """Let CUDA, if available, raise for synchronizing operations."""
     if not torch.cuda.is_available():
         yield
         return

@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: which functions take tensors, and why others do not."""
+"""Internals, `torch_backend.py`: detection of functions that take tensors."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ UNFIT = {
 
 
 def reason(buffer):
-    """Why a buffer's functions are not asked with tensors."""
+    """Return the reason why functions of a buffer are not called with tensors."""
     return incompatibility(buffer._relabeler, buffer._storage.memory.layout, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("function", UNFIT, ids=lambda function: function.__name__)
 def test_a_reward_that_does_not_take_tensors_is_computed_on_the_host(function):
-    """All is as without a device, but that the batch is made of tensors at the end."""
+    """The batch equals a batch without a device, converted to tensors."""
     buffer = cpu_buffer(compute_reward=function)
     assert not buffer.on_device
     assert reason(buffer) == UNFIT[function]
@@ -107,7 +107,7 @@ def test_terminations_that_do_not_take_tensors_are_computed_on_the_host(function
 
 
 def test_probing_a_function_has_no_side_effects(recwarn):
-    """No warning is shown, the global generator stays where it was, the spaces keep theirs."""
+    """No warning, and the states of the global generator and of the spaces' generators do not change."""
     state, seen = np.random.get_state()[1].copy(), copy.deepcopy(SPACE)  # noqa: NPY002 - that it stays as it is
     seen.seed(3)
     twin = copy.deepcopy(seen)
@@ -128,7 +128,7 @@ def reward_less_cost(achieved, desired, info):
 
 
 def test_functions_with_infos_that_do_not_fit_tensors_are_called_on_the_host():
-    """What is fine of floats is an error of bools, and what infos hold shows too late."""
+    """A function that takes floats may raise for bools, and dtypes of infos are not known in advance."""
     options = {"compute_reward": reward_less_cost, "info_format": "columns"}
     buffer = counting_buffer(info_keys=["cost"], device="cpu", **options)
     assert "with a bool tensor is not supported" in reason(buffer)
@@ -136,5 +136,5 @@ def test_functions_with_infos_that_do_not_fit_tensors_are_called_on_the_host():
     assert not counting_buffer(info_keys=["cost", "b", "c", "d"], device="cpu", **options).on_device
     as_dicts = counting_buffer(info_keys=["cost"], info_format="list", device="cpu")
     assert reason(as_dicts) == "info_format='list' makes a dict for each row"
-    plain = {"info_keys": ["cost"], "n_sampled_goal": 0}  # nobody asks for them
+    plain = {"info_keys": ["cost"], "n_sampled_goal": 0}  # no function gets them
     assert counting_buffer(device="cpu", **plain).on_device

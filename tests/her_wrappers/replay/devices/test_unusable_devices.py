@@ -1,4 +1,4 @@
-"""Devices, memory, dtypes and functions that cannot be used: an error, and the buffer stays usable."""
+"""Devices, memory, dtypes and functions that cannot be used give an error and leave the buffer usable."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_dtype_that_torch_does_not_support_is_an_error(function):
 
 @pytest.mark.parametrize("name", [">f4", ">i8"])
 def test_a_dtype_of_another_byte_order_is_an_error(name):
-    """They would be read as others."""
+    """Their bytes would be read as other numbers."""
     dtype = np.dtype(name)
     box = spaces.Box(0, 9, (2,), dtype)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))

@@ -11,7 +11,7 @@ from her_wrappers.replay.goal_sampler import GoalMixture
 pytestmark = pytest.mark.arrays_only("no buffer is in it")
 
 SHORT = np.float32(0.7)
-"""Of large batches, single precision does not count the rows."""
+"""Sizes of large batches that float32 cannot represent."""
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ SHORT = np.float32(0.7)
     ids=["her_ratio", "Mixture"],
 )
 def test_a_share_of_single_precision_is_counted_in_double(short, long):
-    """A file holds doubles, so a loaded buffer would draw other batches."""
+    """Files store float64, so float32 shares would give other batches after loading."""
     for seed in range(100):
         few, many = (
             GoalMixture(*each).sample_components(1, 1_000_003, np.random.default_rng(seed)).sum()

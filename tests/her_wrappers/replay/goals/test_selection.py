@@ -1,4 +1,4 @@
-"""Goal selection on bare integers: exact sets, and exact distributions, ends included."""
+"""Goal selection on integers: exact sets and exact distributions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WEIGHTS = {
     "near": geometric_weights(0.6),
     "nearer": geometric_weights(0.3),
 }
-"""For each strategy the states that it may choose, with their odds."""
+"""States that each strategy may choose, with their relative probabilities."""
 
 
 def test_every_strategy_has_a_stated_set():
@@ -44,7 +44,7 @@ def test_states_are_sampled_with_their_exact_probabilities(name, length, data, s
     weights = WEIGHTS[name](t, length)
     counts = np.bincount(states, minlength=length + 1)
     expected = draws * np.array(list(weights.values())) / sum(weights.values())
-    common = expected > 5  # a chi-square test wants some of each
+    common = expected > 5  # a chi-square test needs several samples of each state
 
     assert set(np.flatnonzero(counts)) <= weights.keys()
     assert counts[list(weights)][common].all()
@@ -69,7 +69,7 @@ def test_goals_of_a_row_are_states_of_its_episode(name, rows, seed):
 
 
 class LargestDraw(np.random.Generator):
-    """A generator that always draws the largest number below 1."""
+    """A generator that always returns the largest number below 1."""
 
     def random(self, size):
         return np.full(size, np.nextafter(1, 0))

@@ -1,4 +1,4 @@
-"""Sampling by priorities: how often each transition is sampled, with which weight, and updates in a loop."""
+"""Sampling by priorities: frequencies, weights, and updates in a training loop."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from scipy import stats
 from her_wrappers import Mixture, Priority
 from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches
-from tests.support.prioritized import assert_drawn_in_proportion, drawn, prioritized_buffer
+from tests.support.prioritized import assert_proportional, count_samples, prioritized_buffer
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
 
 
-# --- what is drawn --------------------------------------------------------------------------------
+# --- frequencies ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("alpha", [0, 0.3, 0.6, 1])
@@ -30,24 +30,24 @@ def test_transitions_are_sampled_in_proportion_to_priority_to_the_power_of_alpha
     priorities = np.random.default_rng(0).exponential(size=len(numbers))
     buffer.update_priorities(numbers, priorities)
     odds = dict(zip(numbers.tolist(), (priorities + 1e-3) ** alpha, strict=True))
-    assert_drawn_in_proportion(drawn(buffer), odds)
+    assert_proportional(count_samples(buffer), odds)
 
 
 def test_rows_of_a_batch_are_sampled_independently():
-    """Pairs of rows in a batch are as frequent as independent draws make them; stratified ones are not."""
+    """Pairs of rows in a batch have the frequencies of independent samples; stratified sampling differs."""
     buffer = prioritized_buffer([4], priority=Priority(alpha=1))
     buffer.update_priorities(range(4), [1, 2, 3, 4])
     pairs = Counter()
     for _ in range(3000):
         index = buffer.sample(2).index
         pairs[4 * int(index[0]) + int(index[1])] += 1
-        buffer.update_priorities([0], [1])  # or rows would be drawn ahead
+        buffer.update_priorities([0], [1])  # otherwise the next batches would be prefetched
     odds = np.outer([1, 2, 3, 4], [1, 2, 3, 4]).ravel()
-    assert_drawn_in_proportion(pairs, dict(enumerate(odds.tolist())))
+    assert_proportional(pairs, dict(enumerate(odds.tolist())))
 
 
 def test_updated_priorities_apply_to_the_next_batch():
-    """No batch that was drawn ahead survives."""
+    """Prefetched batches are dropped."""
     buffer = prioritized_buffer([20, 20], priority=Priority(alpha=1))
     for number in (3, 30, 11):
         for _ in range(5):
@@ -60,8 +60,8 @@ def test_evicted_transitions_are_never_sampled_and_new_ones_get_the_largest_prio
     buffer = prioritized_buffer([60, 40], priority=Priority(alpha=1))
     buffer.update_priorities(np.arange(100), np.r_[np.full(60, 1e6), np.full(20, 0.0), np.full(20, 5.0)])
     buffer.add_episode(counting_episode(2, 50))
-    assert_drawn_in_proportion(
-        drawn(buffer),
+    assert_proportional(
+        count_samples(buffer),
         dict(enumerate([1e-6] * 20 + [5] * 20 + [1e6] * 50, start=60)),
     )
 
@@ -70,7 +70,7 @@ def test_new_transitions_have_priority_1_before_any_larger_one_is_given():
     buffer = prioritized_buffer([3], priority=Priority(alpha=1, eps=1e-6))
     buffer.update_priorities([0, 1, 2], [0.25, 0.5, 0.25])
     buffer.add_episode(counting_episode(1, 1))
-    assert_drawn_in_proportion(drawn(buffer), {0: 0.25, 1: 0.5, 2: 0.25, 3: 1.0})
+    assert_proportional(count_samples(buffer), {0: 0.25, 1: 0.5, 2: 0.25, 3: 1.0})
 
 
 @pytest.mark.parametrize("ratio", [1e12, 1e24])
@@ -78,13 +78,13 @@ def test_priorities_may_differ_by_any_ratio(ratio):
     low, high = ratio**-0.5, ratio**0.5
     buffer = prioritized_buffer([50, 50], priority=Priority(alpha=1, eps=1e-30))
     buffer.update_priorities(np.arange(100), np.where(np.arange(100) % 10 == 7, high, low))
-    assert_drawn_in_proportion(drawn(buffer), dict.fromkeys(range(7, 100, 10), 1.0))
+    assert_proportional(count_samples(buffer), dict.fromkeys(range(7, 100, 10), 1.0))
 
 
 def test_priorities_of_0_leave_all_as_likely_as_each_other():
     buffer = prioritized_buffer([50, 50])
     buffer.update_priorities(np.arange(100), np.zeros(100))
-    assert_drawn_in_proportion(drawn(buffer), dict.fromkeys(range(100), 1.0))
+    assert_proportional(count_samples(buffer), dict.fromkeys(range(100), 1.0))
     np.testing.assert_array_equal(buffer.sample(100).weights, 1)
 
 
@@ -100,7 +100,7 @@ def test_a_single_transition_is_sampled_with_weight_1():
 
 @pytest.mark.parametrize("priorities", [None, [1, 100]])
 def test_which_rows_are_relabeled_depends_on_neither_index_nor_priority(priorities):
-    """A contingency test, of numbers against parts of a mixture."""
+    """Contingency test of serial numbers against components of a mixture."""
     buffer = prioritized_buffer(
         [4, 4], goal_selection_strategy=Mixture({"future": 0.4, "random": 0.3, "original": 0.3})
     )
@@ -122,7 +122,7 @@ def test_random_goals_stay_uniform_with_priorities():
     goals = Counter()
     for _ in range(40):
         goals.update(buffer.sample(500).goal_index.tolist())
-    assert_drawn_in_proportion(goals, dict.fromkeys(range(20), 1.0))
+    assert_proportional(goals, dict.fromkeys(range(20), 1.0))
 
 
 # --- weights --------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_a_reward_function_of_batches_gets_weights_too():
     assert all((weights == 1).all() and str(weights.dtype).endswith("float32") for weights in seen)
 
 
-# --- what goes on as before -----------------------------------------------------------------------
+# --- seeds, memory, threads -----------------------------------------------------------------------
 
 
 def test_equal_seeds_give_equal_batches_despite_statistics_in_between():

@@ -1,4 +1,4 @@
-"""SumTree against a list: what it holds, and that places are drawn by their numbers and never at a 0."""
+"""SumTree compared with a list: values, sampling probabilities, and no samples of slots with value 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from her_wrappers.replay import sum_tree
 from her_wrappers.replay.sum_tree import WIDTH, SumTree, _descend
 
 CAPACITIES = [1, 2, WIDTH, WIDTH + 1, 1000, 4096, 4097, 16 * 4096, 16 * 4096 + 1, 70_001]
-"""Of one, two and three levels, full and not."""
+"""Capacities with one, two and three levels."""
 
 NUMBERS = st.one_of(
     st.just(0.0), st.sampled_from([1e-30, 1e-12, 1.0, 1e12, 3e38]), st.floats(1e-30, 3e38), st.floats(0.5, 2)
@@ -34,7 +34,7 @@ def everything(tree, capacity):
 
 @given(st.sampled_from(CAPACITIES), st.data())
 def test_a_tree_has_the_last_values_and_equal_values_give_equal_trees(capacity, data):
-    """Also the sums, to the last bit, however the numbers came there."""
+    """The sums are bit-identical, too, independent of the order of the calls."""
     tree, expected = SumTree(capacity), np.zeros(capacity)
     place = st.integers(0, capacity - 1)
     for _ in range(data.draw(st.integers(1, 6))):
@@ -65,7 +65,7 @@ def test_of_several_numbers_for_one_place_the_largest_stays_in_any_order():
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_fraction_leads_to_its_place(capacity):
-    """Whole numbers have exact sums: a unit is found at its place, from its begin to before its end."""
+    """Integers have exact sums, so the slot of each unit of the total is known."""
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 4, capacity)
     numbers[rng.integers(capacity)] += 2**18 - numbers.sum()
@@ -83,7 +83,7 @@ def test_every_fraction_leads_to_its_place(capacity):
     st.integers(0, 2**32),
 )
 def test_no_place_with_a_0_is_ever_found(capacity, numbers, fractions, seed):
-    """Not even at the very ends of numbers that differ by up to 68 orders of magnitude."""
+    """Values differ by up to 68 orders of magnitude."""
     rng = np.random.default_rng(seed)
     everywhere = np.zeros(capacity)
     everywhere[rng.integers(0, capacity, len(numbers))] = numbers

@@ -17,14 +17,14 @@ from tests.support.counting import (
 
 
 def pay_ten_more(buffer):
-    """Replace the reward function by one with other values."""
+    """Replace the reward function by one whose rewards are larger by 10."""
     reward = RewardFunction("compute_reward", lambda a, d, i: 10 + compute_reward(a, d, i))
     buffer._relabeler = replace(buffer._relabeler, reward=reward)
 
 
 @pytest.mark.arrays_only("the values of tensors are not checked")
 def test_the_reward_of_an_achieved_goal_is_saved_with_the_buffer(tmp_path):
-    """The values are known from before: rewards of another scale are an error."""
+    """The loaded buffer knows both rewards, so other rewards are an error."""
     buffer = wrapped(termination="success")
     twin = reloaded(buffer, tmp_path / "buffer")
     pay_ten_more(twin)

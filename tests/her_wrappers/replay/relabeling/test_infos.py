@@ -1,4 +1,4 @@
-"""Rewards that need the info get the columns they ask for, in either form, and nobody else pays."""
+"""Infos for reward functions, as a list of dicts or as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards that need the state or the action: what a ``reward_fn`` is asked, and what it may not do."""
+"""Rewards that depend on the state or the action: the calls of ``reward_fn`` and their validation."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_compute_reward_and_reward_fn_together_are_an_error():
 
 
 class Silent(gym.Env):
-    """A goal environment without any goal functions: its rewards are those of `effort_reward`."""
+    """A goal environment without goal functions, with the rewards of `effort_reward`."""
 
     observation_space = SPACE
     action_space = ACTIONS

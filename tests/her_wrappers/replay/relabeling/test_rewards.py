@@ -1,4 +1,4 @@
-"""Rewards: what is checked of recorded ones, and of what ``compute_reward`` answers."""
+"""Checks of recorded rewards and of the results of ``compute_reward``."""
 
 from __future__ import annotations
 

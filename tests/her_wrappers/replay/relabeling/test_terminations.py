@@ -13,7 +13,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def crashed_and_solved(**options):
-    """Two episodes of 3 steps: number 0 crashed at the end, number 1 ended at its goal."""
+    """Return two episodes of 3 steps: episode 0 ends with a crash, episode 1 at its goal."""
     buffer = counting_buffer(goal_selection_strategy="episode", **options)
     solved = counting_episode(1, 3, terminated=True, rewards=np.array([-1.0, -1.0, 0.0]))
     solved.observations["desired_goal"][:] = [1, 3]
@@ -102,7 +102,7 @@ def test_success_raises_for_rewards_of_many_values_and_stores_nothing():
 
 def test_without_compute_terminated_a_goal_that_ends_episodes_gives_one_warning():
     buffer = counting_buffer(compute_terminated=None)
-    buffer.add_episode(counting_episode(0, 3, terminated=True))  # a crash tells nothing
+    buffer.add_episode(counting_episode(0, 3, terminated=True))  # a crash gives no warning
     solved = counting_episode(1, 3, terminated=True, rewards=np.array([-1.0, -1.0, 0.0]))
     solved.observations["desired_goal"][:] = [1, 3]
     with pytest.warns(UserWarning, match='pass termination="success"'):

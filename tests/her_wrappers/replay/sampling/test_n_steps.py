@@ -1,4 +1,4 @@
-"""Returns of n steps, all under one goal; `test_buffer_reference` has them in every mode and space."""
+"""N-step returns under one goal; `test_buffer_reference` tests them in every mode and space."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def filled(*, lengths=(4, 1, 7, 20, 2), terminated=False, **options):
 
 
 def steps_of(batch):
-    """Episode, first step, number of steps and step of the goal of each row, from what counting shows."""
+    """Return the episode, first step, number of steps and step of the goal of each row."""
     number, t = batch.observations["observation"].T.astype(int)
     there, end = batch.next_observations["observation"].T.astype(int)
     np.testing.assert_array_equal(number, there)
@@ -53,13 +53,13 @@ def steps_of(batch):
 
 
 def misses(steps, gamma=GAMMA):
-    """What so many steps earn that are paid -1 each."""
+    """Return the discounted sum of ``m`` rewards of -1."""
     return -sum(gamma**i for i in range(steps))
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 10, 25])
 def test_in_the_counting_environment_returns_are_arithmetic(n_steps):
-    """A goal d steps ahead is reached by the d-th, which earns 0 and terminates, relabeled or not."""
+    """A goal d steps ahead is achieved by step d, whose reward is 0 and which terminates."""
     env = gym.make("her_envs/Counting-v0", length=12)
     buffer = HindsightReplayBuffer.for_env(env, n_steps=n_steps, gamma=GAMMA, n_sampled_goal=1, seed=0)
     recorder = EpisodeRecorder(env, buffer.add_episode)
@@ -235,7 +235,7 @@ def test_where_an_episode_is_merely_cut_short_there_is_something_left_to_discoun
 
 
 def test_a_goal_inside_the_window_ends_it_where_goals_end_episodes():
-    """And where they do not, the window goes on under the same goal."""
+    """Otherwise the window continues under the same goal."""
     for termination, ends in (("recompute", True), ("success", True), ("keep", False), ("never", False)):
         buffer = filled(lengths=[9], n_steps=5, termination=termination, goal_selection_strategy="final")
         batch = buffer.sample(200)
@@ -253,7 +253,7 @@ def test_a_goal_inside_the_window_ends_it_where_goals_end_episodes():
 
 
 def test_a_window_of_a_recorded_goal_ends_before_the_step_over_which_it_changes():
-    """That step is paid for another goal than its action was for; where it is the first, it stands alone."""
+    """A window ends before a step at which the goal changes; as a first step, it is the only one."""
     episode = counting_episode(0, 8, rewards=np.arange(8.0))
     episode.observations["desired_goal"][:, 1] = [50, 50, 50, 60, 60, 60, 60, 70, 70]
     buffer = counting_buffer(n_steps=5, gamma=GAMMA, n_sampled_goal=0)
@@ -323,7 +323,7 @@ def test_a_loaded_buffer_continues_with_the_same_windows(tmp_path):
 
 
 def test_a_loaded_buffer_may_have_other_windows(tmp_path):
-    """The rows and goals that come next stay the same."""
+    """The following rows and goals are the same."""
     functions = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
     saved, twin = filled(n_steps=4), filled(n_steps=2, gamma=0.5)
     for each in (saved, twin):
@@ -388,7 +388,7 @@ def test_a_sum_of_rewards_may_exceed_float32_on_the_way():
 @needs_n_steps
 @pytest.mark.parametrize("n_steps", [1, 3, 8])
 def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
-    """Their discounts are not 0 where an episode terminated; they have flags for that."""
+    """Discounts of Stable-Baselines3 are not 0 at terminations."""
     observations = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     theirs = buffers.NStepReplayBuffer(64, observations, ACTIONS, device="cpu", n_steps=n_steps, gamma=GAMMA)
     ours = counting_buffer(n_steps=n_steps, gamma=GAMMA, n_sampled_goal=0)

@@ -24,18 +24,18 @@ def test_a_file_of_a_later_version_gives_a_clear_error(tmp_path):
         HindsightReplayBuffer.load(tmp_path / "buffer")
 
 
-def told(header, arrays):
-    """What a lie of a header or of arrays leaves of the truth."""
-    return {key: value for key, value in (header | arrays).items() if value is not None}
+def altered(entries, changes):
+    """Return a header or arrays with some entries replaced, or removed if None."""
+    return {key: value for key, value in (entries | changes).items() if value is not None}
 
 
 def prefetch(**altered):
-    """The prefetched batches of the example, with another value."""
+    """Return the prefetch state of the example with another value."""
     generator = np.random.default_rng(0).bit_generator.state
     return {"generator": generator, "batch_size": 5, "batches": 4, "used": 1} | altered
 
 
-LIES = {
+ALTERATIONS = {
     "no options": ({"options": {}}, {}),
     "options a list": ({"options": []}, {}),
     "no blocks": ({"blocks": None}, {}),
@@ -108,23 +108,23 @@ LIES = {
 
 
 def read_buffer(path):
-    """The header and the arrays of a saved buffer."""
+    """Return the header and the arrays of a saved buffer."""
     with ArrayFile(path, kind="replay buffer", version=2) as file:
         return file.header, file.read_all()
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_file_with_altered_content_is_an_error(tmp_path, lie):
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_a_file_with_altered_content_is_an_error(tmp_path, alteration):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
     assert arrays["0/rewards"].shape == (21,)
     assert header["prefetch"].keys() == prefetch().keys()
-    other_header, other_arrays = LIES[lie]
+    other_header, other_arrays = ALTERATIONS[alteration]
     assert other_arrays.keys() <= arrays.keys()
     assert other_header.keys() <= header.keys()
     write_arrays(
-        path, told(arrays, other_arrays), told(header, other_header), kind="replay buffer", version=2
+        path, altered(arrays, other_arrays), altered(header, other_header), kind="replay buffer", version=2
     )
     with pytest.raises(
         CorruptFileError, match=r"buffer has no array|is damaged: its content is not a replay buffer"
@@ -133,17 +133,17 @@ def test_a_file_with_altered_content_is_an_error(tmp_path, lie):
 
 
 @pytest.mark.parametrize(
-    ("lie", "message"),
+    ("alteration", "message"),
     [
         ("actions of another shape", r"array '0/actions' must have shape \(21, 1\), got \(21, 2\)"),
         ("a priority above the largest", r"priorities must be between .*, got 50\.0 at row 0"),
     ],
 )
-def test_the_error_for_an_altered_file_names_the_value(tmp_path, lie, message):
+def test_the_error_for_an_altered_file_names_the_value(tmp_path, alteration, message):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
-    write_arrays(path, told(arrays, LIES[lie][1]), header, kind="replay buffer", version=2)
+    write_arrays(path, altered(arrays, ALTERATIONS[alteration][1]), header, kind="replay buffer", version=2)
     with pytest.raises(CorruptFileError, match=message):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
@@ -213,7 +213,7 @@ def test_an_option_with_a_wrong_value_in_a_file_is_an_error(tmp_path, option, va
 
 
 def test_a_file_written_by_hand_is_read(tmp_path):
-    """What the lies are told of: the same header and arrays, written again, are a buffer."""
+    """The unaltered header and arrays can be loaded."""
     path, buffer = tmp_path / "buffer", example()
     buffer.save(path)
     header, arrays = read_buffer(path)

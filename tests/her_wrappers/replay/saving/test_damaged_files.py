@@ -1,4 +1,4 @@
-"""Saved buffers: kills leave a whole file, and damage is never taken for data."""
+"""Saved buffers: a kill leaves a complete file, and damaged files are errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_ter
 @pytest.mark.arrays_only("what is killed is another process")
 @pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_kill_while_saving_leaves_the_previous_or_the_new_file(tmp_path, times):
-    """The program saves after every episode, and goes on from what it finds."""
+    """The program saves after every episode, and begins by loading the file."""
     path, halves, newest = tmp_path / "buffer", 0, -1
     code = f"""
 from pathlib import Path

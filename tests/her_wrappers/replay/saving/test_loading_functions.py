@@ -1,4 +1,4 @@
-"""A file has no functions: what is fitted to their answers comes back, and a buffer works without them."""
+"""Files have no functions; the state found with them is saved, and a buffer can be loaded without them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
 def test_a_new_termination_function_determines_again_which_episodes_crashed(tmp_path):
-    """What the saved buffer took for a crash, the new function explains by the recorded goal."""
+    """The new function returns True for the step that the saved buffer classified as a crash."""
 
     def with_the_recorded_goal(achieved, desired, info):
         return desired[:, 1] == DESIRED
@@ -58,7 +58,7 @@ def test_the_comparison_of_the_first_episodes_continues_after_loading(tmp_path):
 
 
 def test_another_termination_rule_inspects_all_episodes_again(tmp_path):
-    """A crash is known as one although the saved buffer did not look for any."""
+    """The loaded buffer finds the crash, which the saved buffer did not inspect."""
     for termination in ("success", "recompute", compute_terminated):
         asked, kept = wrapped(termination=termination), wrapped(termination="keep")
         twin = reloaded(kept, tmp_path / "buffer", **FUNCTIONS, termination=termination)
@@ -84,7 +84,7 @@ def test_without_functions_all_works_but_relabeling(tmp_path):
     )
     sampled = 0
     for _ in range(20):
-        # the twin draws the same rows, of which half are relabeled
+        # the copy samples the same rows, half of which are relabeled
         if buffer.sample(1).relabeled[0]:
             with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
                 twin.sample(1)

@@ -32,7 +32,7 @@ from tests.support.equality import assert_same_batches, assert_same_episodes, as
     ],
 )
 def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, options):
-    """Also when some were drawn ahead, of another size, and when more is added to both."""
+    """Also with prefetched batches of another size, and after episodes are added to both."""
     for sampled in ([], [16], [16] * 6, [16, 16, 7], [10_000, 10_000]):
         buffer = wrapped(**options)
         for size in sampled:
@@ -100,7 +100,7 @@ def test_the_open_episode_is_restored_and_continues(tmp_path):
 
 
 def test_prefetched_batches_survive_another_memory_layout(tmp_path):
-    """Another capacity has the rows elsewhere; indices, goals and what is drawn are the same."""
+    """Another capacity changes the slots of rows, but not serial numbers, goals and samples."""
     buffer = wrapped()
     for _ in range(4):
         buffer.sample(16)

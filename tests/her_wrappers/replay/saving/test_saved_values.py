@@ -1,4 +1,4 @@
-"""Observations, goals and infos of every kind come back from a file to the last bit."""
+"""Observations, goals and infos of every kind are restored from a file bit for bit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_space_of_arrays_is_restored_exactly(tmp_path, name, actions):
         space, action_space, buffer_size=30, termination="keep", seed=0, **functions
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the rewards are anything
+        warnings.simplefilter("ignore")  # the recorded rewards are arbitrary
         for length in (7, 1, 12, 9, 8):
             episode = counting_episode(
                 0,

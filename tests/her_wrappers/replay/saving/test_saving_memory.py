@@ -1,4 +1,4 @@
-"""Memory that saving and loading take."""
+"""Memory needed for saving and loading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.counting import (
 
 @pytest.fixture
 def peak():
-    """Function that returns the most bytes allocated since the last call."""
+    """Return a function that returns the peak of allocated bytes since its last call."""
     tracemalloc.start()
 
     def read():

@@ -1,4 +1,4 @@
-"""Internals, `stored_episodes.py`: episodes are read and saved in parts of any size."""
+"""Internals, `stored_episodes.py`: episodes are read and saved in blocks of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internals, `storage.py`: memory that cannot be had or was overwritten."""
+"""Internals, `storage.py`: missing memory, and memory that was overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internals, `byte_rows.py`: rings that cannot grow leave the buffer as it was."""
+"""Internals, `byte_rows.py`: the buffer is unchanged if a ring cannot grow."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def refuse(*arguments, **options):
 
 
 def assert_unchanged_without_memory(buffer, add, method, replacement=refuse):
-    """Adding fails without memory; stored episodes stay, and adding works again with memory.
+    """Assert that adding fails without memory, changes nothing, and works again with memory.
 
     Args:
         buffer: The buffer.
-        add: Adds to it.
-        method: Method of rings or of the storage that fails.
-        replacement: Makes of the method, by its class, one that fails.
+        add: Function that adds to the buffer.
+        method: Name of the method of rings or of the storage that fails.
+        replacement: Function from the class to the failing method.
     """
     twin, before = copy.deepcopy(buffer), list(buffer.episodes())
     with pytest.MonkeyPatch.context() as patch:
@@ -48,7 +48,7 @@ def assert_unchanged_without_memory(buffer, add, method, replacement=refuse):
 
 @pytest.mark.parametrize("full", [64, 1032])
 def test_the_buffer_is_unchanged_when_its_rings_cannot_grow(full):
-    """Episodes of one step need more segments, and more states, than there is room for at first."""
+    """Episodes of one step need more segments and states than are allocated at first."""
     buffer = counting_buffer(buffer_size=1000)
     for number in range(20):
         buffer.add_episode(counting_episode(number, 50))

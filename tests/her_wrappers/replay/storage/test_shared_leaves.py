@@ -1,4 +1,4 @@
-"""Observations that are the achieved goal are stored once, for as long as that is so."""
+"""Observations that equal the achieved goal in all episodes are stored once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.odd_spaces import image_buffer, image_episode
 
 
 def test_an_image_that_is_observation_and_achieved_goal_is_stored_once():
-    """Stable-Baselines3 keeps six pictures a transition: of three keys, and of their nexts."""
+    """Stable-Baselines3 stores six images per transition: three keys of two observations."""
     for apart, most in ((False, 0.2), (True, 0.36)):
         buffer = image_buffer(buffer_size=5000, seed=0)
         for number in range(100):
@@ -42,7 +42,7 @@ def test_images_are_stored_exactly_when_observation_and_goal_begin_to_differ(fir
             )
             np.testing.assert_array_equal(batch.observations["desired_goal"][i], wanted)
         for array in (*batch.observations.values(), *batch.next_observations.values()):
-            array[...] = number  # a batch is its own memory
+            array[...] = number  # a batch owns its memory
 
 
 PICTURES = spaces.Dict(

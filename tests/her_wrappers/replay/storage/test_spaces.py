@@ -1,4 +1,4 @@
-"""Every space of arrays is stored and given back exactly."""
+"""Values of every space of arrays are stored and returned exactly."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_batches_with_goals_of_size_0_become_tensors(n_steps):
 
 
 def assert_row(space, tree, i, whole, j):
-    """Row i of ``tree`` is row j of ``whole``, in the space's dtype and shape."""
+    """Assert that row i of ``tree`` is row j of ``whole``, with the dtype and shape of the space."""
     if isinstance(space, spaces.Dict):
         for key, part in space.items():
             assert_row(part, tree[key], i, whole[key], j)
