@@ -2,7 +2,7 @@
 
 An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path leads
 to a leaf: the keys of the dicts and the positions in the tuples, ``()`` for a space that is itself a leaf.
-A `SpaceSpec` reads the paths, shapes and dtypes once, so that no later step recurses through the space.
+A `SpaceSpec` reads the paths, shapes and dtypes once, so that later steps do not recurse through it.
 """
 
 from __future__ import annotations

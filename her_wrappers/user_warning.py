@@ -1,4 +1,4 @@
-"""Warnings that point at the user's line, however deep below it they arise."""
+"""Warnings that name the user's line of code instead of a line of this package."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import inspect
 import warnings
 
 BELOW_THE_USER = {"her_wrappers", "gymnasium", "stable_baselines3", "sb3_contrib"}
-"""Packages whose lines say nothing of what to change."""
+"""Packages whose lines are not reported as the place of a warning."""
 
 
-def warn_user(message: str) -> None:
-    """Warn at the innermost line outside of this package and of those that stand between."""
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Emit a warning that names the innermost line outside the packages in `BELOW_THE_USER`."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BELOW_THE_USER:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

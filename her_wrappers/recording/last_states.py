@@ -83,8 +83,8 @@ class ReuseWatch:
     an array that the environment uses again has the first observation of the next episode then.
     """
 
-    def __init__(self) -> None:
-        self._is_watching = True
+    def __init__(self, *, is_watching: bool = True) -> None:
+        self._is_watching = is_watching
         self._equal = 0
 
     def compare(self, last: list[np.ndarray], first: list[np.ndarray]) -> None:

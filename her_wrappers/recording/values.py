@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.trees import NUMBERS
+from her_wrappers.trees import NUMBERS, as_array
 
 
 def as_reward(reward: Any, step: int) -> float:
@@ -16,7 +16,7 @@ def as_reward(reward: Any, step: int) -> float:
         ValueError: It is not one number.
     """
     try:
-        number = np.asarray(reward)
+        number = as_array(reward)
     except (TypeError, ValueError, RuntimeError):
         number = np.asarray(None)
     if number.shape != () or number.dtype.kind not in NUMBERS:
@@ -31,7 +31,7 @@ def as_rewards(rewards: Any, count: int) -> np.ndarray:
         ValueError: The rewards are not one number for each environment.
     """
     try:
-        numbers = np.asarray(rewards)
+        numbers = as_array(rewards)
     except (TypeError, ValueError, RuntimeError):
         numbers = np.asarray(None)
     if numbers.shape != (count,) or numbers.dtype.kind not in NUMBERS:

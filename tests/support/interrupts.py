@@ -1,4 +1,4 @@
-"""Exceptions at a chosen moment of a program, between any two instructions of chosen modules."""
+"""Exceptions before a chosen instruction of chosen modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spaces of all kinds, with values; and pictures that are observation and achieved goal at once."""
+"""Spaces of all kinds with random values, and images that are observation and achieved goal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from her_wrappers import Episode, HindsightReplayBuffer
 
 
 def image_episode(number, length, *, apart=False):
-    """An episode of pictures that are the achieved goals, or of others that have their shape."""
+    """Return an episode whose images equal the achieved goals, or differ if ``apart``."""
     rng = np.random.default_rng(number)
     pictures = rng.integers(256, size=(length + 1, 1, 36, 36), dtype=np.uint8)
     goal = np.repeat(rng.integers(256, size=(1, 1, 36, 36), dtype=np.uint8), length + 1, axis=0)
@@ -53,7 +53,7 @@ ODD_SPACES = {
 
 
 def random_tree(space, rows):
-    """``rows`` samples of a space, stacked leaf by leaf."""
+    """Return ``rows`` samples of a space, stacked leaf by leaf."""
     samples = [space.sample() for _ in range(rows)]
     if isinstance(space, spaces.Dict):
         return {key: random_tree(part, rows) for key, part in space.items()}

@@ -1,4 +1,4 @@
-"""The buffer against plain Python lists, through random sequences of all that can be done with it."""
+"""The buffer compared with plain Python lists, after random sequences of calls."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ SPACES = {
         spaces.MultiDiscrete([3, 2]),
     ),
 }
-"""Observations, goals, actions. The goals have few values, so that many of them are the same."""
+"""Spaces of observations, goals and actions. Goals have few values, so that many goals are equal."""
 
 
 def random_rows(space, rows, rng):
-    """Random elements of a space as a tree of arrays; of whole numbers, few values."""
+    """Return random elements of a space as a tree of arrays; integers have few values."""
     if isinstance(space, spaces.Dict):
         return {key: random_rows(part, rows, rng) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -57,7 +57,7 @@ def take(tree, rows):
 
 
 def batch_same(achieved, desired):
-    """Whether goals are the same, for every row of a batch."""
+    """Return whether goals are equal, (B,) bool."""
     pairs = zip(leaf_arrays(achieved), leaf_arrays(desired), strict=True)
     return functools.reduce(operator.and_, [(a == d).reshape(len(a), -1).all(-1) for a, d in pairs])
 
@@ -67,13 +67,13 @@ def cost_of(info):
 
 
 class World:
-    """A buffer and its reference, to which the same is done.
+    """A buffer and its reference, on which the same methods are called.
 
     Args:
-        name: Of the spaces.
-        termination: Its mode, or a function.
-        with_infos: Whether rewards need an info.
-        options: The other arguments of the buffer.
+        name: Name of the spaces.
+        termination: Termination mode or function.
+        with_infos: Whether rewards depend on an info.
+        options: Other arguments of the buffer.
     """
 
     def __init__(self, name, termination, with_infos, options, seed):
@@ -118,7 +118,7 @@ class World:
         return infos["cost"] if self.form == "columns" else np.array([info["cost"] for info in infos])
 
     def episode(self, length):
-        """An episode in which goals change now and then, and whose rewards are those of no function."""
+        """Return an episode whose goals change sometimes and whose rewards are random."""
         observations = random_rows(self.space, length + 1, self.rng)
         kept = np.maximum.accumulate(np.arange(length + 1) * (self.rng.integers(4, size=length + 1) == 0))
         observations["desired_goal"] = take(observations["desired_goal"], kept)
@@ -158,7 +158,7 @@ class World:
             self.note(episode)
 
     def step(self, count):
-        """Add transitions; an episode may stay open meanwhile."""
+        """Add transitions one by one; an episode may stay open."""
         for _ in range(count):
             if not self.steps_to_add:
                 self.open_episode = self.episode(self.fitting(self.lengths(1)[0]))
@@ -181,7 +181,7 @@ class World:
                     assert batch.weights.tolist() == [1] * self.batch_size
 
     def update(self, count):
-        """Give priorities to transitions of now and of before, some of them more than once."""
+        """Update priorities of stored and evicted transitions, of some more than once."""
         if self.priorities and self.reference.next_index:
             index = self.rng.integers(self.reference.next_index, size=count)
             priorities = self.rng.integers(9, size=count) / 4
@@ -197,7 +197,7 @@ class World:
             self.steps_to_add = []
 
     def reload(self, _):
-        """Save and load; what is loaded samples the same, and all goes on with it."""
+        """Save and load, compare the batches, and continue with the loaded buffer."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "buffer"
             self.buffer.save(path)
@@ -269,7 +269,7 @@ WORLDS = st.fixed_dictionaries({
         SHARES,
         st.fixed_dictionaries({
             "buffer_size": st.integers(1, 40),
-            "skip_trivial": st.booleans(),
+            "resample_achieved_goals": st.booleans(),
             "n_steps": st.sampled_from([1, 1, 2, 3, 5, 100]),
             "gamma": st.sampled_from([0.9, 0.99, 1.0]),
             "prioritized": st.sampled_from([None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01)]),
@@ -284,7 +284,7 @@ PROGRAMS = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(1, 40)), min
 
 def run(world, program):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the recorded rewards are those of no function
+        warnings.simplefilter("ignore")  # the recorded rewards are random
         world = World(**world)
         for action, count in program:
             getattr(world, action)(count)
@@ -294,12 +294,12 @@ def run(world, program):
 
 @settings(max_examples=400)
 @given(WORLDS, PROGRAMS)
-def test_every_row_is_explained_whatever_is_done(world, program):
+def test_every_row_is_correct_after_any_sequence_of_calls(world, program):
     run(world, program)
 
 
 @pytest.mark.slow
 @settings(max_examples=1000)
 @given(WORLDS, PROGRAMS)
-def test_every_row_is_explained_whatever_is_done_in_thousands_of_ways(world, program):
+def test_every_row_is_correct_after_thousands_of_sequences_of_calls(world, program):
     run(world, program)

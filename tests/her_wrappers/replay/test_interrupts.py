@@ -1,4 +1,4 @@
-"""After an error between any two instructions, a call had no effect, its whole effect, or evicted only."""
+"""An error at any instruction leaves the effect of the whole call, of none of it, or of evictions only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from tests.support.interrupts import Countdown
 
 REPLAY = "her_wrappers/replay/"
 
+FILES = REPLAY, "recording/open_", "recording/vector_episode", "recording/episode_accumulator"
+"""Parts of the paths of the files in which errors are raised."""
+
 STRIDES = [101, pytest.param(5, marks=pytest.mark.slow)]
 
 
 def full_buffer(**options):
-    """A full buffer of 40 transitions, some of whose batches are prefetched."""
+    """Return a full buffer of 40 transitions with prefetched batches."""
     buffer = counting_buffer(buffer_size=40, prioritized=Priority(), **options)
     for number in range(6):
         buffer.add_episode(counting_episode(number, 5 + number))
@@ -30,12 +33,12 @@ def full_buffer(**options):
 
 
 def stored(buffer):
-    """Number and length of each stored episode."""
+    """Return the number and the length of each stored episode."""
     return [(int(episode.actions[0, 0]), len(episode)) for episode in buffer.episodes()]
 
 
 def assert_rows_are_right(buffer):
-    """Each row of a batch is a step that was recorded, with a goal that was achieved or its own."""
+    """Assert that each row of a batch is a recorded step with its own goal or an achieved one."""
     buffer.verify()
     known = dict(stored(buffer))
     if not known:
@@ -60,6 +63,21 @@ def add_steps(buffer):
     buffer.truncate_open_episode()
 
 
+def add_rows(buffer):
+    steps = zip(
+        *[transitions(counting_episode(number, 4, terminated=True)) for number in (10, 11)], strict=True
+    )
+    for step in steps:
+        obs, action, reward, next_obs, terminated, truncated, _ = zip(*step, strict=True)
+        obs, next_obs = (
+            {key: np.stack([each[key] for each in rows]) for key in SPACE} for rows in (obs, next_obs)
+        )
+        buffer.add(
+            obs, np.stack(action), np.array(reward), next_obs, np.array(terminated), np.array(truncated)
+        )
+    buffer.truncate_open_episode()
+
+
 def sample(buffer):
     for size in (8, 8, 16):
         buffer.sample(size)
@@ -73,6 +91,7 @@ def update(buffer):
 OPERATIONS = {
     "add_episodes": add_many,
     "add": add_steps,
+    "add, two environments": add_rows,
     "sample": sample,
     "update_priorities": update,
     "clear": HindsightReplayBuffer.clear,
@@ -85,12 +104,12 @@ OPERATIONS = {
 def test_an_error_at_any_instruction_gives_no_wrong_row(operation, error, stride):
     original = full_buffer()
     before, expected = stored(original), copy.deepcopy(original)
-    counting = Countdown(10**9, REPLAY)
+    counting = Countdown(10**9, *FILES)
     with counting.running():
         operation(expected)
     after = stored(expected)
     for number in range(0, 10**9 - counting.left, stride):
-        buffer, countdown = copy.deepcopy(original), Countdown(number, REPLAY, error=error)
+        buffer, countdown = copy.deepcopy(original), Countdown(number, *FILES, error=error)
         with countdown.running(), pytest.raises(error):
             operation(buffer)
         found = stored(buffer)
@@ -99,6 +118,8 @@ def test_an_error_at_any_instruction_gives_no_wrong_row(operation, error, stride
         buffer.truncate_open_episode()
         buffer.add_episodes([counting_episode(number, 6) for number in (20, 21)])
         assert stored(buffer)[-2:] == [(20, 6), (21, 6)]
+        numbers = [number for number, _ in stored(buffer)]
+        assert numbers == sorted(set(numbers))
         assert_rows_are_right(buffer)
 
 
@@ -163,13 +184,13 @@ def run_recorded(countdown):
 
 
 def stored_starts(buffer):
-    """First state of each stored episode."""
+    """Return the first state of each stored episode."""
     return [tuple(episode.observations["observation"][0]) for episode in buffer.episodes()]
 
 
 @pytest.mark.arrays_only("interrupts in the storage of tensors are tested above")
 @pytest.mark.parametrize("stride", [211, pytest.param(13, marks=pytest.mark.slow)])
-def test_recorders_add_each_episode_once_wherever_an_interrupt_comes(stride):
+def test_recorders_add_each_episode_once_despite_an_interrupt_at_any_instruction(stride):
     files = REPLAY, "her_wrappers/recording/"
     counting = Countdown(10**9, *files)
     expected = [
