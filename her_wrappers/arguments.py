@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
 import numpy as np
-
-from her_wrappers.user_warning import warn_user
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def require_count(name: str, value: object, *, at_least: int) -> int:
@@ -69,27 +63,6 @@ def require_function(name: str, value: object, takes: str = "(achieved_goal, des
     """
     if not callable(value):
         raise TypeError(f"{name} must be a function of {takes}, got {value!r}")
-
-
-def renamed_argument(old: str, new: str) -> Callable[[F], F]:
-    """Return a decorator for functions whose keyword argument ``old`` is now called ``new``.
-
-    The old name still works, with a DeprecationWarning; to pass both is a TypeError.
-    """
-
-    def decorate(function: F) -> F:
-        @functools.wraps(function)
-        def call(*args: Any, **options: Any) -> Any:
-            if old in options:
-                if new in options:
-                    raise TypeError(f"{old} is the former name of {new}, got both; pass {new} only")
-                warn_user(f"the argument {old} is now called {new}; pass {new}=", DeprecationWarning)
-                options[new] = options.pop(old)
-            return function(*args, **options)
-
-        return call  # type: ignore[return-value] # has the signature of `function`
-
-    return decorate
 
 
 def require_torch(feature: str, *, otherwise: str) -> None:

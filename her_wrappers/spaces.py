@@ -227,8 +227,7 @@ def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space
     if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
         return
     raise ValueError(
-        f"the {name} space changed from {known} to {space}; "
-        "a recorder keeps to one space: make a new one for the new space"
+        f"the {name} space changed from {known} to {space}; create a new recorder for the new space"
     )
 
 

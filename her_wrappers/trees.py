@@ -84,7 +84,7 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     for tree in trees:
         if _structure(tree) != structure:
             raise ValueError(
-                f"{name} must have the same parts throughout, got {_parts(first)} and {_parts(tree)}"
+                f"{name} must have the same keys everywhere, got {_parts(first)} and {_parts(tree)}"
             )
     if isinstance(first, dict | tuple):
         keys = _keys(first)

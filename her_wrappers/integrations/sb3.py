@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.arguments import renamed_argument
 from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_sampler import GoalMixture
 from her_wrappers.replay.options import FORMER_NAME
-from her_wrappers.user_warning import warn_user
+from her_wrappers.user_warning import renamed_argument, warn_user
 
 try:
     import stable_baselines3 as sb3

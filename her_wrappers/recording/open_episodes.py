@@ -166,8 +166,8 @@ class OpenEpisodes:
     def _require_room(self, length: int) -> None:
         if length >= self._max_steps:
             raise ValueError(
-                f"an episode must fit the buffer of {self._max_steps} transitions, and the open one has as "
-                "many; raise buffer_size, or pass truncated before, or call truncate_open_episode()"
+                f"an episode must fit the buffer of {self._max_steps} transitions, and the open episode "
+                "has that length; raise buffer_size, pass truncated before, or call truncate_open_episode()"
             )
 
 

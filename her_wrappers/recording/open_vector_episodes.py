@@ -149,7 +149,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
             if not same.all():
                 k = int(same.argmin())
                 raise ValueError(
-                    f"obs does not follow on the next_obs before: {leaf.name} is {given[k]}, was {was[k]} "
+                    f"obs must equal the previous next_obs: {leaf.name} is {given[k]}, was {was[k]} "
                     f"{self._where(0)(rows[k])}{NOT_CONTINUED}"
                 )
 

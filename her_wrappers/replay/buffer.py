@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.arguments import renamed_argument, require_torch
+from her_wrappers.arguments import require_torch
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.replay.batch import Batch, Provenance, describe
 from her_wrappers.replay.checkpoint import SavedBuffer, save_buffer
@@ -16,6 +16,7 @@ from her_wrappers.replay.prioritized import require_beta
 from her_wrappers.replay.relabeling import zero_terminal_discounts
 from her_wrappers.replay.sampling import BatchSampler, n_step_batch
 from her_wrappers.replay.storage import EpisodeStorage
+from her_wrappers.user_warning import renamed_argument
 
 if TYPE_CHECKING:
     import os
@@ -70,9 +71,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
         termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; an
             episode that terminated independently of its goal, such as a crash, still does. ``"success"``:
             where the new reward is that of an achieved goal, or the episode terminated independently of its
-            goal; needs rewards of two values. ``"keep"``: as recorded. ``"never"``. Or a function like
-            ``compute_terminated``. The default is ``"recompute"`` with a ``compute_terminated``, else
-            ``"keep"``.
+            goal; needs rewards of two values. ``"keep"``: as recorded. ``"never"``. Or a function. The
+            default is ``"recompute"`` if there is a ``compute_terminated``, else ``"keep"``.
         n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. A window ends
             with the episode, with the first step that terminates (under the new goal if relabeled), or, if it
             is not relabeled, before the goal changes. The functions get the steps of all windows in one call;
@@ -308,7 +308,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        The open episodes of `add` are included, functions are not. Other threads wait meanwhile.
+        Includes the open episodes of `add`, but no functions. Other threads wait meanwhile.
 
         Args:
             path: The file to write or replace.

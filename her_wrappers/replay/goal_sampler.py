@@ -219,7 +219,7 @@ def select_states(
     for each, rows in _rows_by_component(mixture.components, component):
         if each.select is None:
             raise ValueError(
-                f"strategy must choose within the episode, got {each.name!r}, which needs others"
+                f"strategy must select states of the same episode, got {each.name!r}; use another strategy"
             )
         states[rows] = each.select(t[rows], length[rows], rng)
     return states

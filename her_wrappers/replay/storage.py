@@ -299,8 +299,8 @@ class EpisodeStorage:
         except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
             gigabytes = capacity * layout.record_dtype.itemsize / 2**30
             raise MemoryError(
-                f"{self.location}buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, which is more "
-                "than there is; make it smaller"
+                f"{self.location}buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, and there is not "
+                "enough memory; use a smaller buffer_size"
             ) from error
         desired = self._new_ring(index.segments.capacity, layout.desired_dtype)
         return StoredMemory(layout, index, states, desired, None)

@@ -171,9 +171,9 @@ class EpisodeArrays:
 
     def _read_observations(self, file: ArrayFile, prefix: str, states: int, counts: np.ndarray) -> Tree:
         if counts.dtype.kind != "i" or counts.ndim != 1 or not ((counts > 0) & (counts <= states)).all():
-            raise ValueError("each desired goal must be that of at least one state")
+            raise ValueError("each desired goal must belong to at least one state")
         if counts.sum() != states:
-            raise ValueError(f"the desired goals must be those of {states} states, got {counts.sum()}")
+            raise ValueError(f"the desired goals must belong to {states} states in total, got {counts.sum()}")
         leaves: dict[Path, Any] = {}
         for leaf in self.observations:
             if leaf.path not in self.deduplicated:

@@ -76,7 +76,9 @@ def test_an_open_episode_does_not_outgrow_the_buffer():
     *most, last = transitions(counting_episode(0, 4))
     for transition in most:
         buffer.add(*transition)
-    with pytest.raises(ValueError, match="the open one has as many; raise buffer_size, or pass truncated"):
+    with pytest.raises(
+        ValueError, match="the open episode has that length; raise buffer_size, pass truncated"
+    ):
         buffer.add(*last)
     buffer.truncate_open_episode()
     assert len(buffer) == 3

@@ -218,7 +218,9 @@ def test_an_open_episode_of_many_does_not_outgrow_the_buffer():
     buffer, steps = counting_buffer(buffer_size=3), list(counting_rows())
     for step in steps[:3]:
         buffer.add(*step)
-    with pytest.raises(ValueError, match="the open one has as many; raise buffer_size, or pass truncated"):
+    with pytest.raises(
+        ValueError, match="the open episode has that length; raise buffer_size, pass truncated"
+    ):
         buffer.add(*steps[3])
     buffer.truncate_open_episode()
     assert len(buffer) == 3

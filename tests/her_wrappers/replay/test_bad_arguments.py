@@ -131,7 +131,10 @@ def test_a_bad_batch_size_is_an_error(batch_size):
         (lambda: counting_buffer(her_ratio="0.5"), "her_ratio must lie in [0, 1], got '0.5'"),
         (lambda: Mixture([("future", 1.0)]), "shares of a Mixture must be a dict of strategies, got [("),
         (lambda: Mixture({"future": None}), "shares of a Mixture must lie in (0, 1], got None for 'future'"),
-        (lambda: counting_buffer(buffer_size=2**62), "which is more than there is; make it smaller"),
+        (
+            lambda: counting_buffer(buffer_size=2**62),
+            "and there is not enough memory; use a smaller buffer_size",
+        ),
         (
             lambda: filled().add_episodes(counting_episode(0, 2)),
             "add_episodes takes an iterable of episodes, got one Episode; use add_episode",

@@ -189,10 +189,10 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"strategy": "random"}, "strategy must choose within the episode, got 'random', which needs others"),
+        ({"strategy": "random"}, "strategy must select states of the same episode, got 'random'"),
         (
             {"strategy": Mixture({"final": 0.5, "random": 0.5})},
-            "strategy must choose within the episode, got 'random', which needs others",
+            "strategy must select states of the same episode, got 'random'",
         ),
         (
             {"strategy": Mixture({"final": 0.5, "original": 0.5})},

@@ -98,6 +98,6 @@ def test_missing_memory_is_an_error_with_its_size(tmp_path):
     buffer = counting_buffer()
     buffer.save(tmp_path / "buffer")
     with pytest.raises(
-        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, which is more than there is"
+        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, and there is not enough memory"
     ):
         HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, buffer_size=10**15)

@@ -16,7 +16,7 @@ def test_missing_memory_is_an_error_with_its_size(monkeypatch):
 
     monkeypatch.setattr(storage, "ByteRing", no_memory)
     with pytest.raises(
-        MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which is more than there is"
+        MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, and there is not enough memory"
     ):
         counting_buffer()
 

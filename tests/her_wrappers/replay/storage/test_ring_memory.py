@@ -97,7 +97,7 @@ def test_missing_memory_while_loading_is_an_error_with_its_size(tmp_path):
     buffer.add_episodes([counting_episode(number, 1) for number in range(100)])
     buffer.save(tmp_path / "buffer")
     with pytest.raises(
-        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, which is more than there is"
+        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, and there is not enough memory"
     ):
         HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0, buffer_size=10**15)
     with pytest.MonkeyPatch.context() as patch:
