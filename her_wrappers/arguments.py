@@ -1,4 +1,4 @@
-"""Arguments: checks that many constructors need."""
+"""Checks of arguments that several constructors and functions share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 def require_count(name: str, value: object, *, at_least: int) -> int:
-    """Return ``value`` as an int.
+    """Return the argument ``name`` as an int.
 
     Raises:
-        ValueError: It is not a whole number of at least ``at_least``.
+        ValueError: ``value`` is not an integer of at least ``at_least``.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
         raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
@@ -19,10 +19,10 @@ def require_count(name: str, value: object, *, at_least: int) -> int:
 
 
 def require_flag(name: str, value: object) -> bool:
-    """Return ``value`` as a bool.
+    """Return the argument ``name`` as a bool.
 
     Raises:
-        TypeError: It is neither True nor False.
+        TypeError: ``value`` is not a bool.
     """
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
@@ -33,7 +33,7 @@ def require_gamma(gamma: object) -> float:
     """Return a discount factor as a float.
 
     Raises:
-        ValueError: It is no number in (0, 1].
+        ValueError: ``gamma`` is not a number in (0, 1].
     """
     is_bool = isinstance(gamma, bool)
     if not is_bool and isinstance(gamma, int | float | np.integer | np.floating) and 0 < gamma <= 1:
@@ -45,7 +45,7 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
     """Return ``keys`` as a tuple of strings.
 
     Raises:
-        TypeError: It is a single string, whose letters would be taken for keys, or holds what is no string.
+        TypeError: ``keys`` is a single string, or an element of ``keys`` is not a string.
     """
     if isinstance(keys, str):
         raise TypeError(f"{name} must be a list of strings, got the string {keys!r}; write [{keys!r}]")
@@ -56,7 +56,7 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
 
 
 def require_function(name: str, value: object, takes: str = "(achieved_goal, desired_goal, info)") -> None:
-    """Refuse what cannot be called.
+    """Raise TypeError unless the argument ``name`` is callable; ``takes`` are its parameters in messages.
 
     Raises:
         TypeError: ``value`` is not callable.

@@ -1,4 +1,4 @@
-"""Autoreset: how a vector environment says that it begins its next episodes."""
+"""The autoreset mode of a vector environment."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gymnasium.vector import AutoresetMode
 
 
 def declared_mode(env: Any) -> AutoresetMode | None:
-    """Return the mode in a vector environment's metadata, or None where there is no valid one.
+    """Return the autoreset mode in a vector environment's metadata; None without a valid mode.
 
-    Before Gymnasium 1.4, vector environments share the metadata of their environments' class, so that one
-    made later changes what an earlier one says. What Gymnasium's own have beside it stays right. A wrapper
-    with metadata of its own is taken at its word.
+    Before Gymnasium 1.4, the vector environments of one class share a metadata dict, so a vector environment
+    overwrites the mode of those created before it. Gymnasium's own vector environments also have the
+    attribute ``autoreset_mode``, which is then used. The metadata of a wrapper have precedence over both.
     """
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):

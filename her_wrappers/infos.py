@@ -1,9 +1,9 @@
 """Infos of single and of vector environments: the only module that reads Gymnasium's vector infos.
 
-An info ``k`` of N environments is an array ``infos["k"]`` with a row for each, and the mask ``infos["_k"]``,
-(N,) bool, tells which of them have it. Without a mask all have it. In mode SAME_STEP ``infos["final_obs"]``
-has the last observations, as an array of dicts (Gymnasium's own) or a dict of arrays (others), and
-``infos["final_info"]`` the last infos.
+An info ``k`` of N environments is an array ``infos["k"]`` with one row per environment. The mask
+``infos["_k"]``, (N,) bool, marks the environments that have the info; without a mask, all have it. In mode
+SAME_STEP, ``infos["final_obs"]`` has the last observations, as an array of dicts (Gymnasium's vector
+environments) or a dict of arrays (others), and ``infos["final_info"]`` has the last infos.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from her_wrappers.trees import NUMBERS, STRINGS, map_tree
 
 Where: TypeAlias = Callable[[int], str]
-"""Function that says where environment i is, for messages: "at step 7 of environment 3"."""
+"""Function from an environment i to its place in messages, such as "at step 7 of environment 3"."""
 
 
 class InfoBatch(NamedTuple):
@@ -36,11 +36,11 @@ def as_info(key: str, value: Any, where: str) -> np.ndarray:
 
     Args:
         key: Name of the info.
-        value: As the environment returned it.
+        value: The info, as the environment returned it.
         where: Place of the info in messages.
 
     Raises:
-        ValueError: The value is neither numbers nor strings of one shape.
+        ValueError: ``value`` is not an array of numbers or strings.
     """
     try:
         array = np.array(value)
@@ -58,15 +58,15 @@ def missing_info(key: str, where: str, has: object) -> str:
 
 
 def describe_info(value: np.ndarray) -> str:
-    """Return the kind and shape of an info, which all values of one info have in common."""
+    """Return the kind and shape of an info, which are the same for all values of one info."""
     return f"{'strings' if value.dtype.kind in STRINGS else 'numbers'} of shape {value.shape}"
 
 
 def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
-    """Return (N,) bool: which environments have an info.
+    """Return which environments have an info, (N,) bool.
 
     Raises:
-        ValueError: The mask is not one bool for each environment.
+        ValueError: The mask does not consist of N bools.
     """
     mask = np.asarray(infos.get(f"_{key}", np.ones(num_envs, bool)))
     if mask.shape != (num_envs,) or mask.dtype != np.bool_:
@@ -142,7 +142,7 @@ def final_info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
 
 
 def _as_rows(value: Any) -> np.ndarray:
-    """Return an info as an array of numbers, strings or objects; of shape () if it has no rows."""
+    """Return an info as an array of numbers, strings or objects; an array of shape () for other values."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError):
@@ -151,7 +151,7 @@ def _as_rows(value: Any) -> np.ndarray:
 
 
 def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> np.ndarray:
-    """Return an array of objects, Gymnasium's form of NumPy bools, strings and lists, as a plain array."""
+    """Convert an array of objects, which Gymnasium makes of bools, strings and lists, to a plain array."""
     rows = np.flatnonzero(present)
     unpacked = _as_rows(values[rows].tolist())
     if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:
@@ -162,7 +162,7 @@ def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> 
 
 
 def _stack(key: str, values: np.ndarray, rows: list[int], where: Where) -> np.ndarray:
-    # Returns the given rows of an array of objects as one array.
+    """Return the given rows of an array of objects as one array."""
     arrays = [as_info(key, values[i], where(i)) for i in rows]
     for i, array in zip(rows, arrays, strict=True):
         if describe_info(array) != describe_info(arrays[0]):

@@ -2,7 +2,7 @@
 
 An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path leads
 to a leaf: the keys of the dicts and the positions in the tuples, ``()`` for a space that is itself a leaf.
-A `SpaceSpec` reads the paths, shapes and dtypes once, so that no later step recurses through the space.
+A `SpaceSpec` reads the paths, shapes and dtypes once, so that later steps do not recurse through it.
 """
 
 from __future__ import annotations
@@ -227,8 +227,7 @@ def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space
     if space is known or SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
         return
     raise ValueError(
-        f"the {name} space changed from {known} to {space}; "
-        "a recorder keeps to one space: make a new one for the new space"
+        f"the {name} space changed from {known} to {space}; create a new recorder for the new space"
     )
 
 

@@ -1,4 +1,4 @@
-"""The success flag: what an info says of success, under either of the two names in use."""
+"""The success flag of an info: ``is_success`` or ``success``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ FLAG_NAMES = ("is_success", "success")
 
 
 def flag_name(info: Any) -> str | None:
-    """Return the name under which an info tells success, or None."""
+    """Return the key of the success flag in an info; None without such a flag."""
     return next((name for name in FLAG_NAMES if isinstance(info, dict) and name in info), None)
 
 
 def flag_of(info: Any) -> bool | None:
-    """Return whether an info tells success, or None where it does not say."""
+    """Return the success flag of an info; None if the info does not have one number or bool as a flag."""
     name = flag_name(info)
     if name is None:
         return None
     try:
         value = np.asarray(info[name])
-    except ValueError:  # of lists of unlike length, which make no array
+    except ValueError:  # lists of different lengths
         return None
     return bool(value.reshape(-1)[0]) if value.size == 1 and value.dtype.kind in NUMBERS else None

@@ -1,7 +1,7 @@
 """Trees: elements of a Gymnasium space as nested dicts and tuples with arrays at the leaves.
 
-A path leads to a leaf: the keys of the dicts and the positions in the tuples on the way, () for a space that
-is itself a leaf. Reading a space once into its paths spares every later step the recursion.
+The path of a leaf consists of the keys of the dicts and the positions in the tuples that contain it. The path
+of a space that is itself a leaf is ``()``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ Tree: TypeAlias = Any
 """An array, or a dict or tuple of trees."""
 
 NUMBERS = "biuf"
-"""Kinds of dtypes that rewards, goals and numbers in infos have: bools, whole numbers, floats."""
+"""Kinds of dtypes of rewards, goals and numbers in infos: bools, integers, floats."""
+
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+"""The smallest number that is infinite as float32."""
 
 STRINGS = "US"
 """Kinds of dtypes of strings."""
 
 
 def path_name(path: Path) -> str:
-    """Return a path as it stands in messages and field names, such as ``observation/camera``."""
+    """Return the text of a path in messages and field names, such as ``observation/camera``."""
     return "/".join(map(str, path))
 
 
@@ -34,13 +37,13 @@ def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
     """Return the leaf that ``path`` leads to.
 
     Args:
-        tree: A value as a user or an environment gave it.
-        path: Where the leaf should be.
-        label: What the tree is, for the message.
-        where: Where it was found, for the message.
+        tree: A value from a user or an environment.
+        path: Path of the leaf.
+        label: Name of the tree in messages.
+        where: Place of the tree in messages, such as ``"at step 3"``.
 
     Raises:
-        ValueError: There is no such leaf.
+        ValueError: ``tree`` does not have this leaf.
     """
     try:
         for key in path:
@@ -53,7 +56,7 @@ def leaf_at(tree: Tree, path: Path, label: str, where: str) -> Any:
 def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
     """Return the tree with ``function`` applied to each leaf."""
     if isinstance(tree, dict):
-        # Most leaves are arrays, for which a call is saved.
+        # Arrays are tested first, since most leaves are arrays and a function call takes longer.
         return {
             key: function(part) if type(part) is np.ndarray else map_tree(function, part)
             for key, part in tree.items()
@@ -64,15 +67,15 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
 
 
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
-    """Return trees of one structure end to end, with the values that they have; one tree as it is.
+    """Concatenate trees of one structure along the first axis without changing a value.
 
     Args:
         name: Name of the trees in messages.
-        trees: Trees of (n, ...) arrays.
+        trees: Trees of (n, ...) arrays; a single tree is returned without a copy.
 
     Raises:
-        ValueError: The trees differ in their keys, their arrays in the shapes of rows, or no dtype holds the
-            values of all of them.
+        ValueError: The trees differ in their keys, the arrays differ in the shapes of their rows, or no
+            common dtype holds all values.
     """
     first = trees[0]
     if len(trees) == 1:
@@ -81,7 +84,7 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     for tree in trees:
         if _structure(tree) != structure:
             raise ValueError(
-                f"{name} must have the same parts throughout, got {_parts(first)} and {_parts(tree)}"
+                f"{name} must have the same keys everywhere, got {_parts(first)} and {_parts(tree)}"
             )
     if isinstance(first, dict | tuple):
         keys = _keys(first)
@@ -98,7 +101,7 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
 
 def _require_exact(name: str, trees: Sequence[np.ndarray], joined: np.ndarray) -> None:
     """Raise ValueError if arrays of different dtypes were joined in a dtype that changes their values."""
-    if joined.dtype == object:  # which keeps all values
+    if joined.dtype == object:  # objects keep all values
         return
     start = 0
     for tree in trees:
@@ -123,14 +126,14 @@ def _is_exact(array: np.ndarray, cast: np.ndarray) -> bool:
 
 
 def _structure(tree: Tree) -> object:
-    """Return what trees must have alike to stand end to end; their parts may be in another order."""
+    """Return the property that trees must share to be concatenated: the set of keys, or the length."""
     if isinstance(tree, dict):
         return set(tree)
     return len(tree) if isinstance(tree, tuple) else None
 
 
 def _parts(tree: Tree) -> str:
-    """Return what a tree consists of, for a message: arrays would fill it."""
+    """Return a short description of a tree for messages."""
     if isinstance(tree, dict):
         return ", ".join(map(str, tree)) or "none"
     return f"a tuple of {len(tree)}" if isinstance(tree, tuple) else "an array"
@@ -140,23 +143,41 @@ def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
     return list(tree) if isinstance(tree, dict) else list(range(len(tree)))
 
 
+def as_array(value: Any) -> np.ndarray:
+    """Return an array, a torch tensor on any device, or nested lists as an array.
+
+    Raises:
+        RuntimeError: ``value`` cannot be converted.
+        TypeError: ``value`` cannot be converted.
+        ValueError: ``value`` cannot be converted.
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if value.is_floating_point() and value.element_size() < 4:  # NumPy has no bfloat16
+            value = value.float()
+    return np.asarray(value)
+
+
 def as_leaf(
     name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, rounding: bool = False
 ) -> np.ndarray:
-    """Return ``value`` as an array of the given shape and dtype, which may be ``value`` itself.
+    """Return ``value`` as an array of the given shape and dtype.
 
     Args:
-        name: What ``value`` is, for the message.
-        value: Anything that NumPy takes for an array.
-        shape: Shape it must have.
-        dtype: Dtype it gets, if that loses nothing.
-        rounding: Whether floats may be rounded to shorter ones.
+        name: Name of ``value`` in messages.
+        value: An array, a tensor, or anything that NumPy converts to an array.
+        shape: Required shape.
+        dtype: Dtype of the result.
+        rounding: Whether floats may be rounded to a shorter float dtype.
+
+    Returns:
+        The array; ``value`` itself if it has the right shape and dtype.
 
     Raises:
         ValueError: The shape differs, or a cast to ``dtype`` would change values.
     """
     try:
-        array = np.asarray(value)
+        array = as_array(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"{name} must be an array of shape {shape}, got {type(value).__name__}: {error}"
@@ -167,7 +188,7 @@ def as_leaf(
         return array
     if array.dtype.kind not in NUMBERS:
         raise ValueError(f"{name} must hold numbers of dtype {dtype}, got {array.dtype}")
-    with np.errstate(all="ignore"):  # the comparison finds values that do not fit
+    with np.errstate(all="ignore"):  # values that do not fit are found by comparison
         cast = array.astype(dtype)
     rounded = rounding and array.dtype.kind == "f" and np.dtype(dtype).kind == "f"
     if rounded and np.array_equal(np.isfinite(cast), np.isfinite(array)):
@@ -188,19 +209,19 @@ def leaf_arrays(tree: Tree) -> list[np.ndarray]:
     return leaves
 
 
-_ATOMS = (np.generic, int, float, str, type(None))
-"""What cannot change. A tuple, since isinstance takes four times as long with a union."""
+_IMMUTABLE = (np.generic, int, float, str, type(None))
+"""Types of immutable values. A tuple, since ``isinstance`` takes four times as long with a union."""
 
 
 def copy_tree(value: Any) -> Any:
-    """Return a copy that shares no memory with ``value``, nor its parts with each other.
+    """Return a copy of a tree whose arrays share no memory with ``value`` or with each other.
 
-    Unlike ``copy.deepcopy``, two keys that hold one array get an array each. Lists are trees here too. What
-    cannot be copied, such as a lock in an info, stands in the copy itself.
+    Unlike ``copy.deepcopy``, an array under two keys becomes two arrays. Lists are copied too. Objects that
+    cannot be copied, such as a lock in an info, are the same object in the copy.
     """
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.copy()
-    if isinstance(value, _ATOMS):
+    if isinstance(value, _IMMUTABLE):
         return value
     if isinstance(value, dict):
         return {key: copy_tree(part) for key, part in value.items()}
@@ -214,5 +235,5 @@ def copy_tree(value: Any) -> Any:
 def _copy_object(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
-    except Exception:  # whatever somebody's __deepcopy__ raises
+    except Exception:  # a user's __deepcopy__ may raise anything
         return value

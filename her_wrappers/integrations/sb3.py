@@ -14,7 +14,8 @@ from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_sampler import GoalMixture
-from her_wrappers.user_warning import warn_user
+from her_wrappers.replay.options import FORMER_NAME
+from her_wrappers.user_warning import renamed_argument, warn_user
 
 try:
     import stable_baselines3 as sb3
@@ -79,7 +80,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         n_steps: Maximal number of steps whose rewards are summed, all for one goal. SB3's algorithms ignore
             their own ``n_steps`` if they have a custom replay buffer.
         gamma: Discount factor of those sums, to be the same as the algorithm's; of no influence on one step.
-        skip_trivial: Whether to draw a new goal once more where it was achieved before the step already.
+        resample_achieved_goals: Whether a new goal that was achieved before the step already is sampled once
+            more. Called ``skip_trivial`` in version 0.1.
         seed: Seeds the private generator; without one, NumPy's global generator does, and SB3 seeds that.
 
     Raises:
@@ -96,6 +98,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         >>> model = SAC("MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer)
     """
 
+    @renamed_argument(*FORMER_NAME)
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
         buffer_size: int,
@@ -113,7 +116,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         termination: TerminationMode | GoalFunction = "keep",
         n_steps: int = 1,
         gamma: float = 0.99,
-        skip_trivial: bool = False,
+        resample_achieved_goals: bool = False,
         seed: int | None = None,
     ) -> None:
         observation_space = require_goal_space(observation_space)
@@ -145,7 +148,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             termination=partial(self._call, termination) if callable(termination) else termination,
             n_steps=n_steps,
             gamma=gamma,
-            skip_trivial=skip_trivial,
+            resample_achieved_goals=resample_achieved_goals,
             info_keys=(STEP,) if copy_info_dict else (),
             seed=seed,
         )

@@ -83,8 +83,8 @@ class ReuseWatch:
     the environment reuses the array, the array has the first observation of the next episode.
     """
 
-    def __init__(self) -> None:
-        self._is_watching = True
+    def __init__(self, *, is_watching: bool = True) -> None:
+        self._is_watching = is_watching
         self._equal = 0
 
     def compare(self, last: list[np.ndarray], first: list[np.ndarray]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.trees import NUMBERS
+from her_wrappers.trees import NUMBERS, as_array
 
 
 def as_reward(reward: Any, step: int) -> float:
@@ -20,7 +20,7 @@ def as_reward(reward: Any, step: int) -> float:
         ValueError: ``reward`` is not a single number.
     """
     try:
-        number = np.asarray(reward)
+        number = as_array(reward)
     except (TypeError, ValueError, RuntimeError):
         number = np.asarray(None)
     if number.shape != () or number.dtype.kind not in NUMBERS:
@@ -35,7 +35,7 @@ def as_rewards(rewards: Any, count: int) -> np.ndarray:
         ValueError: ``rewards`` does not have one number for each environment.
     """
     try:
-        numbers = np.asarray(rewards)
+        numbers = as_array(rewards)
     except (TypeError, ValueError, RuntimeError):
         numbers = np.asarray(None)
     if numbers.shape != (count,) or numbers.dtype.kind not in NUMBERS:

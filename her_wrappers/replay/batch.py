@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Provenance(NamedTuple):
-    """Where the rows of a batch come from.
+    """Sources of the rows of a batch.
 
     Attributes:
         episode: (B,) serial number of the first transition of each row's episode.
@@ -38,18 +38,18 @@ class Provenance(NamedTuple):
 
 @dataclass(eq=False)  # freezing would cost 1.5 microseconds, of the 50 that a batch takes
 class Batch:
-    """B transitions, in memory of their own: NumPy arrays, or torch tensors if the buffer has a device.
+    """B transitions: NumPy arrays, or torch tensors if the buffer has a device.
 
-    The order of the rows has a meaning (relabeled rows come first): do not slice a batch to make a smaller
-    one. Arrays may be strided views of one block of memory; no two of them overlap.
+    Relabeled rows come first, so a slice of a batch is not a smaller random batch. A batch owns its memory.
+    Arrays may be strided views of one block of memory, but no two of them overlap.
 
     Attributes:
         observations: Dict of (B, ...) arrays: ``observation``, ``achieved_goal``, ``desired_goal``.
         actions: Tree of (B, ...) arrays.
         rewards: (B,) float32; with ``n_steps``, discounted sums of m rewards, 1 <= m <= ``n_steps``.
         next_observations: Like ``observations``, m steps later.
-        terminations: (B,) bool, whether the task ended at the last step: do not bootstrap there.
-        truncations: (B,) bool, whether the episode was truncated there: do bootstrap.
+        terminations: (B,) bool, whether the last step is terminal; targets do not bootstrap there.
+        truncations: (B,) bool, whether the episode was truncated there; targets bootstrap.
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, 0 where terminated.
         weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
@@ -165,7 +165,7 @@ class Statistics:
     mean_ahead: float
 
 
-def describe(batch: Batch, *, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
+def describe(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
     """Return the statistics of a buffer and of a batch from it."""
     rows = batch.relabeled
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))

@@ -11,11 +11,12 @@ from her_wrappers.replay.checkpoint import SavedBuffer, save_buffer
 from her_wrappers.replay.episode_buffer import EpisodeBuffer
 from her_wrappers.replay.goal_sampler import GoalSampler
 from her_wrappers.replay.layout import StepLayout
-from her_wrappers.replay.options import Options, relabels
+from her_wrappers.replay.options import FORMER_NAME, Options, relabels
 from her_wrappers.replay.prioritized import require_beta
 from her_wrappers.replay.relabeling import zero_terminal_discounts
 from her_wrappers.replay.sampling import BatchSampler, n_step_batch
 from her_wrappers.replay.storage import EpisodeStorage
+from her_wrappers.user_warning import renamed_argument
 
 if TYPE_CHECKING:
     import os
@@ -38,62 +39,62 @@ if TYPE_CHECKING:
 class HindsightReplayBuffer(EpisodeBuffer):
     """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
 
-    Sampling is uniform over the transitions of complete episodes, or by priorities, and its cost does not
-    depend on ``buffer_size``. In every batch, a share of k / (k + 1) in expectation, for k =
-    ``n_sampled_goal`` and any batch size, has its desired goal replaced by an achieved one, its reward
-    recomputed, and its termination set by ``termination``. Nothing else decides which rows are relabeled.
+    Transitions of complete episodes are sampled uniformly or by priorities, in time that does not depend on
+    ``buffer_size``. With k = ``n_sampled_goal``, a share of k / (k + 1) of the rows is relabeled, in
+    expectation and for any batch size: an achieved goal replaces the desired goal, the reward is computed
+    again, and ``termination`` determines the termination.
 
-    Any episode of up to ``buffer_size`` steps can be added; whole episodes are evicted, oldest first. Memory
-    is allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short: T steps
-    have T + 1 states. An observation that equals the achieved goal, as images do, is stored once for both.
+    Episodes of up to ``buffer_size`` steps can be added; whole episodes are evicted, oldest first. Memory is
+    allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short, since T steps
+    have T + 1 states. An observation that equals the achieved goal, such as an image, is stored once.
 
-    Several threads may add episodes and sample; only one of them may add transitions by `add`.
+    Several threads may add episodes and sample; only one thread may call `add`.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Actions of one environment.
         buffer_size: Maximum number of transitions.
         compute_reward: Rewards of a batch of goals; not needed if nothing is relabeled.
-        reward_fn: Instead of ``compute_reward``: rewards of a `Batch` of transitions with their new goals,
-            for rewards that need the state or the action. Its arrays are read-only; infos are not in it;
-            rewards and terminations are as recorded, and discounts are ``gamma``. With ``n_steps``, it has
-            all single steps.
+        reward_fn: Rewards of a `Batch`, instead of ``compute_reward``, if rewards depend on the state or the
+            action. The batch has relabeled transitions with new goals, recorded rewards and terminations,
+            discounts ``gamma``, read-only arrays and no infos; with ``n_steps``, the single steps of windows.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
-        n_sampled_goal: Relabeled transitions per original one; 4 if the share is not given otherwise. 0 makes
-            a plain replay buffer.
+        n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
+            nothing is relabeled.
         her_ratio: Share of relabeled transitions, instead of ``n_sampled_goal``.
         goal_selection_strategy: Source of new goals. ``"future"``: a state of the episode after the step.
-            ``"final"``: its last state. ``"episode"``: any state that it reached. ``"geometric"``, or
-            `Geometric` with another gamma: a state after the step, near ones more often. ``"random"``: any
-            state that any stored episode reached. Or a function ``(t, length, rng) -> s`` from steps to
-            states, all (B,) integers. Or a `Mixture` of these.
+            ``"final"``: the last state of the episode. ``"episode"``: any state of the episode after the
+            first. ``"geometric"``, or `Geometric` with another gamma: a state after the step, with
+            probabilities that decrease with the distance. ``"random"``: any state of any stored episode after
+            the first. Or a function ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a
+            `Mixture` of these.
         termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; an
-            episode that terminated independently of its goal (a crash) still does. ``"success"``: where the
-            new reward is that of an achieved goal, and such other ends; for rewards of two values.
-            ``"keep"``: as recorded. ``"never"``. Or a function used like ``compute_terminated``. The default
-            is ``"recompute"`` if there is a ``compute_terminated``, else ``"keep"``.
-        n_steps: Maximum number of steps whose rewards are summed, all under one goal, see `Batch`. A window
-            ends with the episode, with the first step that terminates (of relabeled rows: under the new
-            goal), and of original rows before the goal changes. The functions get all steps of all windows in
-            one call; a shorter window repeats its last step.
-        gamma: Discount factor of these sums, and of ``discounts``.
-        skip_trivial: Whether a goal that was achieved before the step already is sampled once more;
-            `statistics` returns how often that is so.
-        info_keys: Infos that ``compute_reward`` or ``compute_terminated`` need, as recorded under the old
-            goal. Without any, the functions get an empty dict per row.
-        info_format: ``"list"``: functions get a list of dicts. ``"columns"``: one dict of (B, ...) arrays.
-        prioritized: A `Priority`, to sample transitions by priorities that `update_priorities` sets. Takes
-            8.6 bytes more per transition.
+            episode that terminated independently of its goal, such as a crash, still does. ``"success"``:
+            where the new reward is that of an achieved goal, or the episode terminated independently of its
+            goal; needs rewards of two values. ``"keep"``: as recorded. ``"never"``. Or a function. The
+            default is ``"recompute"`` if there is a ``compute_terminated``, else ``"keep"``.
+        n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. A window ends
+            with the episode, with the first step that terminates (under the new goal if relabeled), or, if it
+            is not relabeled, before the goal changes. The functions get the steps of all windows in one call;
+            a shorter window repeats its last step.
+        gamma: Discount factor of the sums of rewards and of ``discounts``.
+        resample_achieved_goals: Whether a new goal that was achieved before the step already is sampled once
+            more. `statistics` returns the share of such goals. Called ``skip_trivial`` in version 0.1.
+        info_keys: Infos that are stored for ``compute_reward`` and ``compute_terminated``, as recorded under
+            the original goal. Without ``info_keys``, the functions get an empty dict per row.
+        info_format: Form of the infos that functions get: ``"list"`` of dicts, or ``"columns"``, one dict of
+            (B, ...) arrays.
+        prioritized: Options of sampling by priorities, which `update_priorities` sets; None for uniform
+            sampling. Priorities take 8.6 bytes per transition.
         seed: Seed of the private generator.
-        device: None for batches of NumPy arrays, or a torch device such as ``"cuda"`` for tensors on it. The
-            same seed gives the same rows and goals everywhere. If the functions accept tensors (they are
-            tried with two rows), transitions are stored and relabeled on the device; otherwise on the host,
-            and each batch is copied to the device.
+        device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
+            the same rows and goals on all devices. If the functions accept tensors (they are called with two
+            rows), transitions are stored and relabeled on the device; otherwise batches are copied to it.
 
     Raises:
         ImportError: ``device`` needs torch.
         MemoryError: Not enough memory for ``buffer_size`` transitions.
-        TypeError: A space has elements that are not arrays of one shape, or have a dtype that torch has not.
+        TypeError: Elements of a space are not arrays of one shape, or torch does not support their dtype.
         ValueError: An argument has a wrong value, or a function is missing.
 
     Example:
@@ -110,6 +111,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         ((256, 2), 205)
     """
 
+    @renamed_argument(*FORMER_NAME)
     def __init__(
         self,
         observation_space: spaces.Space[Any],
@@ -125,7 +127,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         termination: TerminationMode | GoalFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
-        skip_trivial: bool = False,
+        resample_achieved_goals: bool = False,
         info_keys: Sequence[str] = (),
         info_format: InfoFormat = "list",
         prioritized: Priority | None = None,
@@ -140,7 +142,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             termination=termination,
             n_steps=n_steps,
             gamma=gamma,
-            skip_trivial=skip_trivial,
+            resample_achieved_goals=resample_achieved_goals,
             info_keys=info_keys,
             info_format=info_format,
             prioritized=prioritized,
@@ -159,7 +161,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         seed: int | None,
         device: str | torch.device | None,
     ) -> None:
-        """Make an empty buffer; only one that is loaded without functions relabels and has no relabeler."""
+        """Initialize an empty buffer; ``relabeler`` may be None only in a buffer loaded without functions."""
         layout = StepLayout.of(observation_space, action_space, options.info_keys)
         self._device: torch.device | None = None
         if device is None:
@@ -171,7 +173,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             storage, self._device = make_storage(device, layout, options.buffer_size, relabeler)
         super().__init__(storage, options, relabeler)
         self._mixture = options.goal_mixture()
-        goals = GoalSampler(self._mixture, resample_achieved_goals=options.skip_trivial)
+        goals = GoalSampler(self._mixture, resample_achieved_goals=options.resample_achieved_goals)
         windowed = options.n_steps > 1
         self._sampler = BatchSampler(storage, self._mixture, goals, self._priorities, seed, windowed=windowed)
 
@@ -181,7 +183,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
 
         Args:
             env: A goal environment, with any wrappers around it, or a vector environment of such.
-            **options: The other arguments of the class; functions have precedence over the environment's.
+            **options: Other arguments of the class; functions have precedence over those of ``env``.
 
         Raises:
             TypeError: ``env`` is not an environment.
@@ -222,7 +224,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         return batch if self._device is None or self._storage.on_device else batch.to_torch(self._device)
 
     def _sample(self, sampler: BatchSampler, batch_size: int, beta: float | None = None) -> Batch:
-        """Return a batch where the storage is."""
+        """Return a batch in the memory of the storage: NumPy arrays, or tensors on its device."""
         storage, priorities = self._storage, self._priorities
         if beta is not None:
             require_beta(beta, priorities)
@@ -250,7 +252,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
     def _relabel(
         self, steps: StoredSteps, weights: Any, is_relabeled: Any, serials: Any, num_relabeled: int
     ) -> Batch:
-        """Return single steps as a batch, the first of them with rewards and terminations under new goals."""
+        """Return single steps as a batch, with new rewards and terminations in the relabeled rows."""
         discounts = self._storage.filled(len(serials), self._options.gamma)
         fields = self._storage.memory.layout.transitions(steps)
         batch = Batch(*fields, discounts, weights, is_relabeled, serials)
@@ -264,18 +266,18 @@ class HindsightReplayBuffer(EpisodeBuffer):
         return batch
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
-        """Set the priorities of transitions: the larger, the more often they are sampled from now on.
+        """Set the priorities of transitions; transitions with larger priorities are sampled more often.
 
         New transitions get the largest priority so far, and at least 1.
 
         Args:
-            index: (B,) serial numbers of transitions, as in ``batch.index``, an array or a tensor.
-                Transitions that have been evicted are left out.
-            priorities: (B,) numbers of at least 0, such as ``np.abs(td_errors)``, an array or a tensor; if a
-                transition has several, the largest counts.
+            index: (B,) serial numbers of transitions, as in ``batch.index``, an array or a tensor. Evicted
+                transitions are ignored.
+            priorities: (B,) numbers of at least 0, such as ``np.abs(td_errors)``, an array or a tensor; a
+                transition that occurs several times gets the largest.
 
         Returns:
-            Number of transitions that are left out.
+            Number of transitions that are ignored.
 
         Raises:
             ValueError: The shapes differ, a serial number was never given to a transition, a priority is
@@ -289,27 +291,24 @@ class HindsightReplayBuffer(EpisodeBuffer):
             return left_out
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
-        """Describe what is stored, and a batch of what is sampled.
+        """Return statistics of the stored episodes and of a batch.
 
-        The batch is sampled with a copy of the generator: what `sample` returns next stays the same.
+        The batch is sampled with a copy of the generator, so the next batches of `sample` do not change.
 
         Args:
-            batch_size: Number of rows to describe.
+            batch_size: Number of rows of the batch.
 
         Raises:
             ValueError: As `sample`.
         """
         with self._lock:
             batch = self._sample(self._sampler.fork(), batch_size).to_numpy()
-            return describe(
-                batch, num_transitions=len(self), num_episodes=self.num_episodes, nbytes=self.nbytes
-            )
+            return describe(batch, len(self), self.num_episodes, self.nbytes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        The open episode of `add` is included, functions are not. Other threads wait before they add or
-        sample.
+        Includes the open episodes of `add`, but no functions. Other threads wait meanwhile.
 
         Args:
             path: The file to write or replace.
@@ -323,27 +322,28 @@ class HindsightReplayBuffer(EpisodeBuffer):
             save_buffer(path, self, self._sampler)
 
     @classmethod
+    @renamed_argument(*FORMER_NAME)
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:
         """Read a buffer from a file that `save` wrote; sampling continues with the same random sequence.
 
         Transitions keep their serial numbers. Nothing in the file is trusted or executed. Functions are not
-        in it: without ``env`` or a reward function everything works but sampling relabeled transitions.
+        saved: without ``env`` or a reward function, relabeled transitions cannot be sampled.
 
         Args:
             path: The file.
             env: The environment whose functions are used.
-            **options: Arguments of the class that have precedence over the saved ones: functions; another
-                ``buffer_size``, for which the oldest episodes are dropped if it is smaller; a new ``seed``.
+            **options: Arguments of the class that have precedence over the saved options, such as functions
+                or ``seed``. With a smaller ``buffer_size``, the oldest episodes are evicted.
 
         Raises:
             CorruptFileError: The file is damaged, not a buffer, or of a later version.
             MemoryError: Not enough memory.
             OSError: The file does not exist, or cannot be read.
             TypeError: ``env`` is not an environment, or an option is unknown.
-            ValueError: ``env`` has other spaces, an option has a wrong value, or an option of the saved
-                buffer was a function, which has to be given again.
+            ValueError: ``env`` has other spaces, an option has a wrong value, or a saved option was a
+                function and is not given again.
         """
         with SavedBuffer(path) as saved:
             buffer: HindsightReplayBuffer = saved.load(cls, env, options)

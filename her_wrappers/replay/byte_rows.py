@@ -1,4 +1,4 @@
-"""Rows of records as plain bytes: compared as wholes, and kept in rings that reuse the room of evicted rows.
+"""Records as rows of plain bytes, which are compared as a whole and stored in ring buffers.
 
 NumPy copies and compares rows of plain bytes several times as fast as rows of records, field by field.
 """

@@ -1,7 +1,7 @@
 """Buffers in files, written as a whole or not at all, and read without trust.
 
-A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; the open episode of
-`add`; and as JSON the rest: spaces, options, the state of the relabeler, the serial number of the oldest
+A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; the open episodes
+of `add`; and as JSON the rest: spaces, options, the state of the relabeler, the serial number of the oldest
 transition, the state of the generator, and how many prefetched batches were used.
 """
 
@@ -19,7 +19,14 @@ from her_wrappers.goal_interface import goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.layout import GOALS
-from her_wrappers.replay.options import FUNCTIONS, FunctionName, Options, relabels, require_no_names
+from her_wrappers.replay.options import (
+    FUNCTIONS,
+    MAX_SIZE,
+    FunctionName,
+    Options,
+    relabels,
+    require_no_names,
+)
 from her_wrappers.replay.prioritized import SavedPriorities
 from her_wrappers.replay.sampling import BatchSampler, PrefetchState
 from her_wrappers.replay.stored_episodes import EpisodeArrays, EpisodeReader, StoredEpisodes
@@ -40,10 +47,7 @@ if TYPE_CHECKING:
 KIND = "replay buffer"
 
 VERSION = 2
-"""Version 1, of her-toolkit 0.1, has the indices of prefetched batches, which are not read."""
-
-MAX_SERIAL = 2**62
-"""Serial numbers are int64; with one transition a nanosecond it takes 146 years to reach this one."""
+"""Version of the format. Files of version 1, of her-toolkit 0.1, are read without prefetched batches."""
 
 RELABELER_STATE = ("rule", "values", "episodes_to_check")
 
@@ -60,7 +64,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: EpisodeBuffer, sampler: Ba
     """
     storage, priorities = buffer._storage, buffer._priorities
     relabeler = buffer._relabeler
-    episode = buffer._open_episode
+    episode, vector = buffer._open_episodes.single, buffer._open_episodes.vector
     reader, saved = EpisodeReader(storage), None if priorities is None else priorities.saved()
     prefetch, layout = sampler.prefetch_state(), storage.memory.layout
     header = {
@@ -74,6 +78,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: EpisodeBuffer, sampler: Ba
         "prefetch": None if prefetch is None else prefetch._asdict(),
         "largest_priority": None if saved is None else saved.largest,
         "has_open_episode": episode.length > 0,
+        "open_lengths": [] if vector is None else vector.lengths.clip(0).tolist(),
         "blocks": len(reader),
     }
 
@@ -85,10 +90,11 @@ def save_buffer(path: str | os.PathLike[str], buffer: EpisodeBuffer, sampler: Ba
                 yield from _prefixed(f"{block}/", codec.from_episodes(stored))
         if saved is not None:
             yield "priorities", saved.scaled
+        codec = EpisodeArrays(layout.observations, layout.actions, layout.info_keys)
         if episode.length > 0:
-            stored = StoredEpisodes(Episodes.of([episode.copy()]), np.array([False]))
-            codec = EpisodeArrays(layout.observations, layout.actions, layout.info_keys)
-            yield from _prefixed("open/", codec.from_episodes(stored))
+            yield from _prefixed("open/", codec.from_episodes(_unfinished(Episodes.of([episode.copy()]))))
+        if vector is not None and (episodes := vector.copy()) is not None:
+            yield from _prefixed("open_rows/", codec.from_episodes(_unfinished(episodes)))
 
     write_arrays(path, arrays(), header, kind=KIND, version=VERSION)
 
@@ -141,7 +147,7 @@ class SavedBuffer:
             raise
         except MALFORMED as error:
             raise CorruptFileError(
-                f"{self._file.path} is damaged: it holds no replay buffer ({error})"
+                f"{self._file.path} is damaged: its content is not a replay buffer ({error})"
             ) from error
 
     def load(self, cls: Any, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
@@ -207,7 +213,7 @@ class SavedBuffer:
         return cls(self.observation_space, self.action_space, **options)
 
     def _restore(self, buffer: EpisodeBuffer, sampler: BatchSampler, given: Mapping[str, Any]) -> None:
-        """Bring what was saved into an empty buffer."""
+        """Restore the saved content in an empty buffer."""
         self._restore_episodes(buffer, is_new_rule="termination" in given)
         with self.reraise_as_corrupt():
             if self._priorities is not None and buffer._priorities is not None:
@@ -219,10 +225,13 @@ class SavedBuffer:
                 sampler.rng.bit_generator.state = self._generator
             if self._has_open_episode:
                 [episode] = self._arrays(frozenset()).read(self._file, "open/").episodes
-                buffer._open_episode.resume(episode)
+                buffer._open_episodes.single.resume(episode)
+            if self._open_lengths.any():
+                stored = self._arrays(frozenset()).read(self._file, "open_rows/")
+                buffer._open_episodes.resume_rows(self._open_lengths, stored.episodes)
 
     def _restore_episodes(self, buffer: EpisodeBuffer, *, is_new_rule: bool) -> None:
-        """Store the saved episodes; a termination rule that was not used before inspects them again."""
+        """Store the saved episodes; a new termination rule inspects them."""
         storage, relabeler = buffer._storage, buffer._relabeler
         state = self._relabeler_state
         is_fitted = state is not None and not is_new_rule
@@ -237,6 +246,8 @@ class SavedBuffer:
         for block in range(self._num_blocks):
             with self.reraise_as_corrupt():
                 episodes, goal_independent = self._arrays(self._deduplicated).read(self._file, f"{block}/")
+                if episodes.lengths.max() > self.options.buffer_size:
+                    raise ValueError("an episode is longer than buffer_size")
             buffer._require_fit(episodes, "raise buffer_size")
             with self.reraise_as_corrupt():
                 validated = storage.memory.layout.validate(episodes)
@@ -254,8 +265,8 @@ class SavedBuffer:
         )
         self._require_like_goal()
         self._first_index = require_count("first_index", header["first_index"], at_least=0)
-        if self._first_index > MAX_SERIAL:
-            raise ValueError(f"first_index must be <= {MAX_SERIAL}, got {self._first_index}")
+        if self._first_index > MAX_SIZE:
+            raise ValueError(f"first_index must be <= {MAX_SIZE}, got {self._first_index}")
         state = header["learned" if is_first_version else "relabeler"]
         self._relabeler_state = None if state is None else {key: state[key] for key in RELABELER_STATE}
         self._rule = None if state is None else state["rule"]
@@ -268,6 +279,8 @@ class SavedBuffer:
             largest = float(header["largest_priority"])
             self._priorities = SavedPriorities(largest, self._file.read("priorities"))
         self._has_open_episode = bool(header["has_open_episode"])
+        lengths = header.get("open_lengths") or []
+        self._open_lengths = np.array([require_count("open_lengths", each, at_least=0) for each in lengths])
         self._num_blocks = require_count(
             "blocks", header["parts" if is_first_version else "blocks"], at_least=0
         )
@@ -284,6 +297,10 @@ class SavedBuffer:
             leaf, goal = leaves[path], leaves["achieved_goal",]
             if (leaf.shape, leaf.dtype) != (goal.shape, goal.dtype) or path[0] in GOALS:
                 raise ValueError(f"{path_name(path)} cannot be the achieved goal")
+
+
+def _unfinished(episodes: Episodes) -> StoredEpisodes:
+    return StoredEpisodes(episodes, np.zeros(len(episodes), np.bool_))
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:

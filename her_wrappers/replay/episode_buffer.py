@@ -11,11 +11,9 @@ import numpy as np
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.dataset import Dataset, episodes_of
 from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.episode_accumulator import EpisodeAccumulator
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.values import as_reward
+from her_wrappers.recording.open_episodes import OpenEpisodes
 from her_wrappers.replay.prioritized import Priorities
-from her_wrappers.replay.rewards import FLOAT32_OVERFLOW
 from her_wrappers.replay.stored_episodes import EpisodeReader
 from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
@@ -53,8 +51,9 @@ class EpisodeBuffer:
             if options.prioritized is None
             else Priorities(storage, options.buffer_size, options.prioritized)
         )
-        self._open_episode = EpisodeAccumulator(self.observation_space, self.action_space, options.info_keys)
-        # State of a saved relabeler whose functions were not given to `load`.
+        spaces = self.observation_space, self.action_space
+        self._open_episodes = OpenEpisodes(*spaces, options.info_keys, options.buffer_size)
+        # State of a saved relabeler, if `load` got no functions.
         self._unused_state: Json = None
         self._lock = threading.RLock()
 
@@ -101,71 +100,74 @@ class EpisodeBuffer:
         self,
         obs: Mapping[str, Tree],
         action: Tree,
-        reward: float,
+        reward: Any,
         next_obs: Mapping[str, Tree],
-        terminated: bool,
-        truncated: bool,
-        info: Mapping[str, Any] | None = None,
+        terminated: Any,
+        truncated: Any,
+        info: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        skip: Any = None,
     ) -> None:
-        """Add one transition; it can be sampled once its episode has ended.
+        """Add one transition, or one of each of N environments; an episode can be sampled once it has ended.
+
+        All values of N environments have a leading axis: row i is the transition of environment i, whose
+        episode is separate from the others. Arrays may be torch tensors on any device.
 
         Args:
             obs: Observation; after the first step of an episode, equal to the previous ``next_obs``.
             action: Action.
-            reward: Reward.
-            next_obs: Next observation, also where the episode ended.
-            terminated: Whether the task ended.
-            truncated: Whether the episode was truncated.
-            info: Info, which has the ``info_keys``.
+            reward: Reward, a number or (N,).
+            next_obs: Next observation, also where the episode ended. With N environments, the ``final_obs``
+                or ``terminal_observation`` of an info has precedence where an episode ended.
+            terminated: Whether the task ended, a bool or (N,) bool.
+            truncated: Whether the episode was truncated, a bool or (N,) bool.
+            info: Info, which has the ``info_keys``. Of N environments, a list of dicts, or one dict of arrays
+                as Gymnasium's vector environments return.
+            skip: (N,) bool, the environments whose row is not a transition. In Gymnasium's autoreset mode
+                NEXT_STEP, these are the environments whose episode ended at the previous step.
 
         Raises:
+            MemoryError: Not enough memory; an episode that ended is stored by the next call.
             TypeError: A flag is not a bool; nothing is added.
-            ValueError: A value does not fit its space, the reward is not finite, ``obs`` differs from the
-                previous ``next_obs``, or the episode is longer than the buffer; nothing is added. Or
-                `add_episode` rejects the episode that ends; it is dropped.
+            ValueError: A value does not fit its space, a reward is not finite, ``obs`` differs from the
+                previous ``next_obs``, N differs while episodes are open, or an episode is longer than the
+                buffer; nothing is added. Or `add_episodes` rejects the episodes that end; they are dropped.
         """
         with self._lock:
-            episode = self._open_episode
-            length = max(0, episode.length)
-            number = as_reward(reward, length)
-            if not abs(number) < FLOAT32_OVERFLOW:
-                raise ValueError(f"reward must be finite as float32, got {number} at step {length}")
-            _require_flag("terminated", terminated)
-            _require_flag("truncated", truncated)
-            self._begin_or_continue(obs, length)
-            episode.act(action)
-            episode.observe(number, next_obs, info or {})
-            if terminated or truncated:
-                self.add_episode(episode.finish(terminated=bool(terminated), truncated=bool(truncated)))
-
-    def _begin_or_continue(self, obs: Mapping[str, Tree], length: int) -> None:
-        """Begin an episode with ``obs``, or check that it continues the open one."""
-        if length == 0:
-            self._open_episode.begin(obs, {})
-            return
-        try:
-            self._open_episode.require_continuation(obs)
-        except ValueError as error:
-            raise ValueError(
-                f"{error}; pass terminated or truncated where an episode ends or its goal is changed from "
-                "outside, or call truncate_open_episode() after an interruption"
-            ) from error
-        if length >= self.buffer_size:
-            raise ValueError(
-                f"an episode must fit the buffer of {self.buffer_size} transitions, and the open one has as "
-                "many; raise buffer_size, or pass truncated before, or call truncate_open_episode()"
-            )
+            self._store_ended()  # of a call that was interrupted
+            episodes, transition = self._open_episodes, (obs, action, reward, next_obs, terminated, truncated)
+            count = episodes.num_rows(obs)
+            if count is not None:
+                episodes.add_rows(count, *transition, info, skip)
+            elif skip is not None:
+                raise ValueError("skip is for transitions of several environments, got it for a single one")
+            else:
+                episodes.add(*transition, info)
+            self._store_ended()
 
     def truncate_open_episode(self) -> None:
-        """End the open episode of `add` as truncated, if there is one: after an interruption, for example.
+        """End the open episodes of `add` as truncated, if there are any: after an interruption, for example.
 
         Raises:
-            ValueError: `add_episode` rejects it; it is dropped.
+            ValueError: `add_episodes` rejects them; they are dropped.
         """
         with self._lock:
-            if self._open_episode.length > 0:
-                self.add_episode(self._open_episode.finish(terminated=False, truncated=True))
-            self._open_episode.discard()
+            self._store_ended()
+            self._open_episodes.truncate()
+            self._store_ended()
+
+    def _store_ended(self) -> None:
+        """Store the episodes of `add` that ended."""
+        for episodes in self._open_episodes.ended:
+            try:
+                if self.last_added is not episodes:
+                    self._add([episodes] if isinstance(episodes, Episode) else episodes, episodes)
+            except MemoryError:
+                raise
+            except Exception:  # a rejected episode is dropped
+                self._open_episodes.release(episodes)
+                raise
+            self._open_episodes.release(episodes)
 
     def add_episode(self, episode: Episode) -> None:
         """Add a complete episode, evicting the oldest ones as far as needed.
@@ -202,16 +204,16 @@ class EpisodeBuffer:
 
     @property
     def last_added(self) -> Episode | Episodes | None:
-        """The object whose addition took effect last, as long as it exists; None for a list of episodes.
+        """The object that was added last, as long as it exists; None for a list of episodes.
 
-        Changes in the moment in which the addition takes effect: recorders see from it whether an interrupted
-        call of `add_episode` or `add_episodes` did.
+        It changes at the same moment as the stored episodes, so recorders can find out whether an interrupted
+        call of `add_episode` or `add_episodes` took effect.
         """
         added = self._storage.memory.last_added
         return None if added is None else added()
 
     def _add(self, episodes: Sequence[Episode], source: Episode | Episodes | None) -> None:
-        """Validate, inspect and store episodes that come from one object, or from a list."""
+        """Validate, inspect and store episodes of one object, or of a list if ``source`` is None."""
         if not episodes:
             return
         with self._lock:
@@ -223,11 +225,11 @@ class EpisodeBuffer:
             self._storage.add(validated, self._inspect(validated), source)
 
     def _validated(self, episodes: Sequence[Episode]) -> Episodes:
-        """Return episodes as the storage takes them."""
+        """Return episodes with the dtypes of the spaces."""
         layout = self._storage.memory.layout
         try:
             joined = Episodes.of(episodes)
-        except ValueError:  # perhaps because of dtypes, which are those of the spaces afterwards
+        except ValueError:  # perhaps dtypes differ, which `validate` converts
             joined = Episodes.joined([layout.validate(run) for run in Episodes.runs(episodes)])
         if len(joined.rewards) > self.buffer_size:
             self._require_fit(joined, TOO_LONG)
@@ -244,8 +246,8 @@ class EpisodeBuffer:
     def _inspect(self, validated: Episodes) -> np.ndarray:
         """Return which episodes terminated independently of their goal."""
         if self._relabeler is not None:
-            # Before the episodes are stored, so that no sample sees them without what is found here; and
-            # before a warning, which a filter may turn into an error, so that it comes once.
+            # The relabeler is replaced before the episodes are stored, so that no batch is relabeled without
+            # it, and before the warning, which a filter may turn into an error, so that it comes once.
             self._relabeler, goal_independent, warnings = self._relabeler.fit(validated)
             for warning in warnings:
                 warn_user(warning)
@@ -263,11 +265,11 @@ class EpisodeBuffer:
                 raise ValueError(f"episodes[{number}]: {error}") from error
 
     def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
-        """Add the episodes of a source; those before one that is rejected stay added.
+        """Add the episodes of a source; if one is rejected, the episodes before it stay added.
 
         Args:
-            episodes: An `EpisodeArchive`, which is read shard by shard, `Episodes`, a
-                ``minari.MinariDataset``, or any number of `Episode`; of the last two, one at a time.
+            episodes: An `EpisodeArchive`, added shard by shard; `Episodes`, added all or none; a
+                ``minari.MinariDataset`` or an iterable of `Episode`, added one by one.
 
         Raises:
             TypeError: An element is not an `Episode`.
@@ -288,8 +290,8 @@ class EpisodeBuffer:
     def episodes(self) -> Iterator[Episode]:
         """Iterate over the stored episodes, oldest first, in memory of their own.
 
-        The episodes are those that are stored when the iteration begins, without those that are evicted
-        meanwhile. Rewards have the precision of float32; infos are those of ``info_keys``.
+        Episodes added after the iteration began are not returned, nor episodes evicted before their turn.
+        Rewards have the precision of float32; infos are those of ``info_keys``.
         """
         with self._lock:
             reader = EpisodeReader(self._storage)
@@ -317,14 +319,14 @@ class EpisodeBuffer:
                 self._priorities.verify()
 
     def clear(self) -> None:
-        """Remove all transitions and what was found in them, the open episode too; serial numbers continue.
+        """Remove all transitions, open episodes and the state found in episodes; serial numbers continue.
 
         Raises:
             MemoryError: Not enough memory for new allocations; nothing changes.
         """
         with self._lock:
             self._storage.clear()
-            self._open_episode.discard()
+            self._open_episodes.discard()
             self._unused_state = None
             if self._relabeler is not None:
                 self._relabeler = self._relabeler.reset()
@@ -332,7 +334,7 @@ class EpisodeBuffer:
                 self._priorities.reset()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the lock: a copy has its own. No other thread may add or sample meanwhile."""
+        """Return the state without the lock. No other thread may add or sample meanwhile."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -343,13 +345,8 @@ class EpisodeBuffer:
 
 def _iterate(method: str, episodes: Iterable[Episode]) -> Iterator[Episode]:
     if isinstance(episodes, Episode):
-        raise TypeError(f"{method} takes many episodes, got one Episode; use add_episode")
+        raise TypeError(f"{method} takes an iterable of episodes, got one Episode; use add_episode")
     try:
         return iter(episodes)
     except TypeError as error:
-        raise TypeError(f"{method} takes many episodes, got {type(episodes).__name__}") from error
-
-
-def _require_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be one bool, got {value!r}")
+        raise TypeError(f"{method} takes an iterable of episodes, got {type(episodes).__name__}") from error

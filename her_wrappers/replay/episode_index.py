@@ -1,4 +1,4 @@
-"""EpisodeIndex: which steps and episodes are stored, and the episode, segment and states of each step.
+"""EpisodeIndex: the stored steps and episodes, and the episode, segment and states of each step.
 
 Steps, states, episodes and segments are numbered in the order in which they are added. Such a serial number
 is never used again. An episode has one state more than steps, so step i of episode e begins in state i + e. A
@@ -40,7 +40,7 @@ class SampledIndices(NamedTuple):
 
     Attributes:
         host_serials: (B,) serial numbers of the steps.
-        serials: (B,) the same, where the storage has its records.
+        serials: (B,) the same, on the device of the storage.
         states: (2, B) offsets of the states before and after the steps.
         segment_slots: (B,) slots of their segments.
         episode: (B,) serial numbers of the first steps of their episodes.
@@ -65,7 +65,7 @@ class SampledIndices(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PackedEpisodes:
-    """n validated episodes with T steps in total, in the form in which they are stored.
+    """Records of n validated episodes with T steps in total.
 
     Attributes:
         of_states: Fields of a record with their (T + n, ...) values.
@@ -99,7 +99,7 @@ class PackedEpisodes:
 
 
 class StepRefs(NamedTuple):
-    """Stored steps, with the location of all that goal selection and gathering need.
+    """Stored steps with their segments and states, for goal selection and gathering.
 
     Attributes:
         serials: (n,) serial numbers of the steps.
@@ -119,7 +119,7 @@ class StepRefs(NamedTuple):
 
 
 class EpisodeIndex:
-    """What is stored, by serial numbers. Adding and evicting make a new index.
+    """Serial numbers of the stored steps, states, episodes and segments. Each change makes a new index.
 
     Args:
         first: Oldest step, with its episode and segment.

@@ -1,4 +1,4 @@
-"""Goal sampling: how many rows of a batch get their goal from which strategy, and which state supplies it."""
+"""Goal sampling: the strategy of each row of a batch, and the state whose achieved goal it gets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from her_wrappers.replay.storage import EpisodeStorage
 
 RANDOM = "random"
-"""The strategy that looks outside the episode: the goal that any stored transition achieved."""
+"""Name of the strategy that samples the achieved goal of any stored transition."""
 
 ORIGINAL = "original"
 """Name of the rows that are not relabeled."""
@@ -80,7 +80,7 @@ class MixtureComponent:
 
 
 class GoalMixture:
-    """The components of every batch; the rest of the rows is original.
+    """The components of a batch; all other rows are original.
 
     Args:
         strategy: A strategy or a `Mixture`.
@@ -92,7 +92,7 @@ class GoalMixture:
         ValueError: Unknown strategy, or the share is given twice or is out of range.
 
     Attributes:
-        components: The components that are relabeled.
+        components: The components of relabeled rows.
         names: Names of the components, and ``"original"``.
     """
 
@@ -139,8 +139,8 @@ class GoalSampler:
 
     Args:
         mixture: Components of a batch.
-        resample_achieved_goals: Whether a goal that was achieved before the step already is sampled once
-            more.
+        resample_achieved_goals: Whether a goal that was achieved before the step already is sampled again,
+            once.
     """
 
     def __init__(self, mixture: GoalMixture, *, resample_achieved_goals: bool) -> None:
@@ -184,7 +184,7 @@ class GoalSampler:
         components[achieved] = component[achieved]
         return components
 
-    def _sample_into(  # noqa: PLR0917 - the two arrays that are filled, and what `sample` has
+    def _sample_into(  # noqa: PLR0917 - two output arrays and the arguments of `sample`
         self,
         states: np.ndarray,
         serials: np.ndarray,
@@ -219,7 +219,7 @@ def select_states(
     for each, rows in _rows_by_component(mixture.components, component):
         if each.select is None:
             raise ValueError(
-                f"strategy must choose within the episode, got {each.name!r}, which needs others"
+                f"strategy must select states of the same episode, got {each.name!r}; use another strategy"
             )
         states[rows] = each.select(t[rows], length[rows], rng)
     return states

@@ -1,8 +1,8 @@
-"""Goal selection: which state of an episode supplies the goal of a relabeled transition.
+"""Goal selection: the state of an episode whose achieved goal replaces the desired goal of a transition.
 
-An in-episode strategy maps step indices to state indices; integers are enough to test it. To add one, write a
-function like `future` and list it in `STRATEGIES`. States are counted 0..T, so that state t + 1 is the one
-that step t leads to: strategies speak of states, and the last state is never forgotten.
+A strategy within the episode maps indices of steps to indices of states. To add a strategy, write a function
+like `future` and list it in `STRATEGIES`. The states of an episode of T steps are numbered 0..T: step t leads
+from state t to state t + 1.
 
 Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 """
@@ -38,7 +38,7 @@ def future(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
     Args:
         t: (B,) step within its episode.
         length: (B,) number of steps of that episode.
-        rng: Source of all randomness; equal seeds give equal goals.
+        rng: Random generator; equal seeds give equal goals.
 
     Returns:
         (B,) state ``s`` with ``t < s <= length``.
@@ -65,12 +65,12 @@ def final(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
 
 
 def episode(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick any state that the episode reached, uniformly; the start was not reached but given.
+    """Pick any state of the episode except the first, uniformly.
 
     Args:
-        t: (B,) step within its episode; of no influence.
+        t: (B,) step within its episode; not used.
         length: (B,) number of steps of that episode.
-        rng: Source of all randomness; equal seeds give equal goals.
+        rng: Random generator; equal seeds give equal goals.
 
     Returns:
         (B,) state ``s`` with ``1 <= s <= length``.

@@ -1,9 +1,9 @@
 """StepLayout: how episodes become records, and records become the fields of a batch.
 
-An episode of T steps is T + 1 records, one per state: the observation and achieved goal of the state, the
-action taken there, and its reward and flags. No state is stored twice: the next observation of a step is in
-the next record, and an observation that equals the achieved goal, as images do, is stored once for both. What
-is the same for many steps, the desired goal and the episode, is stored once per segment (see `EpisodeIndex`).
+An episode of T steps is stored as T + 1 records, one per state: the observation and achieved goal of the
+state, the action taken there, and its reward and flags. No state is stored twice: the next observation of a
+step is in the next record. An observation that equals the achieved goal, such as an image, is stored once.
+The desired goal and the episode are stored once per segment of steps (see `EpisodeIndex`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GOAL_FIELD = "goal 0"
 
 FLAGS = ("terminated", "truncated", "goal_independent")
 OUTCOME_FIELDS = [("reward", np.float32, ()), *((flag, np.bool_, ()) for flag in FLAGS)]
-"""Fields of a step after those of the action; the last one: it terminated independently of its goal."""
+"""Fields of a step after those of the action; ``goal_independent`` is about its termination."""
 
 WORD = 8
 """Records have a multiple of this size in bytes."""
@@ -91,19 +91,21 @@ class StepLayout:
         return cls(observation_space, action_space, observations, actions, tuple(info_keys))
 
     def __post_init__(self) -> None:
-        goal, seen, sources = self._state_fields()
+        goal, others, sources = self._state_fields()
         step: list[tuple[str, Any, tuple[int, ...]]] = []
         for i, leaf in enumerate(self.actions.leaves):
             step.append((f"action {i}", leaf.dtype, leaf.shape))
         step += OUTCOME_FIELDS
         # Goals come first, so that a goal with its padding is the first bytes of a record.
-        record = np.dtype([*goal, *seen, *step], align=True)
+        record = np.dtype([*goal, *others, *step], align=True)
         fields: Mapping[str, Any] = record.fields or {}
         step_names = next(zip(*step, strict=True))
         step_offset = fields[step_names[0]][1]
         step_size = fields["goal_independent"][1] + 1 - step_offset
         goal_dtype = np.dtype(goal, align=True)
-        goal_dtype = select_fields(goal_dtype, goal_dtype.names or (), fast_itemsize(goal_dtype.itemsize))
+        # torch makes no views of rows of 0 bytes, which a goal of size 0 has.
+        size = fast_itemsize(goal_dtype.itemsize or WORD)
+        goal_dtype = select_fields(goal_dtype, goal_dtype.names or (), size)
         derived = {
             "goal_dtype": goal_dtype,
             "goal_bytes": bytes_dtype(goal_dtype.itemsize),
@@ -117,9 +119,9 @@ class StepLayout:
             object.__setattr__(self, name, value)
 
     def _state_fields(self) -> tuple[list[Any], list[Any], list[FieldSource]]:
-        """Return the fields of goals and of other observations, and where each leaf is stored."""
+        """Return the fields of goals, the fields of other observations, and the field of each leaf."""
         goal: list[Any] = []
-        seen, sources = [], []
+        others, sources = [], []
         names: dict[Path, str] = {}
         for leaf in self.observations.leaves:
             if leaf.path[0] == "achieved_goal":
@@ -132,9 +134,9 @@ class StepLayout:
             elif leaf.path in self.deduplicated:
                 sources.append(FieldSource(leaf, GOAL_FIELD, False, True))
             else:
-                seen.append((f"seen {i}", leaf.dtype, leaf.shape))
-                sources.append(FieldSource(leaf, f"seen {i}", False, False))
-        return goal, seen, sources
+                others.append((f"observation {i}", leaf.dtype, leaf.shape))
+                sources.append(FieldSource(leaf, f"observation {i}", False, False))
+        return goal, others, sources
 
     def dtypes(self) -> dict[str, np.dtype[Any]]:
         """Return the dtypes of all observations, goals and actions, by name."""
@@ -332,12 +334,12 @@ class StepLayout:
 
 
 class FieldSource(NamedTuple):
-    """Where the values of a leaf of the observations are stored.
+    """The field in which a leaf of the observations is stored.
 
     Attributes:
         leaf: The leaf.
         field: Name of the field.
-        is_desired: Whether that is a field of the desired goal, not of the state's record.
+        is_desired: Whether the field belongs to the record of a desired goal and not of a state.
         is_copied: Whether the leaf is deduplicated, so that a batch needs a copy of the achieved goal.
     """
 

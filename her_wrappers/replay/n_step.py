@@ -1,9 +1,8 @@
 """Returns of up to n steps, all of them under one goal.
 
-The window of a sampled row begins with its step. It ends at the latest with the episode or, if the row keeps
-its goal, before the goal changes; and it ends with the first step that terminates, which for a new goal has
-to be computed. So all steps that windows may have are gathered and relabeled, and then those that count are
-summed.
+The window of a sampled row begins with its step. It ends with the episode or with the first step that
+terminates; the window of an original row also ends before the goal changes. Since terminations under a new
+goal have to be computed, all steps that windows may have are relabeled before rewards are summed.
 """
 
 from __future__ import annotations
@@ -60,7 +59,11 @@ class NStepWindows:
         return rows.repeat(self.width, axis=-1)
 
     def returns(self, steps: Batch, gamma: float) -> NStepReturns:
-        """Return the returns of the windows, from a batch of their B * W steps."""
+        """Return the returns of the windows, from a batch of their B * W steps.
+
+        Raises:
+            ValueError: A sum of rewards is not finite as float32.
+        """
         rewards, terminations, truncations = map(
             self._by_step, (steps.rewards, steps.terminations, steps.truncations)
         )
@@ -68,9 +71,11 @@ class NStepWindows:
         counted = mask_through_first_done(terminations, self._within)
         lengths = counted.sum(0)
         terminated = (terminations & counted).any(0)
+        sums = self._as_float32((rewards * counted * powers[:-1, None]).sum(0))
+        self._require_finite(sums)
         return NStepReturns(
             lengths,
-            self._as_float32((rewards * counted * powers[:-1, None]).sum(0)),
+            sums,
             terminated,
             (truncations & counted).any(0),
             self._as_float32(powers[lengths] * ~terminated),
@@ -78,18 +83,30 @@ class NStepWindows:
 
     def _by_step(self, values: Any) -> Any:
         """Return (B * W,) values as (W, B)."""
-        return np.ascontiguousarray(values.reshape(-1, self.width).T)  # NumPy sums these in half the time
+        return np.ascontiguousarray(
+            values.reshape(-1, self.width).T
+        )  # NumPy sums contiguous columns in half the time
 
     def _exponents(self) -> Any:
         """Return the integers from 0 to W."""
         return np.arange(self.width + 1)
 
+    def _require_finite(self, sums: Any) -> None:
+        """Raise ValueError if a sum of rewards is too large for float32."""
+        finite = np.isfinite(sums)
+        if not finite.all():
+            raise ValueError(
+                f"the sum of n_steps rewards must be finite as float32, got {sums[~finite][0]} at row "
+                f"{finite.argmin()}; scale the rewards down, or use fewer n_steps"
+            )
+
     def _as_float32(self, values: Any) -> Any:
-        return values.astype(np.float32)
+        with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
+            return values.astype(np.float32)
 
 
 def mask_through_first_done(dones: Any, within: Any) -> Any:
-    """Return which steps of windows count: those within them, up to the first that terminates.
+    """Return which steps belong to windows: up to the end of the window or the first step that terminates.
 
     Takes NumPy arrays or torch tensors.
 

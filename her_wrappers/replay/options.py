@@ -1,6 +1,6 @@
 """Options of a buffer: its arguments without spaces, functions of goals, seed and device; also as JSON.
 
-No file holds a function. A user's function among the options is saved as its name, and given again to `load`.
+Functions are not saved. Of a user's function among the options, the name is saved; `load` needs the function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from her_wrappers.replay.goal_selection import STRATEGIES, Geometric
 from her_wrappers.replay.prioritized import Priority, require_priority
 from her_wrappers.replay.relabeling import Relabeler
 from her_wrappers.replay.rewards import RewardFunction
-from her_wrappers.replay.terminations import termination_rule
+from her_wrappers.replay.terminations import require_mode, termination_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,15 +37,26 @@ FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 SHARES = ("n_sampled_goal", "her_ratio")
 """Options that give the relabeled share."""
 
-SAMPLING = (*SHARES, "goal_selection_strategy", "skip_trivial", "prioritized")
-"""Options that decide which batches are sampled."""
+FORMER_NAME = "skip_trivial", "resample_achieved_goals"
+"""Name of an option in version 0.1 and in its files, and its name now."""
+
+SAMPLING = (*SHARES, "goal_selection_strategy", "resample_achieved_goals", "prioritized")
+"""Options on which the sampled indices depend."""
+
+
+MAX_SIZE = 2**62
+"""Largest ``buffer_size``: serial numbers of transitions are int64."""
 
 
 @dataclass(frozen=True)
 class FunctionName:
-    """The name of a user's function that was an option of a saved buffer."""
+    """The name of a user's function that was an option of a saved buffer; callable as a function would be."""
 
     name: str
+
+    def __call__(self, *_: Any) -> Any:
+        """Raise ValueError: `require_no_names` comes before all calls."""
+        raise ValueError(f"the function {self.name!r} of the saved buffer is not in the file")
 
 
 @dataclass(frozen=True)
@@ -53,9 +64,9 @@ class Options:
     """Arguments of `HindsightReplayBuffer`, described there.
 
     Raises:
-        TypeError: ``skip_trivial`` is not a bool, ``info_keys`` has other than strings, or ``prioritized`` is
-            not a `Priority`.
-        ValueError: A number is out of its range, or ``info_format`` is unknown.
+        TypeError: An argument has a wrong type.
+        ValueError: A number is out of its range, the relabeled share is given twice, or
+            ``goal_selection_strategy``, ``termination`` or ``info_format`` is unknown.
     """
 
     buffer_size: int
@@ -65,7 +76,7 @@ class Options:
     termination: TerminationMode | GoalFunction | None
     n_steps: int
     gamma: float
-    skip_trivial: bool
+    resample_achieved_goals: bool
     info_keys: Sequence[str]
     info_format: InfoFormat
     prioritized: Priority | None
@@ -75,11 +86,15 @@ class Options:
             "buffer_size": require_count("buffer_size", self.buffer_size, at_least=1),
             "n_steps": require_count("n_steps", self.n_steps, at_least=1),
             "gamma": require_gamma(self.gamma),
-            "skip_trivial": require_flag("skip_trivial", self.skip_trivial),
+            "resample_achieved_goals": require_flag("resample_achieved_goals", self.resample_achieved_goals),
             "info_keys": require_keys("info_keys", self.info_keys),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.buffer_size > MAX_SIZE:
+            raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
+        self.goal_mixture()
+        require_mode(self.termination)
         if self.info_format not in get_args(InfoFormat):
             raise ValueError(f"unknown info_format {self.info_format!r}; choose from 'list', 'columns'")
         require_priority(self.prioritized)
@@ -97,14 +112,15 @@ class Options:
             TypeError: An option is missing, or has a wrong type.
             ValueError: An option has a wrong value.
         """
-        return cls(**{key: _from_json(value) for key, value in saved.items()})
+        names = dict([FORMER_NAME])
+        return cls(**{names.get(key, key): _from_json(value) for key, value in saved.items()})
 
     def to_json(self) -> Json:
         """Return the options as JSON, with the names of the user's functions."""
         return {key: _to_json(value) for key, value in vars(self).items()}
 
     def goal_mixture(self) -> GoalMixture:
-        """Return which shares of a batch get their goals by which strategies.
+        """Return the strategies and their shares of a batch.
 
         Raises:
             TypeError: ``goal_selection_strategy`` is not a name, a function or a `Mixture`.
@@ -137,7 +153,7 @@ class Options:
         return Relabeler(reward, rule, tuple(self.info_keys), self.info_format, self.gamma)
 
     def same_sampling(self, other: Options) -> bool:
-        """Whether buffers with both options sample the same batches, as far as names of functions show."""
+        """Whether both options give the same batches, if functions of the same name are equal."""
         return all(_to_json(getattr(self, key)) == _to_json(getattr(other, key)) for key in SAMPLING)
 
     def merged_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,8 +204,8 @@ def require_no_names(argument: str, value: Any) -> None:
     names = [part.name for part in parts if isinstance(part, FunctionName)]
     if names:
         raise ValueError(
-            f"{argument} of the saved buffer has a function of the user's own, {names[0]!r}, "
-            f"which no file holds; pass {argument}= to load"
+            f"{argument} of the saved buffer is or has the user's function {names[0]!r}, which is not in the "
+            f"file; pass {argument}= to load"
         )
 
 
@@ -200,7 +216,7 @@ def _to_json(value: Any) -> Json:
         return {"geometric": value.gamma}
     if isinstance(value, Priority):
         return {"priority": [value.alpha, value.beta, value.eps]}
-    if callable(value) or isinstance(value, FunctionName):
+    if callable(value):
         return _function_to_json(value)
     if isinstance(value, np.generic):
         return value.item()

@@ -1,4 +1,4 @@
-"""Prioritized sampling: how often each stored transition is sampled, and the weights that correct for it.
+"""Prioritized sampling: sampling probabilities of the stored transitions, and importance weights.
 
 Source: Schaul et al. 2016, Prioritized Experience Replay, section 3, https://arxiv.org/abs/1511.05952
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.replay.sum_tree import SumTree
+from her_wrappers.trees import as_array
 
 if TYPE_CHECKING:
     from her_wrappers.replay.storage import EpisodeStorage
@@ -20,7 +21,7 @@ INITIAL_PRIORITY = 1.0
 """Priority of new transitions, until a larger one is given."""
 
 LARGEST = float(np.finfo(np.float32).max)
-"""Bound of priorities, so that no sum of them is infinite."""
+"""Largest priority that is allowed, so that sums of priorities are finite."""
 
 ROUNDING = 1e-12
 """Numbers that differ relatively by less are considered equal."""
@@ -28,13 +29,13 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Priority:
-    """How priorities decide what is sampled: with probabilities proportional to (priority + eps)^alpha.
+    """Options of prioritized sampling, with probabilities proportional to (priority + eps)^alpha.
 
     Attributes:
-        alpha: In [0, 1]; 0 samples uniformly, 1 in proportion to priorities.
-        beta: In [0, 1]; how far the weights of a batch correct for that. The paper raises it to 1 by the end
-            of training: pass another value to ``sample``.
-        eps: In [1e-30, 1]; keeps transitions with priority 0 from never being sampled again.
+        alpha: Exponent of the priorities, in [0, 1]; 0 samples uniformly, 1 in proportion to priorities.
+        beta: Exponent of the weights, in [0, 1]; 1 corrects fully for the probabilities, 0 makes all weights
+            1. The paper raises beta to 1 by the end of training: pass a value to ``sample``.
+        eps: Number in [1e-30, 1] that is added to priorities, so that no probability is 0.
 
     Raises:
         ValueError: A value is out of its range.
@@ -76,17 +77,17 @@ class Priorities:
     Args:
         storage: The stored episodes.
         buffer_size: Number of steps that can be stored.
-        priority: How priorities decide what is sampled.
+        priority: Options of prioritized sampling.
 
     Raises:
-        MemoryError: Not enough memory: about 8.6 bytes a step.
+        MemoryError: Not enough memory: about 8.6 bytes per step.
     """
 
     def __init__(self, storage: EpisodeStorage, buffer_size: int, priority: Priority) -> None:
         self._storage = storage
         self._capacity = buffer_size
         self._priority = priority
-        self._tree = SumTree(buffer_size)  # step i in place i modulo the capacity; 0 in free places
+        self._tree = SumTree(buffer_size)  # step i has slot i modulo the capacity; free slots have 0
         self._first = self._end = 0  # serial numbers of the steps that are in the tree
         self._largest = INITIAL_PRIORITY
 
@@ -98,8 +99,8 @@ class Priorities:
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Sample serial numbers of steps in proportion to their scaled priorities, with replacement."""
         self._follow()
-        places = self._tree.find(rng.random(count))
-        serials: np.ndarray = self._first + (places - self._first) % self._capacity
+        slots = self._tree.find(rng.random(count))
+        serials: np.ndarray = self._first + (slots - self._first) % self._capacity
         return serials
 
     def weights(self, index: np.ndarray, beta: float | None) -> np.ndarray:
@@ -113,7 +114,7 @@ class Priorities:
             (B,) float32 in [0, 1].
         """
         scaled = self._tree.get(index % self._capacity)
-        # N and the sum that makes probabilities of priorities are the same for all rows.
+        # N and the sum of the scaled priorities cancel, since they are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return weights.astype(np.float32)
 
@@ -142,13 +143,13 @@ class Priorities:
         stored = index >= self._first
         index, priorities = index[stored].astype(np.int64), priorities[stored]
         if len(index):
-            # First, so that no interruption leaves a priority above the largest.
+            # Updated first, so that no interruption leaves a priority above the largest.
             self._largest = max(self._largest, float(priorities.max()))
             self._tree.set(index % self._capacity, self._priority.scale(priorities))
         return len(stored) - len(index)
 
     def reset(self) -> None:
-        """Forget the largest priority; the priorities of evicted steps are removed by the next call."""
+        """Reset the largest priority; the next call removes the priorities of evicted steps."""
         self._largest = INITIAL_PRIORITY
 
     def verify(self) -> None:
@@ -176,10 +177,10 @@ class Priorities:
         Args:
             saved: Priorities of another buffer.
             first: Serial number of its oldest step.
-            priority: Its `Priority`; priorities that were scaled otherwise are ignored.
+            priority: The `Priority` of that buffer. If it scales priorities differently, nothing is restored.
 
         Raises:
-            ValueError: These are not priorities of the steps.
+            ValueError: ``saved`` does not belong to the stored steps.
         """
         self._follow()
         if not self._priority.same_scale(priority):
@@ -203,8 +204,8 @@ class Priorities:
     def _follow(self) -> None:
         """Add the steps that were stored since the last call, and remove those that were evicted.
 
-        Many episodes cost little more than one that way. A step gets the largest priority of now, which is
-        that of when it was stored, since `update` calls this first.
+        Adding episodes costs nothing until then. A step gets the present largest priority, which equals the
+        largest priority at the time at which the step was stored, since `update` calls `_follow` first.
         """
         self._tree.repair()
         index = self._storage.memory.index
@@ -217,10 +218,10 @@ class Priorities:
         self._first, self._end = first, end
 
     def _set_range(self, first: int, scaled: np.ndarray) -> None:
-        """Set (n,) numbers of the tree for consecutive steps."""
-        place = first % self._capacity
-        until_end = self._capacity - place
-        for begin, piece in ((place, scaled[:until_end]), (0, scaled[until_end:])):
+        """Set the (n,) scaled priorities of consecutive steps."""
+        slot = first % self._capacity
+        until_end = self._capacity - slot
+        for begin, piece in ((slot, scaled[:until_end]), (0, scaled[until_end:])):
             if len(piece):
                 self._tree.set_range(begin, begin + len(piece), piece)
 
@@ -284,13 +285,9 @@ def _as_priorities(priorities: Any) -> np.ndarray:
 
 
 def _as_array(values: Any) -> np.ndarray:
-    """Return an array of what may be a tensor on any device, part of a graph or not."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        if values.is_floating_point():
-            values = values.double()  # NumPy has no bfloat16
+    """Return an array; an array of None if ``values`` cannot be converted."""
     try:
-        return np.asarray(values)
+        return as_array(values)
     except (TypeError, ValueError, RuntimeError):
         return np.asarray(None)
 

@@ -46,7 +46,7 @@ class FittedEpisodes(NamedTuple):
     """Result of `Relabeler.fit`.
 
     Attributes:
-        relabeler: The relabeler, with what it found in the episodes.
+        relabeler: The relabeler after the inspection of the episodes.
         goal_independent: (n,) bool, which episodes terminated independently of their goal.
         warnings: Warnings for the user.
     """
@@ -135,7 +135,7 @@ class Relabeler:
         return replace(self, rule=self.rule.with_state(None), episodes_to_check=CHECKED_EPISODES)
 
     def state_dict(self) -> Json:
-        """Return what was found in episodes, as JSON."""
+        """Return the state that `fit` found in episodes, as JSON."""
         return {
             "rule": self.rule.kind,
             "values": self.rule.state_dict(),
@@ -143,13 +143,13 @@ class Relabeler:
         }
 
     def with_state(self, state: Json) -> Relabeler:
-        """Return the relabeler with what another one found, by its rule if that is of the same kind."""
+        """Return the relabeler with a saved state; the state of a rule of another kind is ignored."""
         count = require_count("episodes_to_check", state["episodes_to_check"], at_least=0)
         rule = self.rule.with_state(state["values"]) if state["rule"] == self.rule.kind else self.rule
         return replace(self, rule=rule, episodes_to_check=count)
 
     def user_functions(self) -> dict[str, Callable[[GoalTransition, Batch], Any]]:
-        """Return the user's functions by name, to be called with steps in both forms."""
+        """Return functions of (transition, batch) that call the user's functions, by name."""
         functions: dict[str, Callable[[GoalTransition, Batch], Any]] = {self.reward.name: self.reward}
         if isinstance(self.rule, Recompute):
             rule = self.rule
@@ -167,12 +167,12 @@ class Relabeler:
     def recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
     ) -> GoalTransition:
-        """Return steps of episodes as their functions see them.
+        """Return steps of episodes in the form in which the functions get them.
 
         Args:
             episodes: The episodes.
             steps: (B,) steps of them.
-            goal_key: ``"achieved_goal"`` if that is to be the desired goal.
+            goal_key: Observation used as the desired goal, ``"achieved_goal"`` or ``"desired_goal"``.
         """
         after = episodes.state_of_step[steps] + 1
         infos = {key: episodes.infos[key][steps] for key in self.info_keys} if self.info_keys else None
@@ -188,7 +188,8 @@ class Relabeler:
     def rewards_of(self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal") -> Any:
         """Return the computed rewards of steps of episodes, (B,) float32; see `recorded`."""
         batch = recorded_batch(episodes, steps, goal_key, self.gamma) if self.reward.takes_batch else None
-        return self.reward(self.recorded(episodes, steps, goal_key), batch)
+        # A copy, since a function may return the same array at every call.
+        return self.reward(self.recorded(episodes, steps, goal_key), batch).copy()
 
     def _inspected_steps(self, episodes: Episodes) -> np.ndarray:
         inspects = self.rule.inspects

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from her_wrappers.arguments import require_function
 from her_wrappers.replay.batch import Batch
-from her_wrappers.trees import NUMBERS, map_tree
+from her_wrappers.trees import FLOAT32_OVERFLOW, NUMBERS, map_tree
 
 if TYPE_CHECKING:
     from her_wrappers.goal_interface import GoalFunction
@@ -23,14 +23,10 @@ BatchFunction: TypeAlias = Callable[[Batch], Any]
 """From a batch of transitions with their new goals to (B,) rewards."""
 
 Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, np.ndarray]
-"""What goal functions get: a dict for each row, or one dict of columns."""
+"""Infos in the form that goal functions get: a list of dicts, or one dict of (B, ...) arrays."""
 
 TOLERANCE = 1e-4
-"""Relative and absolute; float32 observations of float64 states change dense rewards by less."""
-
-
-FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
-"""The smallest number that is infinite as float32."""
+"""Relative and absolute tolerance; rounding of observations to float32 changes rewards by less."""
 
 
 class GoalTransition(NamedTuple):
@@ -115,7 +111,7 @@ class RewardFunction:
 
 
 def require_finite_rewards(episodes: Episodes) -> None:
-    """Check rewards.
+    """Check the recorded rewards of episodes.
 
     Raises:
         ValueError: A reward is not finite as float32.
@@ -163,7 +159,7 @@ def read_only(tree: Any, count: int) -> Any:
 
 
 def call_user_function(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's function; an exception gets a note that the function raised it."""
+    """Call a user's function; a note with its name is added to an exception."""
     try:
         return function(*arguments)
     except Exception as error:
@@ -213,7 +209,7 @@ def disagreement(name: str, recorded: np.ndarray, computed: np.ndarray, t: np.nd
     return (
         f"step {t[i]} of an episode has the reward {recorded[i]:g}, but {name} returns {computed[i]:g}, as "
         f"it will for relabeled steps; likely causes are a reward wrapper, a cost outside of {name}, or a "
-        "reward that needs the info"
+        "reward that depends on the info"
     )
 
 

@@ -1,8 +1,8 @@
 """BatchSampler: which steps make up the next batches, and which states supply their goals.
 
-NumPy takes hardly longer for thousands of rows than for hundreds. So the indices of several batches are
-sampled at once, twice as many as the last time, as long as nothing is added and no priority changes. Each
-batch is as random as if it was sampled alone.
+NumPy needs little more time for thousands of rows than for hundreds. So the indices of several batches are
+sampled at once, twice as many as the last time, until an episode is added or a priority changes. The batches
+have the same distribution as batches that are sampled one by one.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from her_wrappers.replay.storage import EpisodeStorage, StoredMemory
 
 MAX_ROWS = 4096
-"""Rows that are sampled at once, unless a single batch has more."""
+"""Maximum number of rows that are sampled at once, unless a single batch has more."""
 
 MAX_BATCHES = 16
-"""Batches that are sampled at once; more would save little."""
+"""Maximum number of batches that are sampled at once; more would save little."""
 
 
 class PrefetchState(NamedTuple):
-    """How the batches were sampled that are not used up yet: enough to sample them again.
+    """State from which the prefetched batches can be sampled again.
 
     Attributes:
         generator: State of the generator before they were sampled, as JSON.
@@ -121,7 +121,7 @@ class BatchSampler:
         return self._prefetched.batches.pop()
 
     def prefetch_state(self) -> PrefetchState | None:
-        """Return how the prefetched batches were sampled; None without any, or if they are out of date."""
+        """Return the state of the prefetched batches; None without any, or if they are out of date."""
         left, state, memory = self._prefetched
         if not state.batches or memory is not self._storage.memory:
             return None
@@ -198,7 +198,7 @@ class BatchSampler:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out prefetched batches, which a copy samples again."""
+        """Return the state without the prefetched batches, which a copy samples again."""
         state = self.__dict__ | {"_prefetched": self.prefetch_state()}
         return state | {"_generator": self.rng.bit_generator.state}
 
@@ -228,7 +228,7 @@ def _steps_left(refs: StepRefs, is_relabeled: np.ndarray) -> np.ndarray:
     return left
 
 
-def n_step_batch(  # noqa: PLR0917 - what `HindsightReplayBuffer.sample` has at hand
+def n_step_batch(  # noqa: PLR0917 - the parts that `HindsightReplayBuffer.sample` has
     storage: EpisodeStorage,
     sampled: SampledIndices,
     desired: Records,

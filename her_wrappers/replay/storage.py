@@ -1,9 +1,8 @@
 """EpisodeStorage: the memory of a replay buffer. It stores complete episodes and gathers their steps.
 
-All that is stored is described by one `StoredMemory`, which never changes. Adding evicts (a new
-`StoredMemory`), writes records to slots that are not in use, and then publishes them (another one). So an
-interruption at any moment leaves the storage as before the call, or without the evicted episodes, or as after
-it.
+One immutable `StoredMemory` describes everything that is stored. Adding evicts (a new `StoredMemory`), writes
+records to slots that are not in use, and then publishes them (another `StoredMemory`). So an interruption at
+any moment leaves the storage as before the call, as after it, or without the evicted episodes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ BLOCK_BYTES = 2**18
 
 @dataclass(frozen=True, eq=False)
 class StoredMemory:
-    """What is stored, and where.
+    """The stored records and their index.
 
     Attributes:
         layout: Dtypes of the records.
@@ -42,7 +41,7 @@ class StoredMemory:
         states: Ring of the records of states.
         desired: Ring of the desired goals of segments.
         infos: Ring of the infos of steps, or None if none are stored.
-        last_added: Refers to the object that was added last, or None.
+        last_added: Weak reference to the object that was added last, or None.
     """
 
     layout: StepLayout
@@ -61,7 +60,7 @@ class EpisodeStorage:
         buffer_size: Number of steps that can be stored.
 
     Attributes:
-        memory: What is stored. Another object after every change.
+        memory: The stored records; a new object after every change.
 
     Raises:
         MemoryError: Not enough memory for ``buffer_size`` transitions.
@@ -133,7 +132,7 @@ class EpisodeStorage:
             packed = layout.pack(episodes, goal_independent)
             index = memory.index.evicted(memory.index.end.step + num_steps - self._buffer_size)
         room = self._with_room(layout, index, packed)
-        self.memory = room  # now the oldest episodes are evicted, and nobody reads the slots that are written
+        self.memory = room  # evicts the oldest episodes, so that the slots written next are not in use
         self._write(packed)
         index = room.index.appended(packed)
         self.memory = StoredMemory(layout, index, room.states, room.desired, room.infos, added)
@@ -252,17 +251,17 @@ class EpisodeStorage:
         return self.gather(serials, np.stack([refs.states, refs.states + 1]), desired)
 
     def to_device(self, values: np.ndarray) -> Any:
-        """Return an array where the records are: as it is."""
+        """Return an array in the memory of the records: unchanged."""
         return values
 
     def filled(self, count: int, value: float) -> Any:
-        """Return (count,) float32 of one value, where the records are."""
+        """Return (count,) float32 of one value, in the memory of the records."""
         array = np.empty(count, np.float32)
         array.fill(value)  # `numpy.full` takes three times as long
         return array
 
     def indices_to_device(self, sampled: SampledIndices) -> SampledIndices:
-        """Return sampled indices where the records are: as they are."""
+        """Return sampled indices in the memory of the records: unchanged."""
         return sampled
 
     def state_pairs(self, before: Any, after: Any) -> Any:
@@ -300,8 +299,8 @@ class EpisodeStorage:
         except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
             gigabytes = capacity * layout.record_dtype.itemsize / 2**30
             raise MemoryError(
-                f"{self.location}buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, which cannot be "
-                "had; make it smaller"
+                f"{self.location}buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, and there is not "
+                "enough memory; use a smaller buffer_size"
             ) from error
         desired = self._new_ring(index.segments.capacity, layout.desired_dtype)
         return StoredMemory(layout, index, states, desired, None)
@@ -310,7 +309,7 @@ class EpisodeStorage:
         return ByteRing(capacity, dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep stored rows only: a copy or a pickle of a large empty buffer is small."""
+        """Return the state with the stored rows only, so that a pickle of a large empty buffer is small."""
         memory = self.memory
         index, states, desired, infos = memory.index, memory.states, memory.desired, memory.infos
         steps = index.first.step, index.end.step

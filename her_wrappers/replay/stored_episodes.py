@@ -1,8 +1,8 @@
-"""Stored episodes, read back from the memory of a buffer, and as the named arrays of a file.
+"""Episodes read from the memory of a buffer, and their arrays in files.
 
 The arrays of a file are those of `Episodes`, leaf by leaf, independent of the layout of the memory.
-Observations that equal the achieved goal throughout are not written, and a desired goal is written once for
-all consecutive states that have it, with their number.
+Observations that equal the achieved goal in all states are not written. A desired goal is written once for
+all consecutive states that have it, with the number of these states.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from her_wrappers.trees import Path, Tree
 
 BLOCK_BYTES = 2**23
-"""About this much is read at once."""
+"""Approximate number of bytes that are read at once."""
 
 MAX_BLOCKS = 256
-"""Larger buffers are read in larger blocks."""
+"""Maximum number of blocks; larger buffers have larger blocks."""
 
 FLAGS = ("terminated", "truncated", "other_reason")
-"""Names of the arrays of flags, one per episode."""
+"""Names of the arrays of flags in files since version 0.1, with one flag per episode."""
 
 GOAL_COUNTS = "desired_goal_lasts"
 """Name of the array with the number of states that have each desired goal."""
 
 
 class StoredEpisodes(NamedTuple):
-    """Some of the episodes in a buffer.
+    """Episodes from a buffer.
 
     Attributes:
         episodes: The episodes, in memory of their own, with float32 rewards.
@@ -171,9 +171,9 @@ class EpisodeArrays:
 
     def _read_observations(self, file: ArrayFile, prefix: str, states: int, counts: np.ndarray) -> Tree:
         if counts.dtype.kind != "i" or counts.ndim != 1 or not ((counts > 0) & (counts <= states)).all():
-            raise ValueError("each desired goal must be that of at least one state")
+            raise ValueError("each desired goal must belong to at least one state")
         if counts.sum() != states:
-            raise ValueError(f"the desired goals must be those of {states} states, got {counts.sum()}")
+            raise ValueError(f"the desired goals must belong to {states} states in total, got {counts.sum()}")
         leaves: dict[Path, Any] = {}
         for leaf in self.observations:
             if leaf.path not in self.deduplicated:

@@ -37,7 +37,7 @@ class Fitted(NamedTuple):
     """Result of `TerminationRule.fit`.
 
     Attributes:
-        rule: The rule, with what it found in the new episodes.
+        rule: The rule after the inspection of the new episodes.
         goal_independent: (B,) bool, which steps terminated independently of their goal.
         warning: A warning for the user, or None.
     """
@@ -75,11 +75,11 @@ class TerminationRule:
         return Fitted(self, np.zeros_like(transition.terminated))
 
     def state_dict(self) -> Json:
-        """Return what was found in episodes, as JSON."""
+        """Return the state that `fit` found in episodes, as JSON."""
         return None
 
     def with_state(self, state: Json) -> TerminationRule:
-        """Return the rule with what another one of this kind found; with nothing if ``state`` is None.
+        """Return the rule with the state that `state_dict` returned; the initial rule if ``state`` is None.
 
         Raises:
             TypeError: ``state`` is not the state of such a rule.
@@ -105,14 +105,14 @@ class KeepByDefault(TerminationRule):
         return "no steps" if self.has_warned else "terminated steps"
 
     def fit(self, transition: GoalTransition, rewards_fn: Rewards, self_goal_rewards_fn: Rewards) -> Fitted:
-        """Warn when an achieved goal ends an episode, since relabeled successes will not end theirs."""
+        """Return a warning if an achieved goal ended an episode; relabeled successes do not terminate."""
         no_steps = np.zeros_like(transition.terminated)
         if not (rewards_fn() == self_goal_rewards_fn()).any():
             return Fitted(self, no_steps)
         warning = (
-            "an episode terminated at its goal, but without compute_terminated relabeled successes "
-            'keep the flags of steps that missed; pass termination="success" (sparse rewards), a '
-            'function, or termination="keep" to keep them knowingly'
+            "an episode terminated at its goal, but there is no compute_terminated, so relabeled steps that "
+            'achieve their goal do not terminate; pass termination="success" (sparse rewards), a function, '
+            'or termination="keep" to keep the recorded terminations without this warning'
         )
         return Fitted(replace(self, has_warned=True), no_steps, warning)
 
@@ -121,7 +121,7 @@ class KeepByDefault(TerminationRule):
         return self.has_warned
 
     def with_state(self, state: Json) -> TerminationRule:
-        """Return the rule that warns only if the other one did not."""
+        """Return the rule; it does not warn again if the saved rule has warned."""
         return replace(self, has_warned=bool(state))
 
 
@@ -149,11 +149,11 @@ class Recompute(TerminationRule):
     inspects: ClassVar[Inspects] = "terminated steps"
 
     def terminations(self, transition: GoalTransition, rewards: NDArray[np.float32]) -> Bools:
-        """Call the function; terminations that are independent of the goal stay."""
+        """Return the result of the function, or True if the step terminated independently of its goal."""
         return self._by_goal(transition) | transition.goal_independent_termination
 
     def fit(self, transition: GoalTransition, rewards_fn: Rewards, self_goal_rewards_fn: Rewards) -> Fitted:
-        """Find the terminations that the function does not explain."""
+        """Return the terminations for which the function returns False."""
         return Fitted(self, transition.terminated & ~self._by_goal(transition))
 
     def _by_goal(self, transition: GoalTransition) -> Bools:
@@ -196,8 +196,7 @@ class Success(TerminationRule):
         Raises:
             ValueError: The rewards have more than two values, or achieved goals have different rewards.
         """
-        # Copies: a function may return the same array at every call.
-        rewards, self_goal_rewards = rewards_fn().copy(), self_goal_rewards_fn().copy()
+        rewards, self_goal_rewards = rewards_fn(), self_goal_rewards_fn()
         achieved_reward = self_goal_rewards[0] if np.isnan(self.achieved_reward) else self.achieved_reward
         missed: Bools = rewards != achieved_reward
         others = np.append(rewards[missed], self_goal_rewards[self_goal_rewards != achieved_reward])
@@ -210,7 +209,7 @@ class Success(TerminationRule):
         return [None if np.isnan(value) else value for value in (self.achieved_reward, self.missed_reward)]
 
     def with_state(self, state: Json) -> TerminationRule:
-        """Return the rule with both rewards of another one."""
+        """Return the rule with both saved rewards."""
         if state is None:
             return Success()
         achieved_reward, missed_reward = (np.nan if value is None else float(value) for value in state)
@@ -224,8 +223,8 @@ class Success(TerminationRule):
         if (missed != second).any():
             values = sorted({float(achieved_reward), float(second), *missed.tolist()})
             raise ValueError(
-                'termination="success" needs rewards of two values, one for a reached goal and one for a '
-                f"missed one, got {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
+                'termination="success" needs rewards of two values, one for an achieved goal and one for a '
+                f"missed goal, got {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
                 "use a sparse reward or pass a function as termination="
             )
         return float(second)
@@ -267,10 +266,16 @@ def named_rule(choice: TerminationMode | None) -> TerminationRule:
             'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info); '
             "define it on the environment or pass such a function as termination="
         )
+    require_mode(choice)
     if choice is None:
         return KeepByDefault()
     rules: dict[str, TerminationRule] = {"success": Success(), "keep": TerminationRule(), "never": Never()}
-    if not isinstance(choice, str) or choice not in rules:
-        modes = ", ".join(map(repr, get_args(TerminationMode)))
-        raise ValueError(f"unknown termination {choice!r}; choose from {modes}, or pass a function")
     return rules[choice]
+
+
+def require_mode(choice: TerminationMode | GoalFunction | None) -> None:
+    """Raise ValueError unless ``choice`` is a mode, a function or None."""
+    modes = get_args(TerminationMode)
+    if choice is not None and choice not in modes and not callable(choice):
+        names = ", ".join(map(repr, modes))
+        raise ValueError(f"unknown termination {choice!r}; choose from {names}, or pass a function")

@@ -1,8 +1,7 @@
 """The storage of a buffer on a torch device.
 
 The index stays on the host, where batches are sampled. Records, desired goals and infos are on the device, as
-the same rows of bytes as on the host: a batch gathers whole rows, and its fields are views of the result. So
-a batch costs the host no more than starting the operations that gather it.
+the same rows of bytes as on the host: a batch gathers whole rows, and its fields are views of the result.
 """
 
 from __future__ import annotations
@@ -73,10 +72,10 @@ def make_storage(
         reason = incompatibility(relabeler, layout, device)
     if reason is None:
         return TorchStorage(layout, buffer_size, device), device
-    if device.type != "cpu":  # where it costs nothing
+    if device.type != "cpu":  # on the CPU, the copy costs nothing
         warn_user(
-            f"transitions are kept and relabeled on the host, and each batch is copied to {device}, since "
-            f"{reason}; with functions that take tensors as well as arrays all stays there"
+            f"transitions are stored and relabeled on the host, and each batch is copied to {device}, since "
+            f"{reason}; use functions that take tensors as well as arrays to keep everything on the device"
         )
     return EpisodeStorage(layout, buffer_size), device
 
@@ -193,13 +192,7 @@ class TorchStorage(EpisodeStorage):
 
 
 class TorchWindows(NStepWindows):
-    """Windows of n steps, summed on a torch device.
-
-    Args:
-        steps_left: (B,) number of stored steps that each window may have, on the host.
-        n_steps: Number of steps that a window has at most.
-        device: Device of the steps.
-    """
+    """Windows of n steps, summed on a torch device; see `NStepWindows`."""
 
     def __init__(self, steps_left: np.ndarray, n_steps: int, device: torch.device) -> None:
         self.width = min(n_steps, int(steps_left.max()))
@@ -219,12 +212,15 @@ class TorchWindows(NStepWindows):
     def _exponents(self) -> Any:
         return torch.arange(self.width + 1, dtype=torch.float64, device=self._within.device)
 
+    def _require_finite(self, sums: Any) -> None:
+        """Do nothing: the host would wait for the device."""
+
     def _as_float32(self, values: Any) -> Any:
         return values.float()
 
 
 def incompatibility(relabeler: Relabeler, layout: StepLayout, device: torch.device) -> str | None:
-    """Say why the user's functions are called with arrays on the host; None if all of them take tensors.
+    """Return the reason why functions are called with arrays on the host; None if all of them take tensors.
 
     Each function is tried for two steps, with arrays and with tensors.
 
@@ -238,14 +234,14 @@ def incompatibility(relabeler: Relabeler, layout: StepLayout, device: torch.devi
     if len(layout.info_keys) > MAX_INFO_KEYS:
         return f"there are more than {MAX_INFO_KEYS} info_keys"
     if relabeler.loops_over_rows:
-        return "compute_terminated answers for single goals, or needs infos to answer at all"
+        return "compute_terminated takes single goals only, or raises without infos"
     samples = dummy_transitions(relabeler, layout)
     for name, function in relabeler.user_functions().items():
         expected = [(sample, _call(function, *sample)) for sample in samples]
         known = [(sample, result) for sample, result in expected if result.error is None]
         reason: str | None = None
         if not known:
-            reason = f"cannot be tried out with arrays: {_described(expected[0][1].error)}"
+            reason = f"raises for arrays of example values: {_described(expected[0][1].error)}"
         for sample, result in known:
             reason = reason or _difference(function, sample, result, device)
         if reason is not None:
@@ -278,7 +274,7 @@ def _difference(
     expected: _Result,
     device: torch.device,
 ) -> str | None:
-    """Say how a function behaves differently for tensors."""
+    """Describe a difference between the results for tensors and for arrays; None without any."""
     convert = to_tensor(device, are_arrays=True)
 
     def to_device(tree: Tree) -> Any:
@@ -300,12 +296,12 @@ def _difference(
     if result.error is not None:
         return _described(result.error)
     if result.has_warned and not expected.has_warned:
-        return "warns where it gets tensors"
+        return "warns if it gets tensors"
     if not all(map(torch.equal, before, tensors)):
-        return "writes to what it is given"
+        return "writes to its arguments"
     values = result.values.cpu().numpy()
     if not np.allclose(expected.values, values, rtol=TOLERANCE, atol=TOLERANCE):
-        return f"answers {values.tolist()} to tensors and {expected.values.tolist()} to arrays"
+        return f"returns {values.tolist()} for tensors and {expected.values.tolist()} for arrays"
     return None
 
 
@@ -317,7 +313,7 @@ def _described(error: Exception | None) -> str:
 def dummy_transitions(relabeler: Relabeler, layout: StepLayout) -> list[tuple[GoalTransition, Batch]]:
     """Return two steps with values of their spaces, of which the first achieves its goal.
 
-    There are these steps for each combination of dtypes of infos, which are known from the first episode on.
+    There is one element for each combination of dtypes of infos, which the first episode determines.
     """
     rng, keys = np.random.default_rng(0), layout.info_keys
     observations = _dummy(layout.observations, layout.observation_space, 3, rng)

@@ -1,4 +1,4 @@
-"""Records on a torch device: the same rows of bytes as on the host, gathered as a whole; fields are views."""
+"""Records on a torch device, as the same rows of bytes as on the host; fields are views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Dtypes in which rows are gathered: torch takes ten times as long for single bytes."""
+"""Dtypes of words by size in bytes; torch takes ten times as long to gather single bytes."""
 
 
 def to_tensor(device: str | torch.device, *, are_arrays: bool) -> Callable[[Any], torch.Tensor]:
@@ -51,14 +51,14 @@ def empty_bytes(shape: Sequence[int], device: torch.device) -> torch.Tensor:
         return torch.empty(tuple(shape), dtype=torch.uint8, device=device)
     except (RuntimeError, TypeError) as error:  # the second for sizes of more than 64 bits
         gigabytes = float(np.prod(shape, dtype=np.float64)) / 2**30
-        raise MemoryError(f"{gigabytes:.1f} GiB cannot be had on {device}") from error
+        raise MemoryError(f"cannot allocate {gigabytes:.1f} GiB on {device}") from error
 
 
 def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
     """Return the dtype of torch for one of NumPy.
 
     Raises:
-        TypeError: This torch has none.
+        TypeError: torch does not have such a dtype.
     """
     kind = "bool" if dtype.kind == "b" else dtype.name
     found = getattr(torch, kind, None)

@@ -1,4 +1,4 @@
-"""Arguments: what constructors take, and what becomes of it."""
+"""Checks of arguments."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from her_wrappers.arguments import require_keys
 
 @pytest.mark.parametrize("keys", [["a", "b"], ("a", "b"), iter(["a", "b"]), {"a": 1, "b": 2}.keys()])
 def test_every_iterable_of_keys_keeps_them(keys):
-    """A generator can be read only once."""
+    """A generator can be iterated over only once."""
     assert require_keys("info_keys", keys) == ("a", "b")

@@ -11,32 +11,32 @@ from tests.support.specimens.reach import Reach
 
 @pytest.fixture
 def shared():
-    """Two environments with one dict of metadata, as Gymnasium before 1.4 makes them of one class."""
+    """Return two environments that share their metadata, as those of one class before Gymnasium 1.4."""
     earlier = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.SAME_STEP)
     later = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.NEXT_STEP)
     earlier.metadata = later.metadata
     return earlier
 
 
-def test_a_later_vector_environment_does_not_change_what_an_earlier_one_says(shared):
+def test_a_later_vector_environment_does_not_change_the_mode_of_an_earlier_one(shared):
     assert shared.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     assert declared_mode(shared) is AutoresetMode.SAME_STEP
     assert declared_mode(VectorWrapper(shared)) is AutoresetMode.SAME_STEP
 
 
-def test_a_wrapper_with_metadata_of_its_own_is_taken_at_its_word(shared):
+def test_metadata_of_a_wrapper_have_precedence(shared):
     wrapper = VectorWrapper(shared)
     wrapper.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
     assert declared_mode(wrapper) is AutoresetMode.DISABLED
 
 
 @pytest.mark.parametrize("metadata", [{}, {"autoreset_mode": "SameStep"}, {"autoreset_mode": None}])
-def test_metadata_without_a_valid_mode_declare_none(shared, metadata):
+def test_metadata_without_a_valid_mode_give_none(shared, metadata):
     shared.metadata = metadata
     assert declared_mode(shared) is None
 
 
-def test_an_environment_that_has_it_in_its_metadata_alone_is_believed():
+def test_a_mode_in_the_metadata_alone_is_used():
     class Own(gym.vector.VectorEnv):
         metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - as VectorEnv declares it
 
@@ -44,7 +44,7 @@ def test_an_environment_that_has_it_in_its_metadata_alone_is_believed():
 
 
 def test_episodes_are_recorded_by_the_mode_that_the_environment_has():
-    """By the other mode, every third step would be taken for a reset."""
+    """In the other mode, every third step would be recorded as a reset."""
     env = SyncVectorEnv([lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.SAME_STEP)
     other = SyncVectorEnv(
         [lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.NEXT_STEP

@@ -1,4 +1,4 @@
-"""copy_tree: nothing shared with the original, nor within the copy."""
+"""copy_tree: copies share no memory with the original or within themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from her_wrappers.trees import copy_tree
 ROW = np.arange(3.0)
 
 
-def test_no_part_shares_memory_with_the_original():
+def test_a_copy_shares_no_memory_with_the_original():
     original = {"a": ROW, "b": (ROW[1:], [ROW.copy()]), "c": {"d": ROW}}
     copied = copy_tree(original)
     parts = [copied["a"], *copied["b"][:1], *copied["b"][1], copied["c"]["d"]]

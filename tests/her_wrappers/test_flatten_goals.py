@@ -1,4 +1,4 @@
-"""FlattenGoalObservation: environments with other than vectors and images, for agents that need these."""
+"""FlattenGoalObservation: environments whose spaces are not vectors or images."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from her_wrappers.infos import info_row
 
 
 class Gettable:
-    """Has items, but no length."""
+    """An object with items and without a length."""
 
     def __getitem__(self, key):
         raise AssertionError("nobody knows what it would give")

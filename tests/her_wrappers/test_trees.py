@@ -1,4 +1,4 @@
-"""Leaves: what fits a space passes, what would lose information does not."""
+"""Leaves of trees: values that fit a space are accepted, casts that lose information are errors."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ LOSSY = [
 
 
 @pytest.mark.parametrize(("value", "dtype"), LOSSLESS)
-def test_casts_that_lose_nothing_are_made(value, dtype):
+def test_casts_that_keep_all_values_are_made(value, dtype):
     assert as_leaf("x", value, (), np.dtype(dtype)) == value
 
 
 @pytest.mark.parametrize(("value", "dtype"), LOSSY)
-def test_casts_that_lose_something_are_refused(value, dtype):
+def test_casts_that_change_a_value_are_an_error(value, dtype):
     with pytest.raises(ValueError, match=re.escape(f"x must have dtype {np.dtype(dtype)}, got")):
         as_leaf("x", value, (), np.dtype(dtype))
 
@@ -80,6 +80,6 @@ def test_rounding_is_for_floats_and_keeps_them_finite():
         ([None, None], "x must hold numbers of dtype float32, got object"),
     ],
 )
-def test_what_is_no_such_array_is_refused(value, message):
+def test_a_value_that_is_not_such_an_array_is_an_error(value, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         as_leaf("x", value, (2,), np.dtype(np.float32))

@@ -1,4 +1,4 @@
-"""warn_user: a warning names a line of the user's, not one of ours or of Gymnasium's."""
+"""warn_user: warnings name the user's line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STILL = np.zeros(2, np.float32)
 
 
 class OffsetFrom(DenseReach):
-    """Its rewards differ from compute_reward's from some step on."""
+    """Rewards differ from those of compute_reward after ``first`` steps."""
 
     def __init__(self, first):
         super().__init__()
@@ -64,7 +64,7 @@ def scalar_terminated(achieved_goal, desired_goal, info):
         ),
     ],
 )
-def test_what_a_buffer_notices_names_the_line_that_adds_or_samples(options, message):
+def test_warnings_of_a_buffer_name_the_line_that_adds_or_samples(options, message):
     buffer = counting_buffer(**options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -16,7 +16,7 @@ from tests.support.counting import (
 
 
 def filled(**options):
-    """A buffer with three episodes of 4, 1 and 7 steps."""
+    """Return a buffer with three episodes of 4, 1 and 7 steps."""
     buffer = counting_buffer(**options)
     for number, length in enumerate([4, 1, 7]):
         buffer.add_episode(counting_episode(number, length))
@@ -24,7 +24,7 @@ def filled(**options):
 
 
 def arrays_of(batch):
-    """All arrays of a batch."""
+    """Return all arrays of a batch."""
     return [
         *batch.observations.values(),
         *batch.next_observations.values(),
@@ -39,7 +39,7 @@ def arrays_of(batch):
 
 
 def transitions(episode):
-    """An episode as arguments of `add`."""
+    """Yield the transitions of an episode as arguments of `add`."""
     for t in range(len(episode)):
         here, there = ({key: rows[i] for key, rows in episode.observations.items()} for i in (t, t + 1))
         last = t == len(episode) - 1
@@ -64,7 +64,7 @@ def reloaded(buffer, path, **options):
 
 
 def wrapped(**options):
-    """A buffer that is full and has been for a while, with crashes, goals reached, and goals that change."""
+    """Return a buffer that has evicted episodes, with crashes, achieved goals, and goals that change."""
     buffer = counting_buffer(**{"buffer_size": 60} | options)
     for number, length in enumerate([9, 1, 30, 4, 17, 25, 1, 1, 13, 6]):
         episode = counting_episode(number, length, terminated=number % 3 == 0)
@@ -83,7 +83,7 @@ def plain_buffer(size, space=SPACE, **options):
 
 
 def example():
-    """A small buffer with a part of every kind, to be saved."""
+    """Return a small buffer with priorities, an open episode and prefetched batches."""
     buffer = wrapped(buffer_size=40, prioritized=Priority())
     buffer.update_priorities(np.arange(90, 100), np.arange(10.0))
     for transition in list(transitions(counting_episode(20, 3)))[:2]:

@@ -1,4 +1,4 @@
-"""Counting episodes: every state names its episode and its step; relabeling answers become arithmetic."""
+"""Counting episodes: the values of each state are the numbers of its episode and step."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ COUNTS = spaces.Box(-np.inf, np.inf, (2,), np.float64)
 SPACE = spaces.Dict({"observation": COUNTS, "achieved_goal": COUNTS, "desired_goal": COUNTS})
 ACTIONS = spaces.Box(-np.inf, np.inf, (1,), np.float64)
 DESIRED = -1.0
-"""Desired goals have this step, which no state has: only relabeled steps succeed."""
+"""Step number of the desired goals. No state has it, so only relabeled steps achieve their goal."""
 
 
 def compute_reward(achieved, desired, info):
-    """0 where the same state of the same episode is reached, else -1."""
-    return -1.0 + (achieved == desired).all(-1)  # in this order, tensors of bools can be added too
+    """Return 0 where the achieved goal equals the desired goal, else -1."""
+    return -1.0 + (achieved == desired).all(-1)  # in this order, the sum is defined for tensors of bools
 
 
 def compute_terminated(achieved, desired, info):
-    """Where it is reached."""
+    """Return whether the achieved goal equals the desired goal."""
     return (achieved == desired).all(-1)
 
 
 def counting_episode(number: int, length: int, *, terminated: bool = False, **changes: Any) -> Episode:
-    """Episode ``number``: state t is (number, t), action t is number + t / 1000."""
+    """Return episode ``number``: state t is (number, t), action t is number + t / 1000."""
     counts = np.stack([np.full(length + 1, float(number)), np.arange(length + 1.0)], axis=1)
     parts = {
         "observations": {
@@ -44,6 +44,6 @@ def counting_episode(number: int, length: int, *, terminated: bool = False, **ch
 
 
 def counting_buffer(**options: Any) -> HindsightReplayBuffer:
-    """An empty buffer for counting episodes."""
+    """Return an empty buffer for counting episodes."""
     defaults = {"compute_reward": compute_reward, "compute_terminated": compute_terminated, "seed": 0}
     return HindsightReplayBuffer(SPACE, ACTIONS, **defaults | options)

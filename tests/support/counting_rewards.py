@@ -1,4 +1,4 @@
-"""Counting episodes whose rewards need infos, or the state and the action."""
+"""Counting episodes whose rewards depend on infos, or on the state and the action."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.counting import compute_reward, counting_buffer, counting_epi
 
 
 def costs(number, length):
-    """Infos of counting episodes: the cost of step t is number + t / 100, and a force with two parts."""
+    """Return infos of a counting episode: the cost of step t, number + t / 100, and a force of shape (2,)."""
     cost = number + np.arange(length) / 100
     return {"cost": cost, "force": np.stack([cost, -cost], axis=1).astype(np.float32)}
 
@@ -32,7 +32,7 @@ def reward_of_columns(achieved, desired, infos):
 
 
 def effort_reward(batch):
-    """0 where the goal is reached, else -1; less a cost of the action and of the state it was taken in."""
+    """Return 0 where the goal is achieved, else -1, minus a cost of the action and the state."""
     reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(-1)
     return -1.0 + reached - batch.actions[:, 0] / 8 - batch.observations["observation"][:, 1] / 64
 
@@ -42,6 +42,6 @@ def effort_buffer(reward_fn=effort_reward, **options):
 
 
 def effort_episode(number, length, **changes):
-    """A counting episode with the rewards of `effort_reward`."""
+    """Return a counting episode with the rewards of `effort_reward`."""
     action = number + np.arange(length) / 1000
     return counting_episode(number, length, rewards=-1 - action / 8 - np.arange(length) / 64, **changes)

@@ -1,4 +1,4 @@
-"""Damaged copies of a file: what bad disks, broken transfers and strangers make of it."""
+"""Damaged copies of a file."""
 
 from __future__ import annotations
 

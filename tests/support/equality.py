@@ -1,4 +1,4 @@
-"""Batches, episodes and trees of arrays that are the same, to the last bit."""
+"""Assertions that batches, episodes and trees of arrays are bit-identical."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def assert_same_tree(tree, other):
-    """The same arrays in the same places, to the last bit."""
+    """Assert that two trees have bit-identical arrays."""
     if isinstance(tree, dict):
         assert tree.keys() == other.keys()
         for key, part in tree.items():
@@ -22,7 +22,7 @@ def assert_same_tree(tree, other):
 
 
 def assert_same_batches(buffer, twin, sizes=(16,) * 40):
-    """Both give the same rows, in every part of the batch."""
+    """Assert that two buffers return bit-identical batches."""
     for size in sizes:
         batch, other = buffer.sample(size), twin.sample(size)
         for name in (
@@ -33,7 +33,7 @@ def assert_same_batches(buffer, twin, sizes=(16,) * 40):
 
 
 def assert_same_episodes(some, others):
-    """The same episodes in the same order, to the last bit."""
+    """Assert that two sequences of episodes are bit-identical."""
     for one, other in zip(some, others, strict=True):
         assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
         for name in ("observations", "actions", "rewards", "infos"):

@@ -16,7 +16,7 @@ import numpy as np
 
 from her_wrappers import HindsightReplayBuffer, Priority
 from tests.support.buffers import FUNCTIONS, transitions
-from tests.support.counting import counting_buffer, counting_episode
+from tests.support.counting import SPACE, counting_buffer, counting_episode
 from tests.support.interrupts import Countdown, count_instructions
 
 FILES = "her_wrappers/"
@@ -81,6 +81,21 @@ def add(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
     buffer.truncate_open_episode()
 
 
+def add_two(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
+    """Add the transitions of two environments."""
+    steps = zip(
+        *[transitions(counting_episode(number, 4, terminated=True)) for number in (100, 101)], strict=True
+    )
+    for step in steps:
+        obs, action, reward, next_obs, terminated, truncated, _ = zip(*step, strict=True)
+        states, next_states = (
+            {key: np.stack([row[key] for row in rows]) for key in SPACE} for rows in (obs, next_obs)
+        )
+        flags = np.array(terminated), np.array(truncated)
+        buffer.add(states, np.stack(action), np.array(reward), next_states, *flags)
+    buffer.truncate_open_episode()
+
+
 def update_priorities(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
     index = buffer._storage.memory.index.first.step
     buffer.update_priorities(np.arange(index, index + 20), np.arange(20.0))
@@ -93,6 +108,7 @@ def sample(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
 
 OPERATIONS: dict[str, Operation] = {
     "add": add,
+    "add, two environments": add_two,
     "add_episode": lambda buffer, size, _: buffer.add_episode(counting_episode(100, size.added)),
     "add_episodes": lambda buffer, size, _: buffer.add_episodes([
         counting_episode(number, size.added) for number in (100, 101)
@@ -149,6 +165,8 @@ def assert_usable(buffer: HindsightReplayBuffer, size: Size) -> None:
     buffer.truncate_open_episode()
     buffer.add_episodes([counting_episode(number, size.stored) for number in (200, 201)])
     assert stored(buffer)[-2:] == [(200, size.stored), (201, size.stored)]
+    numbers = [number for number, _ in stored(buffer)]
+    assert numbers == sorted(set(numbers)), "each episode is stored once"
     assert_rows_are_right(buffer)
 
 

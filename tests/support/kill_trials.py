@@ -32,12 +32,12 @@ else:
     buffer.extend(counting_episode(number, 100) for number in range(200))
     buffer.save(path)
 number = int(buffer.sample(100_000).observations["observation"][:, 0].max())
-print(number, flush=True)
 while True:
     number += 1
     buffer.add_episode(counting_episode(number, 100))
     buffer.sample(64)
     buffer.save(path)
+    print(number, flush=True)
 """
     for _ in kills(code, times, seed=seed):
         unfinished += path.with_name("buffer.her-part").exists()

@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def kills(code: str, times: int, *, within: float = 0.2, seed: int = 0) -> Iterator[None]:
-    """Run a program so many times; kill it, and let the caller look at what it left.
+    """Run a program several times, kill it each time, and yield to the caller.
 
     Args:
-        code: Python that works for ever, and prints a line once it has begun.
-        times: How often.
-        within: The kill comes at a random moment up to so many seconds after that line.
-        seed: Of the moments.
+        code: Python program that runs until it is killed, and prints a line when it has begun.
+        times: Number of kills.
+        within: Maximum time from that line to the kill [s]; the time is random.
+        seed: Seed of the random times.
 
     Yields:
-        After each kill; the process is gone.
+        None, after each kill, when the process has ended.
     """
     rng = np.random.default_rng(seed)
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""Buffers with priorities, and how often their transitions are sampled."""
+"""Buffers with priorities, and frequencies of their transitions in batches."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def prioritized_buffer(lengths=(), *, priority=None, **options):
-    """A buffer of counting episodes with priorities."""
+    """Return a buffer of counting episodes with priorities."""
     buffer = counting_buffer(**{"prioritized": priority or Priority(), "buffer_size": 100} | options)
     for number, length in enumerate(lengths):
         buffer.add_episode(counting_episode(number, length))
     return buffer
 
 
-def drawn(buffer, draws=40_000, batch_size=500):
-    """How often each transition is drawn."""
+def count_samples(buffer, draws=40_000, batch_size=500):
+    """Return the number of times that each transition is sampled."""
     return Counter(
         int(number) for _ in range(draws // batch_size) for number in buffer.sample(batch_size).index
     )
 
 
-def assert_drawn_in_proportion(counts, odds, p_value=1e-5):
-    """A chi-square test of counts by number against odds by number; rare numbers are joined."""
+def assert_proportional(counts, odds, p_value=1e-5):
+    """Assert by a chi-square test that counts are in proportion to ``odds``; rare numbers are merged."""
     assert counts.keys() <= odds.keys()
     expected = np.array(list(odds.values())) * counts.total() / sum(odds.values())
     found = np.array([counts[number] for number in odds])

@@ -5,6 +5,8 @@ Each configuration makes a buffer, adds episodes and samples batches; everything
 of version 0.1 on the path (``git worktree add ../v0.1 93e902e``)::
 
     PYTHONPATH=../v0.1 python tests/support/reference_batches.py
+
+Version 0.1 calls `resample_achieved_goals` ``skip_trivial``.
 """
 
 from __future__ import annotations
@@ -175,8 +177,11 @@ CONFIGURATIONS = {
         "compute_terminated": None,
     }),
     "all relabeled": Configuration({"her_ratio": 1.0}),
-    "skip trivial": Configuration({"skip_trivial": True}),
-    "skip trivial, mixture": Configuration({"skip_trivial": True, "goal_selection_strategy": MIXTURE}),
+    "skip trivial": Configuration({"resample_achieved_goals": True}),
+    "skip trivial, mixture": Configuration({
+        "resample_achieved_goals": True,
+        "goal_selection_strategy": MIXTURE,
+    }),
     # spaces
     "float32": Configuration(space="float32"),
     "nested": Configuration(space="nested"),
@@ -231,7 +236,7 @@ CONFIGURATIONS = {
     # tensors
     "cpu": Configuration(CPU),
     "cpu, mixture, skip trivial": Configuration(
-        CPU | {"goal_selection_strategy": MIXTURE, "skip_trivial": True}
+        CPU | {"goal_selection_strategy": MIXTURE, "resample_achieved_goals": True}
     ),
     "cpu, nested, goals change": Configuration(CPU, space="nested", goal_changes=True),
     "cpu, image": Configuration(CPU, space="image"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers import Episode, HindsightReplayBuffer
+from her_wrappers import Episode, HindsightReplayBuffer, Mixture
 from her_wrappers.trees import leaf_arrays
 from tests.support.replay_reference import PriorityReference, Reference
 
@@ -32,11 +32,11 @@ SPACES = {
         spaces.MultiDiscrete([3, 2]),
     ),
 }
-"""Observations, goals, actions. The goals have few values, so that many of them are the same."""
+"""Spaces of observations, goals and actions. Goals have few values, so that many goals are equal."""
 
 
 def random_rows(space, rows, rng):
-    """Random elements of a space as a tree of arrays; of whole numbers, few values."""
+    """Return random elements of a space as a tree of arrays; integers have few values."""
     if isinstance(space, spaces.Dict):
         return {key: random_rows(part, rows, rng) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -53,7 +53,7 @@ def take(tree, rows):
 
 
 def batch_same(achieved, desired):
-    """Whether goals are the same, for every row of a batch."""
+    """Return whether goals are equal, (B,) bool."""
     pairs = zip(leaf_arrays(achieved), leaf_arrays(desired), strict=True)
     return functools.reduce(operator.and_, [(a == d).reshape(len(a), -1).all(-1) for a, d in pairs])
 
@@ -63,13 +63,13 @@ def cost_of(info):
 
 
 class World:
-    """A buffer and its reference, to which the same is done.
+    """A buffer and its reference, on which the same methods are called.
 
     Args:
-        name: Of the spaces.
-        termination: Its mode, or a function.
-        with_infos: Whether rewards need an info.
-        options: The other arguments of the buffer.
+        name: Name of the spaces.
+        termination: Termination mode or function.
+        with_infos: Whether rewards depend on an info.
+        options: Other arguments of the buffer.
     """
 
     def __init__(self, name, termination, with_infos, options, seed):
@@ -115,7 +115,7 @@ class World:
         return infos["cost"] if self.form == "columns" else np.array([info["cost"] for info in infos])
 
     def episode(self, length):
-        """An episode in which goals change now and then, and whose rewards are those of no function."""
+        """Return an episode whose goals change sometimes and whose rewards are random."""
         observations = random_rows(self.space, length + 1, self.rng)
         kept = np.maximum.accumulate(np.arange(length + 1) * (self.rng.integers(4, size=length + 1) == 0))
         observations["desired_goal"] = take(observations["desired_goal"], kept)
@@ -155,7 +155,7 @@ class World:
             self.note(episode)
 
     def step(self, count):
-        """Add transitions; an episode may stay open meanwhile."""
+        """Add transitions one by one; an episode may stay open."""
         for _ in range(count):
             if not self.steps_to_add:
                 self.open_episode = self.episode(self.fitting(self.lengths(1)[0]))
@@ -179,7 +179,7 @@ class World:
                     assert batch.weights.tolist() == [1] * self.batch_size
 
     def update(self, count):
-        """Give priorities to transitions of now and of before, some of them more than once."""
+        """Update priorities of stored and evicted transitions, of some more than once."""
         if self.priorities and self.reference.next_index:
             index = self.rng.integers(self.reference.next_index, size=count)
             priorities = self.rng.integers(9, size=count) / 4
@@ -195,7 +195,7 @@ class World:
             self.steps_to_add = []
 
     def reload(self, _):
-        """Save and load; what is loaded samples the same, and all goes on with it."""
+        """Save and load, compare the batches, and continue with the loaded buffer."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "buffer"
             self.buffer.save(path)
@@ -249,4 +249,16 @@ def steps_of(episode):
 
 
 ACTIONS = ("add", "add_many", "step", "sample", "sample", "update", "reload", "resize", "clear")
-"""Names of the methods of `World` that do something to the buffer."""
+"""Names of the methods of `World` that change or sample the buffer."""
+
+GOAL_OPTIONS = (
+    {"goal_selection_strategy": "future"},
+    {"goal_selection_strategy": "final", "n_sampled_goal": 1},
+    {"goal_selection_strategy": "episode", "her_ratio": 0.9},
+    {"goal_selection_strategy": "geometric"},
+    {"goal_selection_strategy": "random", "her_ratio": 1.0},
+    {"goal_selection_strategy": Mixture({"future": 0.4, "random": 0.2, "final": 0.2, "original": 0.2})},
+    {"goal_selection_strategy": Mixture({"geometric": 0.5, "episode": 0.5}), "n_sampled_goal": 9},
+    {"n_sampled_goal": 0},
+)
+"""Options of the buffer that choose the goals."""

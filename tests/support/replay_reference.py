@@ -1,4 +1,4 @@
-"""A buffer of plain Python lists, slow and obviously right: it explains what the real one hands out."""
+"""A reference buffer of plain Python lists, which checks the batches of `HindsightReplayBuffer`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from her_wrappers import Episode, Priority
 
 
 def row(tree: Any, i: int) -> Any:
-    """Row i of a tree of arrays, in plain Python; infinities and all bits of floats are kept."""
+    """Return row i of a tree of arrays as plain Python values, exactly."""
     if isinstance(tree, dict):
         return {key: row(part, i) for key, part in tree.items()}
     if isinstance(tree, tuple):
@@ -40,14 +40,14 @@ class Stored:
 
 
 class Reference:
-    """What a buffer should hold, and which rows it may hand out.
+    """Expected content of a buffer, and the rows that it may return.
 
     Args:
-        buffer_size: Transitions that it holds.
-        reward: From (achieved goal, desired goal, info) of one step to a number.
-        terminated: The same, to a bool.
-        termination: Mode of the terminations of relabeled rows; a function is ``terminated``.
-        n_steps: The most steps of a window.
+        buffer_size: Maximum number of transitions.
+        reward: Function of (achieved goal, desired goal, info) of one step that returns a number.
+        terminated: Function of the same arguments that returns a bool.
+        termination: Termination mode of relabeled rows; ``terminated`` if it is a function.
+        n_steps: Maximum number of steps of a window.
         gamma: Discount factor.
     """
 
@@ -67,7 +67,7 @@ class Reference:
         self.next_index = 0
 
     def add(self, episode: Episode) -> None:
-        """Add an episode; the oldest ones go until all fit."""
+        """Add an episode and evict the oldest as far as needed."""
         steps = range(len(episode))
         self.episodes.append(
             Stored(
@@ -84,20 +84,20 @@ class Reference:
         self.shrink(self.buffer_size)
 
     def shrink(self, buffer_size: int) -> None:
-        """Let the oldest episodes go until all fit."""
+        """Change the size and evict the oldest episodes as far as needed."""
         self.buffer_size = buffer_size
         while len(self) > buffer_size:
             del self.episodes[0]
 
     def clear(self) -> None:
-        """Forget all but the indices."""
+        """Remove all episodes; serial numbers continue."""
         self.episodes.clear()
 
     def __len__(self) -> int:
         return sum(map(len, self.episodes))
 
     def find(self, index: int) -> tuple[Stored, int]:
-        """The episode and the step that have an index."""
+        """Return the episode and the step with a serial number."""
         [(episode, t)] = [
             (episode, index - episode.first)
             for episode in self.episodes
@@ -106,7 +106,7 @@ class Reference:
         return episode, t
 
     def sources(self, strategy: str, episode: Stored, t: int) -> list[tuple[Stored, int]]:
-        """The states that may supply the goal of a step, as (episode, state)."""
+        """Return the states that may supply the goal of a step, as (episode, state)."""
         if strategy == "random":
             return [(other, s) for other in self.episodes for s in range(1, len(other) + 1)]
         states = {
@@ -117,8 +117,8 @@ class Reference:
         }[strategy]
         return [(episode, s) for s in states]
 
-    def has_other_reason(self, episode: Stored, t: int) -> bool:
-        """Whether an episode ended at a step, and not for its own goal."""
+    def is_goal_independent_termination(self, episode: Stored, t: int) -> bool:
+        """Return whether an episode terminated at a step independently of its goal."""
         if not (episode.terminated and t == len(episode) - 1):
             return False
         goals = episode.achieved(t + 1), episode.states[t + 1]["desired_goal"]
@@ -126,23 +126,23 @@ class Reference:
             return self.reward(*goals, episode.infos[t]) != 0
         return not self.terminated(*goals, episode.infos[t])
 
-    def ends(self, episode: Stored, t: int, goal: Any) -> bool:
-        """Whether a step terminates under a new goal."""
+    def terminates(self, episode: Stored, t: int, goal: Any) -> bool:
+        """Return whether a step terminates under a new goal."""
         if self.termination == "keep":
             return episode.terminated and t == len(episode) - 1
         if self.termination == "never":
             return False
         reached = episode.achieved(t + 1), goal, episode.infos[t]
         by_goal = self.reward(*reached) == 0 if self.termination == "success" else self.terminated(*reached)
-        return by_goal or self.has_other_reason(episode, t)
+        return by_goal or self.is_goal_independent_termination(episode, t)
 
     def window(self, episode: Stored, t: int, new_goal: Any) -> tuple[list[float], bool]:
-        """What the steps from t on earn that count, and whether the last of them terminates.
+        """Return the rewards of the window that begins at step t, and whether its last step terminates.
 
         Args:
             episode: The episode.
             t: The first step.
-            new_goal: The goal of a relabeled row, in a list; or None.
+            new_goal: The goal of a relabeled row, in a list; None for an original row.
         """
         rewards, goal = [], episode.states[t]["desired_goal"]
         while True:
@@ -150,17 +150,17 @@ class Reference:
             if new_goal:
                 achieved = episode.achieved(s + 1)
                 rewards.append(self.reward(achieved, new_goal[0], episode.infos[s]))
-                terminates = self.ends(episode, s, new_goal[0])
-                goes_on = True
+                terminates = self.terminates(episode, s, new_goal[0])
+                continues = True
             else:
                 rewards.append(episode.rewards[s])
                 terminates = episode.terminated and s + 1 == len(episode)
-                goes_on = all(state["desired_goal"] == goal for state in episode.states[t : s + 3])
-            if terminates or not goes_on or s + 1 == len(episode) or len(rewards) == self.n_steps:
+                continues = all(state["desired_goal"] == goal for state in episode.states[t : s + 3])
+            if terminates or not continues or s + 1 == len(episode) or len(rewards) == self.n_steps:
                 return rewards, terminates
 
     def explain(self, batch: Any) -> None:
-        """Assert of every row that it is what it may be."""
+        """Assert that every row is correct."""
         for i in range(len(batch)):
             self._explain_row(batch, i)
 
@@ -194,16 +194,16 @@ class Reference:
 
 
 class PriorityReference:
-    """What a buffer must know of priorities, as a dict from numbers to priorities.
+    """Expected priorities of a buffer, as a dict from serial numbers to priorities.
 
     Args:
         buffer_size: Transitions that it holds.
-        priority: How priorities decide what is drawn.
+        priority: Options of prioritized sampling.
     """
 
     def __init__(self, buffer_size: int, priority: Priority) -> None:
         self.buffer_size, self.priority = buffer_size, priority
-        self.episodes: list[tuple[int, int]] = []  # (first number, length)
+        self.episodes: list[tuple[int, int]] = []  # (first serial number, length)
         self.end = 0
         self.largest = 1.0
         self.priorities: dict[int, float] = {}
@@ -216,19 +216,19 @@ class PriorityReference:
         self.shrink(self.buffer_size)
 
     def shrink(self, buffer_size: int) -> None:
-        """Let the oldest episodes go until all fit."""
+        """Change the size and evict the oldest episodes as far as needed."""
         self.buffer_size = buffer_size
         while sum(length for _, length in self.episodes) > buffer_size:
             self.evict_oldest()
 
     def evict_oldest(self) -> None:
-        """Forget the priorities of an episode."""
+        """Remove the priorities of the oldest episode."""
         first, length = self.episodes.pop(0)
         for number in range(first, first + length):
             del self.priorities[number]
 
     def update(self, index: Any, priorities: Any) -> int:
-        """Give those that are stored the largest of their new priorities; return how many are not."""
+        """Set the priorities of stored transitions to the largest new one; return the number of others."""
         best: dict[int, float] = {}
         for number, priority in zip(index, priorities, strict=True):
             if number in self.priorities:
@@ -238,18 +238,18 @@ class PriorityReference:
         return sum(number not in self.priorities for number in index)
 
     def clear(self) -> None:
-        """Forget all but the numbers."""
+        """Remove all priorities; serial numbers continue."""
         while self.episodes:
             self.evict_oldest()
         self.largest = 1.0
 
     def odds(self) -> dict[int, float]:
-        """What each transition is drawn in proportion to."""
+        """Return the scaled priority of each transition."""
         eps, alpha = self.priority.eps, self.priority.alpha
         return {number: (priority + eps) ** alpha for number, priority in self.priorities.items()}
 
     def explain(self, batch: Any) -> None:
-        """Assert that the rows of a batch are stored, and have the weights that they should."""
+        """Assert that the rows of a batch are stored and have the expected weights."""
         odds = self.odds()
         assert set(batch.index.tolist()) <= odds.keys()
         share = np.array([odds[number] for number in batch.index.tolist()]) / sum(odds.values())

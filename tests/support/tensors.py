@@ -32,7 +32,7 @@ PARTS = (
 
 
 def assert_equal(batch, other):
-    """Two batches, of arrays or tensors, are the same; rewards within the tolerance of float32."""
+    """Assert that two batches of arrays or tensors are equal; rewards up to rounding of float32."""
     assert len(batch) == len(other)
     for name in PARTS:
         leaves, others = (leaf_arrays(getattr(each.to_numpy(), name)) for each in (batch, other))
@@ -45,7 +45,7 @@ def assert_equal(batch, other):
 
 
 def goals_equal(achieved, desired):
-    """(B,) bool, for arrays and tensors, of goals of any shape, or dicts of two."""
+    """Return whether goals are equal, (B,) bool; goals are arrays, tensors, or dicts of two of them."""
     if isinstance(achieved, dict):
         return goals_equal(achieved["a"], desired["a"]) & goals_equal(achieved["b"], desired["b"])
     return (achieved == desired).reshape(len(achieved), -1).all(-1)

@@ -1,4 +1,4 @@
-"""Batches of one transition, whose targets are arithmetic."""
+"""Batches that repeat one transition, whose targets are known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POINT = PointReach()
 
 
 def repeated(before, after, goal, action, reward, *, terminated, gamma=0.5, rows=64):
-    """One transition, ``rows`` times; each row is an array."""
+    """Return a batch of one transition, repeated ``rows`` times."""
 
     def observations(seen):
         seen, wanted = (np.tile(values, (rows, 1)) for values in (seen, goal))
@@ -33,12 +33,12 @@ def repeated(before, after, goal, action, reward, *, terminated, gamma=0.5, rows
 
 
 def bit_transition(*, terminated):
-    """The step from 10 to 11 by flipping bit 1."""
+    """Return the step from 10 to 11 that flips bit 1."""
     reward = 0.0 if terminated else -1.0
     return repeated(np.int8([1, 0]), np.int8([1, 1]), np.int8([1, 1]), 1, reward, terminated=terminated)
 
 
 def point_transition(*, terminated=False, reward=-1.0, gamma=0.5):
-    """A step to the right."""
+    """Return a step to the right."""
     before, after, goal, action = np.float32([[0.2, 0.5], [0.25, 0.5], [0.6, 0.5], [1.0, 0.0]])
     return repeated(before, after, goal, action, reward, terminated=terminated, gamma=gamma)

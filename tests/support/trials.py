@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from her_wrappers import CorruptFileError, EpisodeArchive, HindsightReplayBuffer, Mixture, Priority
+from her_wrappers import CorruptFileError, EpisodeArchive, HindsightReplayBuffer, Priority
 from tests.support.archived_episodes import Nested, random_episode
 from tests.support.archived_episodes import assert_same_episodes as assert_same_archived
 from tests.support.buffers import FUNCTIONS, example
@@ -28,22 +28,11 @@ from tests.support.interrupted_buffer import (
 )
 from tests.support.interrupted_recorder import RECORDERS, interrupt_recorder
 from tests.support.kill_trials import kill_while_archiving, kill_while_saving
-from tests.support.reference_world import ACTIONS, SPACES, World
+from tests.support.reference_world import ACTIONS, GOAL_OPTIONS, SPACES, World
 
 LIMITED_OPERATIONS = "add_episode", "add_episodes", "sample", "save", "clear"
 ROOM = 1e4, 2e7
 """Bytes that a process with a limit may still allocate."""
-
-GOAL_OPTIONS = (
-    {"goal_selection_strategy": "future"},
-    {"goal_selection_strategy": "final", "n_sampled_goal": 1},
-    {"goal_selection_strategy": "episode", "her_ratio": 0.9},
-    {"goal_selection_strategy": "geometric"},
-    {"goal_selection_strategy": "random", "her_ratio": 1.0},
-    {"goal_selection_strategy": Mixture({"future": 0.4, "random": 0.2, "final": 0.2, "original": 0.2})},
-    {"goal_selection_strategy": Mixture({"geometric": 0.5, "episode": 0.5}), "n_sampled_goal": 9},
-    {"n_sampled_goal": 0},
-)
 
 
 def pick(rng: np.random.Generator, choices):
@@ -100,7 +89,7 @@ def explain_rows(rng: np.random.Generator, folder: Path) -> int:
     """Use a buffer of random options in a random way, and explain each sampled row by a reference."""
     options = {
         "buffer_size": int(rng.integers(1, 41)),
-        "skip_trivial": bool(rng.integers(2)),
+        "resample_achieved_goals": bool(rng.integers(2)),
         "n_steps": pick(rng, (1, 1, 2, 3, 5, 100)),
         "gamma": pick(rng, (0.9, 0.99, 1.0)),
         "prioritized": pick(rng, (None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01))),

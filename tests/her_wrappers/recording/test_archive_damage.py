@@ -14,34 +14,15 @@ from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.files.writing import write_arrays
 from tests.support.archived_episodes import Nested, assert_same_episodes, forged, random_episode
 from tests.support.damage import damaged
-from tests.support.killed import kills
+from tests.support.kill_trials import kill_while_archiving
 
 
 @pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_while_archiving_leave_every_completed_shard(tmp_path, archives):
-    """Each archive is continued after five kills; its episode i is number i."""
     unlisted, completed = 0, 0
     for seed in range(archives):
-        folder = tmp_path / str(seed)
-        code = f"""
-from her_wrappers import EpisodeArchive
-from tests.support.archived_episodes import Nested, random_episode
-archive = EpisodeArchive({str(folder)!r}, env=Nested(), shard_steps=50)
-number = len(archive)
-print(number, flush=True)
-while True:
-    archive(random_episode(number % 7 + 1, seed=number))
-    number += 1
-"""
-        before = 0
-        for _ in kills(code, 5, seed=seed):
-            listed = len(json.loads((folder / "manifest.json").read_text())["shards"])
-            unlisted += len(list(folder.glob("*.npz"))) > listed
-            found = list(EpisodeArchive(folder))
-            assert_same_episodes(found, [random_episode(i % 7 + 1, seed=i) for i in range(len(found))])
-            assert len(found) >= before
-            before = len(found)
-        completed += before
+        counts = kill_while_archiving(tmp_path / str(seed), 5, seed)
+        unlisted, completed = unlisted + counts[0], completed + counts[1]
     if archives > 1:
         assert completed, "no shard was completed before a kill"
         assert unlisted, "no kill came between a shard and its line in the manifest"

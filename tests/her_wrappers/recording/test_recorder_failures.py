@@ -137,7 +137,7 @@ def test_a_space_that_changes_at_reset_is_an_error():
     env = EpisodeRecorder(Growing([9]), episodes.append)
     env.reset()
     env.step(np.zeros(2, np.float32))
-    with pytest.raises(ValueError, match=r"the observation space changed from Dict.* to Dict.*new one for"):
+    with pytest.raises(ValueError, match=r"the observation space changed from Dict.* to Dict.*new recorder"):
         env.reset()
     assert [len(episode) for episode in episodes] == [1]
     with pytest.raises(ResetNeeded):

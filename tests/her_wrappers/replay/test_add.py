@@ -11,7 +11,7 @@ from tests.support.counting import SPACE, counting_buffer, counting_episode
 
 def test_adding_transitions_is_adding_their_episodes():
     whole, stepwise = counting_buffer(buffer_size=300), counting_buffer(buffer_size=300)
-    for number, length in enumerate([3, 1, 200, 90, 7]):  # longer than the staging area at first
+    for number, length in enumerate([3, 1, 200, 90, 7]):  # longer than the memory allocated at first
         episode = counting_episode(number, length, terminated=number % 2 == 0)
         whole.add_episode(episode)
         for transition in transitions(episode):
@@ -33,7 +33,7 @@ def test_an_open_episode_is_never_sampled():
     assert len(buffer) == 4
 
 
-def test_reused_arrays_are_copied_on_arrival():
+def test_arrays_that_the_caller_reuses_are_copied():
     buffer = counting_buffer()
     reused = {key: np.zeros(2) for key in SPACE}
     for here, action, reward, there, terminated, truncated, _ in transitions(counting_episode(2, 5)):
@@ -46,8 +46,8 @@ def test_reused_arrays_are_copied_on_arrival():
 
 
 @pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
-def test_a_transition_that_does_not_follow_on_the_last_is_refused(key):
-    """The usual cause is an episode's end that was not passed on."""
+def test_a_transition_that_does_not_continue_the_episode_is_an_error(key):
+    """The usual cause is a missing flag at the end of an episode."""
     buffer = counting_buffer()
     (first, second) = transitions(counting_episode(0, 2))
     buffer.add(*first)
@@ -58,7 +58,7 @@ def test_a_transition_that_does_not_follow_on_the_last_is_refused(key):
     assert len(buffer) == 2
 
 
-def test_an_interrupted_episode_can_be_ended():
+def test_an_open_episode_can_be_truncated():
     buffer = counting_buffer()
     buffer.truncate_open_episode()
     first, *_ = transitions(counting_episode(0, 3))
@@ -76,7 +76,9 @@ def test_an_open_episode_does_not_outgrow_the_buffer():
     *most, last = transitions(counting_episode(0, 4))
     for transition in most:
         buffer.add(*transition)
-    with pytest.raises(ValueError, match="the open one has as many; raise buffer_size, or pass truncated"):
+    with pytest.raises(
+        ValueError, match="the open episode has that length; raise buffer_size, pass truncated"
+    ):
         buffer.add(*last)
     buffer.truncate_open_episode()
     assert len(buffer) == 3
@@ -101,7 +103,7 @@ def test_an_open_episode_does_not_outgrow_the_buffer():
         (5, "no", TypeError),
     ],
 )
-def test_a_bad_transition_adds_nothing_and_the_episode_goes_on(position, value, error):
+def test_a_bad_transition_adds_nothing_and_the_episode_continues(position, value, error):
     for bad_step in (0, 1):
         buffer, steps = counting_buffer(), list(transitions(counting_episode(0, 3)))
         for i, transition in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Many episodes added at once, from wherever they are."""
+"""Many episodes added at once, from all sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def lists_of_episodes():
-    """The same episodes in every form that `extend` and `add_episodes` take."""
+    """Return the same episodes in every form that `extend` and `add_episodes` take."""
     episodes = [counting_episode(number, length) for number, length in enumerate((4, 1, 7, 3))]
     return {
         "list": episodes,
@@ -50,7 +50,7 @@ def test_an_archive_is_read_into_a_buffer(tmp_path):
         np.testing.assert_array_equal(array, same)
 
 
-def test_one_bad_episode_among_many_stores_none_and_is_named():
+def test_one_bad_episode_among_many_is_named_and_none_is_stored():
     buffer = filled()
     bad = counting_episode(8, 3, rewards=np.array([-1.0, np.nan, -1.0]))
     with pytest.raises(
@@ -61,7 +61,7 @@ def test_one_bad_episode_among_many_stores_none_and_is_named():
     buffer.verify()
 
 
-def test_none_are_added_by_an_empty_list():
+def test_an_empty_list_adds_nothing():
     buffer = filled()
     buffer.add_episodes([])
     assert len(buffer) == 12

@@ -1,4 +1,4 @@
-"""Arguments that cannot be are refused at once, each with one sentence."""
+"""Invalid arguments raise at once, with one sentence."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ BAD_ARGUMENTS = [
         {"n_sampled_goal": 0, "termination": "always"},
         "unknown termination 'always'; choose from 'recompute', 'success', 'keep', 'never', "
         "or pass a function",
+    ),
+    (
+        {"buffer_size": 10**400},
+        f"buffer_size must be at most {2**62}, got {10**400}",
     ),
     ({"seed": -1}, "seed must be a whole number >= 0 or None, got -1"),
     ({"seed": "0"}, "seed must be a whole number >= 0 or None, got '0'"),
@@ -71,7 +75,7 @@ BAD_ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("options", "message"), BAD_ARGUMENTS)
-def test_a_bad_argument_is_refused_at_once(options, message):
+def test_a_bad_argument_is_an_error_at_once(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         counting_buffer(**options)
 
@@ -87,11 +91,11 @@ def test_a_bad_argument_is_refused_at_once(options, message):
             {"compute_reward": 5},
             "compute_reward must be a function of (achieved_goal, desired_goal, info), got 5",
         ),
-        ({"skip_trivial": "no"}, "skip_trivial must be True or False, got 'no'"),
+        ({"resample_achieved_goals": "no"}, "resample_achieved_goals must be True or False, got 'no'"),
         ({"info_keys": "cost"}, "info_keys must be a list of strings, got the string 'cost'; write ['cost']"),
     ],
 )
-def test_what_is_of_a_wrong_kind_is_refused_at_once(options, message):
+def test_an_argument_of_a_wrong_type_is_an_error_at_once(options, message):
     with pytest.raises(TypeError, match=re.escape(message)):
         counting_buffer(**options)
 
@@ -108,13 +112,13 @@ def test_only_episodes_are_added_as_episodes():
         ({"future": 1.5, "final": -0.5}, "shares of a Mixture must lie in (0, 1], got 1.5 for 'future'"),
     ],
 )
-def test_shares_that_do_not_add_up_are_refused(shares, message):
+def test_shares_that_do_not_add_up_are_an_error(shares, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Mixture(shares)
 
 
 @pytest.mark.parametrize("batch_size", [0, -3, 2.0, True, None])
-def test_a_bad_batch_size_is_refused(batch_size):
+def test_a_bad_batch_size_is_an_error(batch_size):
     with pytest.raises(
         ValueError, match=re.escape(f"batch_size must be a whole number >= 1, got {batch_size!r}")
     ):
@@ -127,20 +131,23 @@ def test_a_bad_batch_size_is_refused(batch_size):
         (lambda: counting_buffer(her_ratio="0.5"), "her_ratio must lie in [0, 1], got '0.5'"),
         (lambda: Mixture([("future", 1.0)]), "shares of a Mixture must be a dict of strategies, got [("),
         (lambda: Mixture({"future": None}), "shares of a Mixture must lie in (0, 1], got None for 'future'"),
-        (lambda: counting_buffer(buffer_size=2**62), "which cannot be had; make it smaller"),
+        (
+            lambda: counting_buffer(buffer_size=2**62),
+            "and there is not enough memory; use a smaller buffer_size",
+        ),
         (
             lambda: filled().add_episodes(counting_episode(0, 2)),
-            "add_episodes takes many episodes, got one Episode; use add_episode",
+            "add_episodes takes an iterable of episodes, got one Episode; use add_episode",
         ),
     ],
 )
-def test_odd_arguments_get_a_sentence(call, message):
+def test_unusual_arguments_give_a_clear_error(call, message):
     with pytest.raises((TypeError, ValueError, MemoryError), match=re.escape(message)):
         call()
 
 
 class WithoutReward(gym.Env):
-    """An environment of counting episodes that has no ``compute_reward``."""
+    """An environment of counting episodes without ``compute_reward``."""
 
     observation_space, action_space = SPACE, ACTIONS
 
@@ -162,12 +169,12 @@ def test_an_environment_needs_no_reward_function_where_nothing_is_relabeled(opti
         ({"her_ratio": np.array(0.5)}, "her_ratio must lie in [0, 1], got array(0.5)"),
     ],
 )
-def test_a_share_that_is_no_number_is_refused_for_an_environment_too(options, message):
+def test_a_share_that_is_not_a_number_is_an_error_in_for_env(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         HindsightReplayBuffer.for_env(WithoutReward(), **options)
 
 
 @pytest.mark.parametrize("share", [{"n_sampled_goal": 0}, {"her_ratio": 0}])
-def test_an_unknown_strategy_is_refused_though_nothing_is_relabeled(share):
+def test_an_unknown_strategy_is_an_error_even_if_nothing_is_relabeled(share):
     with pytest.raises(ValueError, match="unknown goal_selection_strategy 'futur'; choose from"):
         counting_buffer(goal_selection_strategy="futur", **share)

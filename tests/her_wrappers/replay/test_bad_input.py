@@ -1,7 +1,6 @@
-"""What cannot be stored or computed is refused with one sentence, and the buffer is as it was.
+"""Invalid episodes and results of functions raise with one sentence and leave the buffer unchanged.
 
-Bad arguments are in `test_bad_arguments`, bad files in `test_snapshot_damage`, memory that cannot be had in
-`test_memory`.
+See `test_bad_arguments` for arguments, `test_damaged_files` for files, `test_memory_limit` for memory.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def filled(**options):
 
 
 def assert_refused(buffer, episodes, error, message):
-    """Nothing is stored or evicted, and the buffer goes on like one that was never asked."""
+    """Assert that adding raises, stores and evicts nothing, and does not change the following batches."""
     twin = copy.deepcopy(buffer)
     with pytest.raises(error, match=message) as caught:
         buffer.add_episodes(episodes)
@@ -46,7 +45,7 @@ def assert_refused(buffer, episodes, error, message):
 
 
 def with_part(**parts):
-    """A counting episode of three steps with other parts."""
+    """Return a counting episode of three steps with other attributes."""
     return counting_episode(5, 3, **parts)
 
 
@@ -116,14 +115,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_an_episode_that_does_not_fit_is_refused(bad):
+def test_an_episode_that_does_not_fit_is_an_error(bad):
     episode, message = BAD[bad]
     assert_refused(filled(), [episode], ValueError, f"^{re.escape(message)}$")
 
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("place", [0, 6, 10])
-def test_of_many_episodes_the_one_that_does_not_fit_is_named_and_none_is_stored(bad, place):
+def test_the_error_for_many_episodes_names_the_bad_one_and_none_is_stored(bad, place):
     episode, message = BAD[bad]
     episodes = [counting_episode(number, 2) for number in range(10)]
     episodes.insert(place, episode)
@@ -131,7 +130,7 @@ def test_of_many_episodes_the_one_that_does_not_fit_is_named_and_none_is_stored(
     assert_refused(filled(), episodes, ValueError, f"^{re.escape(f'episodes[{place}]: {message}')}$")
 
 
-def test_of_many_episodes_end_to_end_the_bad_one_is_named_too():
+def test_the_error_for_concatenated_episodes_names_the_bad_one():
     rewards = np.full(12, -1.0)
     rewards[7] = np.inf
     good = Episodes.of([counting_episode(number, 3) for number in range(4)])
@@ -143,7 +142,7 @@ def test_of_many_episodes_end_to_end_the_bad_one_is_named_too():
 
 
 def test_episodes_that_fit_alone_fit_together():
-    """A list is as exact as one episode after the other, whatever their dtypes and other keys."""
+    """A list is stored as exactly as single episodes, with different dtypes and additional keys."""
     plain, more = counting_episode(0, 3), counting_episode(1, 3)
     more.observations["camera"] = np.zeros((4, 9))
     wide = counting_episode(2, 3)
@@ -169,12 +168,12 @@ def test_large_integers_are_exact_next_to_floats():
     assert found == [exact, exact - 1, exact]
 
 
-def test_what_is_no_episode_is_told_by_its_place():
+def test_the_error_for_an_element_that_is_not_an_episode_names_its_position():
     episodes = [counting_episode(0, 3), {"observations": []}]
     assert_refused(filled(), episodes, TypeError, "^expected an Episode, got dict at position 1$")
 
 
-def test_an_episode_without_the_infos_is_named():
+def test_the_error_for_an_episode_without_infos_names_it():
     buffer = counting_buffer(info_keys=["cost"], buffer_size=30)
     episodes = [counting_episode(number, 3, infos=costs(number, 3)) for number in range(4)]
     buffer.add_episodes(episodes)
@@ -188,18 +187,18 @@ def test_an_episode_without_the_infos_is_named():
 
 
 @pytest.mark.parametrize("method", ["add_episodes", "extend"])
-def test_what_is_not_many_episodes_is_refused(method):
+def test_an_argument_that_is_not_an_iterable_of_episodes_is_an_error(method):
     buffer = filled()
     for given, message in (
-        (counting_episode(0, 3), f"{method} takes many episodes, got one Episode; use add_episode"),
-        (5, f"{method} takes many episodes, got int"),
+        (counting_episode(0, 3), f"{method} takes an iterable of episodes, got one Episode; use add_episode"),
+        (5, f"{method} takes an iterable of episodes, got int"),
     ):
         with pytest.raises(TypeError, match=f"^{message}$"):
             getattr(buffer, method)(given)
     assert buffer.num_episodes == 3
 
 
-def test_what_is_no_episode_in_a_source_is_told():
+def test_an_element_of_a_source_that_is_not_an_episode_is_an_error():
     with pytest.raises(TypeError, match=r"^extend takes episodes, got dict$"):
         filled().extend([{"observations": []}])
 
@@ -243,11 +242,11 @@ WRONG = {
 
 
 @pytest.mark.arrays_only(
-    "tensors are refused in other words, and values are not looked at: test_refused_devices.py"
+    "tensors are refused in other words, and values are not looked at: test_unusable_devices.py"
 )
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])
-def test_rewards_that_are_wrong_are_refused_when_adding_and_sampling(name, wrong):
+def test_wrong_rewards_are_an_error_in_add_and_sample(name, wrong):
     answer, error, message = WRONG[wrong]
     broken = False
 
@@ -273,7 +272,7 @@ def test_rewards_that_are_wrong_are_refused_when_adding_and_sampling(name, wrong
     assert len(buffer) == 30 - 1
 
 
-def test_terminations_that_raise_say_whose_they_are():
+def test_an_exception_in_compute_terminated_has_a_note_with_its_name():
     buffer = filled(
         compute_terminated=lambda a, d, i: raising() if len(a) > 3 else compute_terminated(a, d, i)
     )
@@ -286,7 +285,7 @@ def test_terminations_that_raise_say_whose_they_are():
     assert len(buffer) == 12
 
 
-def test_an_episode_is_refused_where_it_is_born():
+def test_an_episode_with_arrays_of_wrong_lengths_is_an_error_when_it_is_created():
     with pytest.raises(
         ValueError, match=r"observations must have 4 rows to fit the rewards, got shape \(3, 2\)"
     ):

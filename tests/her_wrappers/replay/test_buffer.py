@@ -1,4 +1,4 @@
-"""HindsightReplayBuffer as a whole: what it holds, whose memory it is, copies, seeds, environments."""
+"""HindsightReplayBuffer as a whole: capacity, memory, copies, seeds, environments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_episode_as_long_as_the_buffer_fits_and_can_be_sampled():
         assert set(buffer.sample(500).observations["observation"][:, 1]) == set(range(10))
 
 
-def test_a_longer_episode_is_refused_and_nothing_is_evicted():
+def test_a_longer_episode_is_an_error_and_nothing_is_evicted():
     buffer = filled(buffer_size=12)
     with pytest.raises(
         ValueError, match="must fit the buffer of 12 transitions, got 13 steps; raise buffer_size"
@@ -44,11 +44,11 @@ def test_one_step_episodes_fill_the_buffer_to_its_size():
 
 def test_no_state_is_stored_twice():
     buffer = counting_buffer(buffer_size=10_000)
-    per_state = 2 * 2 * 8 + 8 + 4 + 2 * 4  # observation and achieved goal, action, reward, two counts
+    per_state = 2 * 2 * 8 + 8 + 4 + 2 * 4  # observation and achieved goal, action, reward, two integers
     assert buffer.nbytes / 10_000 < 1.1 * per_state + 5
 
 
-def test_clear_drops_everything():
+def test_clear_removes_everything():
     buffer = filled()
     buffer.clear()
     assert len(buffer) == buffer.num_episodes == 0
@@ -127,8 +127,8 @@ def test_copies_and_pickles_sample_alike():
             np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("length", [1, 7])  # one makes the rings grow, the other leaves gaps
-def test_a_pickle_is_of_what_is_stored_and_what_it_makes_goes_on_alike(length):
+@pytest.mark.parametrize("length", [1, 7])  # episodes of one step make the rings grow
+def test_a_pickle_has_the_stored_rows_only_and_continues_with_the_same_batches(length):
     buffer = filled(buffer_size=150)
     for number in range(3, 200):
         buffer.add_episode(counting_episode(number, length))
@@ -218,7 +218,7 @@ def test_a_vector_environment_gives_the_spaces_of_one():
     assert buffer.observation_space == episode_space
 
 
-def test_a_batch_that_no_memory_holds_leaves_the_buffer_usable():
+def test_a_batch_that_does_not_fit_in_memory_leaves_the_buffer_usable():
     buffer = counting_buffer()
     buffer.add_episode(counting_episode(0, 5))
     with pytest.raises((MemoryError, ValueError), match=r".{10}"):

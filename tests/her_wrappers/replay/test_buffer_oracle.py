@@ -1,4 +1,4 @@
-"""The buffer against an oracle: every sampled row is explained by what was added, and none is preferred."""
+"""The buffer compared with an oracle: every sampled row is correct, and all are sampled equally often."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from her_wrappers import Mixture
 from tests.support.counting import DESIRED, counting_buffer, counting_episode
 
 STRATEGIES = ("future", "final", "episode", "random")
-"""Those that choose uniformly; geometric goals are tested on integers, and in mixtures."""
+"""Strategies that sample uniformly; geometric goals are tested on integers and in mixtures."""
 
 
 def surviving(episodes, buffer_size):
-    """The newest episodes whose steps fit together: (number, length, terminated), oldest first."""
+    """Return the newest episodes that fit in the buffer: (number, length, terminated), oldest first."""
     kept, steps = [], 0
     for episode in reversed(episodes):
         steps += episode[1]
@@ -29,7 +29,7 @@ def surviving(episodes, buffer_size):
 
 
 def goal_set(strategy, number, t, kept):
-    """All goals that may replace that of step ``t`` of episode ``number``, as (episode, state)."""
+    """Return all goals that may replace the goal of step ``t`` of episode ``number``, as (episode, state)."""
     length = {episode: steps for episode, steps, _ in kept}[number]
     return {
         "future": [(number, s) for s in range(t + 1, length + 1)],
@@ -40,7 +40,7 @@ def goal_set(strategy, number, t, kept):
 
 
 def explain(batch, episodes, buffer_size, strategy):
-    """Assert of every row that it is a transition of a surviving episode with a goal it may have."""
+    """Assert that every row is a transition of a stored episode with a possible goal."""
     kept = surviving(episodes, buffer_size)
     first_index = dict(zip((e[0] for e in episodes), np.cumsum([0] + [e[1] for e in episodes]), strict=False))
     lengths = {number: (length, terminated) for number, length, terminated in kept}
@@ -63,7 +63,7 @@ def explain(batch, episodes, buffer_size, strategy):
             assert goal == [number, DESIRED]
         reached = goal == there
         assert batch.rewards[i] == (0 if reached else -1)
-        # the desired goals were never reached, so what terminated did so for another reason
+        # the desired goals were never achieved, so terminations are independent of the goal
         assert batch.terminations[i] == ((relabeled and reached) or (last and terminated))
         assert batch.truncations[i] == (last and not terminated)
 
@@ -82,8 +82,8 @@ OPTIONS = st.fixed_dictionaries({
     steps=st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=60),
     batch_size=st.integers(1, 40),
 )
-def test_every_row_is_explained_whatever_was_added(options, steps, batch_size):
-    """Variable lengths, one-step episodes, episodes as long as the buffer, and many laps of the ring."""
+def test_every_row_is_correct_for_any_sequence_of_episodes(options, steps, batch_size):
+    """Episodes have one step to the size of the buffer, and the ring wraps around many times."""
     buffer, buffer_size = counting_buffer(**options), options["buffer_size"]
     strategy = options["goal_selection_strategy"]
     episodes = []
@@ -102,7 +102,7 @@ LENGTHS = [5, 1, 7, 2, 9, 1, 3, 6, 2, 4]
 
 
 def sampled_goals(strategy, *, draws=60_000, batch_size=256):
-    """Draw many rows: counts of relabeled (episode, step, goal) and of all (episode, step)."""
+    """Sample many rows; return counts of relabeled (episode, step, goal) and of all (episode, step)."""
     buffer = counting_buffer(buffer_size=24, goal_selection_strategy=strategy)
     for number, length in enumerate(LENGTHS):
         buffer.add_episode(counting_episode(number, length))
@@ -143,7 +143,7 @@ def test_goals_are_uniform_over_their_exact_set_for_every_transition(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_transitions_are_drawn_equally_often_relabeled_or_not(strategy):
+def test_transitions_are_sampled_equally_often_relabeled_or_not(strategy):
     goals, rows, kept = sampled_goals(strategy)
     transitions = [(number, t) for number, length, _ in kept for t in range(length)]
     assert rows.keys() == set(transitions)
@@ -178,7 +178,7 @@ MIXTURES = [
 
 @pytest.mark.parametrize(("shares", "options"), MIXTURES)
 @pytest.mark.parametrize("batch_size", [1, 3, 10])
-def test_every_part_of_a_mixture_has_its_share_and_its_own_goals(shares, options, batch_size):
+def test_every_component_of_a_mixture_has_its_share_and_its_goals(shares, options, batch_size):
     buffer = counting_buffer(goal_selection_strategy=Mixture(shares), **options)
     episodes = [(number, length, False) for number, length in enumerate([4, 1, 6])]
     for number, length, _ in episodes:
@@ -201,7 +201,7 @@ def test_every_part_of_a_mixture_has_its_share_and_its_own_goals(shares, options
 
 
 def check_provenance(batch, i, episodes):
-    """Row i says truly which episode it is of, and which transition achieved its goal, by what strategy."""
+    """Assert that the provenance of row i is correct."""
     first_index = dict(zip((e[0] for e in episodes), np.cumsum([0] + [e[1] for e in episodes]), strict=False))
     number, t = (int(x) for x in batch.observations["observation"][i])
     assert batch.episode[i] == first_index[number]
@@ -218,12 +218,12 @@ def check_provenance(batch, i, episodes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_long_run_of_a_full_ring_stays_explained(strategy):
+def test_rows_stay_correct_in_a_long_run_of_a_full_ring(strategy):
     rng = np.random.default_rng(0)
     buffer = counting_buffer(buffer_size=500, goal_selection_strategy=strategy)
     episodes = []
     for number in range(5000):
-        # now and then only short ones, so that the rings have to grow, and one that fills the buffer
+        # sometimes short episodes only, so that the rings grow, and one episode that fills the buffer
         length = 500 if number % 1000 == 999 else int(rng.integers(1, 3 if number % 400 > 200 else 120))
         episodes.append((number, length, bool(rng.integers(2))))
         buffer.add_episode(counting_episode(number, length, terminated=episodes[-1][2]))

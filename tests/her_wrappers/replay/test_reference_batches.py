@@ -1,4 +1,4 @@
-"""The same seed samples the same batches as version 0.1 did, and buffers that it saved are loaded."""
+"""Equal seeds give the batches of version 0.1, and its saved buffers can be loaded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_configuration_has_its_reference(reference):
 
 @pytest.mark.parametrize("name", SAVED)
 def test_a_buffer_saved_by_version_0_1_is_loaded(name):
-    """It has the same episodes, samples, and continues its open episode."""
+    """The loaded buffer has the same episodes and batches, and continues its open episode."""
     configuration = SAVED[name]
     expected = saved_buffer(configuration)
     buffer = HindsightReplayBuffer.load(DATA / name, **configuration.functions())

@@ -1,4 +1,4 @@
-"""relabel_episode on episodes whose every value tells where it is from."""
+"""relabel_episode on episodes whose values identify episode and step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_copy_is_a_step_with_a_goal_of_its_set(strategy, length, copies, s
         assert batch.actions[i].tolist() == [3 + t / 1000]
 
 
-def test_all_goals_of_the_set_come_up():
+def test_all_goals_of_the_set_are_sampled():
     batch = relabeled(counting_episode(0, 4), Geometric(0.5), n_sampled_goal=200)
     assert {(int(t), int(s)) for t, s in zip(batch.index, batch.goal_index, strict=True)} == {
         (t, s - 1) for t in range(4) for s in range(t + 1, 5)
@@ -56,7 +56,7 @@ def test_all_goals_of_the_set_come_up():
 
 
 @pytest.mark.parametrize("crashed", [False, True])
-def test_copies_terminate_by_their_goals_or_by_another_reason(crashed):
+def test_copies_terminate_by_their_goal_or_as_the_crash_that_they_copy(crashed):
     episode = counting_episode(0, 4, terminated=crashed, truncated=not crashed)
     batch = relabeled(episode, n_sampled_goal=20, termination=compute_terminated)
     reached = batch.goal_index == batch.index
@@ -75,7 +75,7 @@ TERMINATIONS = {"function": compute_terminated, "success": "success", "keep": "k
 @pytest.mark.parametrize("termination", TERMINATIONS)
 @pytest.mark.parametrize("end", ["crash", "goal", "moved goal", "limit"])
 def test_copies_are_what_the_buffer_samples(termination, end):
-    """The same steps under the same goals, so that it is no matter which of the two a learner has."""
+    """The copies have the rewards and terminations of the buffer for the same steps and goals."""
     episode = counting_episode(7, 5, terminated=end != "limit")
     if "goal" in end:
         episode.observations["desired_goal"][-1 if end == "moved goal" else 0 :] = [7, 5]
@@ -91,13 +91,13 @@ def test_copies_are_what_the_buffer_samples(termination, end):
 
 
 def facts(batch):
-    """What is said of each step under each goal."""
+    """Return the reward and termination of each step under each goal."""
     ends = zip(batch.rewards, batch.terminations, batch.truncations, batch.relabeled, strict=True)
     keys = zip(batch.index.tolist(), batch.goal_index.tolist(), batch.strategy.tolist(), strict=True)
     return {(key, tuple(end)) for key, end in zip(keys, ends, strict=True)}
 
 
-def test_copies_that_should_have_ended_are_reported_like_the_buffers():
+def test_an_episode_that_ended_at_its_goal_gives_the_warning_of_the_buffer():
     episode = counting_episode(0, 3, terminated=True)
     episode.observations["desired_goal"][:] = [0, 3]
     with pytest.warns(UserWarning, match='an episode terminated at its goal.*pass termination="success"'):
@@ -109,7 +109,7 @@ def test_copies_that_should_have_ended_are_reported_like_the_buffers():
 MIXTURE = {"final": 0.5, "future": 0.3, lambda t, length, rng: np.ones_like(t): 0.2}
 
 
-def test_each_part_of_a_mixture_has_its_share_everywhere_in_the_episode():
+def test_each_component_of_a_mixture_has_its_share_at_every_step():
     batch = relabeled(counting_episode(0, 4), Mixture(MIXTURE), n_sampled_goal=3000)
     for t in range(4):
         counts = [((batch.strategy == name) & (batch.index == t)).sum() for name in ("final", "future")]
@@ -121,13 +121,13 @@ def test_each_part_of_a_mixture_has_its_share_everywhere_in_the_episode():
     assert set(states[batch.strategy == "<lambda>"]) == {1}
 
 
-def test_goals_are_drawn_by_their_odds():
+def test_goals_are_sampled_with_their_probabilities():
     batch = relabeled(counting_episode(0, 4), Geometric(0.5), n_sampled_goal=7000)
     ahead = (batch.goal_index - batch.index)[batch.index == 1]
     assert chisquare(np.bincount(ahead), [4000, 2000, 1000]).pvalue > 1e-4
 
 
-def test_each_copy_weighs_as_much_as_any_other():
+def test_weights_of_copies_are_ones():
     weights = relabeled(counting_episode(0, 3)).weights
     assert weights.dtype == np.float32
     assert weights.tolist() == [1.0] * 12
@@ -189,10 +189,10 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"strategy": "random"}, "strategy must choose within the episode, got 'random', which needs others"),
+        ({"strategy": "random"}, "strategy must select states of the same episode, got 'random'"),
         (
             {"strategy": Mixture({"final": 0.5, "random": 0.5})},
-            "strategy must choose within the episode, got 'random', which needs others",
+            "strategy must select states of the same episode, got 'random'",
         ),
         (
             {"strategy": Mixture({"final": 0.5, "original": 0.5})},
@@ -219,7 +219,7 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
         ),
     ],
 )
-def test_a_bad_argument_is_refused_at_once(options, message):
+def test_a_bad_argument_is_an_error_at_once(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         relabeled(**{"episode": counting_episode(0, 3)} | options)
 
@@ -236,7 +236,7 @@ def test_a_bad_argument_is_refused_at_once(options, message):
         ({"strategy": 3}, "goal_selection_strategy must be a name, a function or a Mixture, got 3"),
     ],
 )
-def test_what_is_of_another_type_is_refused_at_once(arguments, message):
+def test_an_argument_of_another_type_is_an_error_at_once(arguments, message):
     right = {
         "episode": counting_episode(0, 3),
         "strategy": "future",
@@ -249,7 +249,7 @@ def test_what_is_of_another_type_is_refused_at_once(arguments, message):
 
 
 @pytest.mark.parametrize("name", ["compute_reward", "compute_terminated"])
-def test_what_a_function_raises_says_whose_it_is(name):
+def test_an_exception_in_a_function_has_a_note_with_its_name(name):
     def writing(achieved, desired, infos):
         desired[:] = 0
 

@@ -23,14 +23,14 @@ def resident_bytes():
 
 
 def many_episodes(first, lengths, rng):
-    """Counting episodes end to end, as `counting_episode` makes them one by one."""
+    """Return counting episodes as `Episodes`, equal to those of `counting_episode`."""
     states = lengths + 1
     numbers = np.repeat(np.arange(first, first + len(lengths)), states).astype(float)
     t = np.arange(len(numbers)) - np.repeat(np.cumsum(states) - states, states)
     counts = np.stack([numbers, t], axis=1)
     is_step = np.ones(len(numbers), np.bool_)
     is_step[np.cumsum(states) - 1] = False
-    # now and then the goal changes within the episode, so that there is another segment
+    # the goal changes within some episodes, which then have two segments
     desired = np.stack([numbers, -1.0 - (t > 30) * (numbers % 7 == 0)], axis=1)
     terminated = rng.random(len(lengths)) < 0.5
     return Episodes(
@@ -44,7 +44,7 @@ def many_episodes(first, lengths, rng):
 
 
 def require_own_rows(batch):
-    """Every row is of its own episode and step, and its goal is one that was achieved after it."""
+    """Assert that the values of each row fit its episode and step, and that its goal was achieved later."""
     number, t = batch.observations["observation"].T
     np.testing.assert_array_equal(batch.next_observations["observation"].T, [number, t + 1])
     np.testing.assert_array_equal(batch.actions[:, 0], number + t / 1000)
@@ -69,7 +69,7 @@ def test_twenty_million_transitions_leave_memory_flat_and_tables_in_agreement():
     )
     number, added, resident = 0, 0, []
     for chapter in range(200):
-        # mostly of usual lengths, sometimes very short ones, for which the rings have to grow
+        # mostly usual lengths, sometimes very short episodes, for which the rings grow
         longest = 2 if chapter % 50 == 10 else 100
         lengths = rng.integers(1, longest + 1, size=2 * 100_000 // (longest + 1))
         episodes = many_episodes(number, lengths, rng)

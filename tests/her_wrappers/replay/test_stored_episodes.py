@@ -19,7 +19,7 @@ def test_a_buffer_filled_with_the_episodes_of_another_equals_it():
         assert (len(copy), copy.num_episodes) == (len(buffer), buffer.num_episodes)
 
 
-def test_episodes_come_as_they_were_added_in_memory_of_their_own():
+def test_iteration_returns_copies_of_the_episodes_as_added():
     added = [
         counting_episode(number, length, terminated=number == 2) for number, length in enumerate([4, 1, 7])
     ]

@@ -1,4 +1,4 @@
-"""Several threads that add, sample and save at once: every row and every file is explained."""
+"""Several threads add, sample and save at the same time: all rows and files are correct."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def episode(number):
 
 
 def explain(batch, first_index):
-    """Assert of every row what its observation says of it; ``first_index`` collects what must not change.
+    """Assert that each row is correct; ``first_index`` collects the serial number of each episode.
 
-    Which episodes were stored when the batch was drawn, only the other threads know.
+    The episodes that were stored when the batch was sampled are not known.
     """
     number, t = batch.observations["observation"].T.astype(int)
     lengths = length_of(number)
@@ -46,7 +46,7 @@ def explain(batch, first_index):
     assert ((s >= 1) & (s <= length_of(source)))[random].all()
     assert ((source == number) & (s > t) & (s <= lengths))[ours].all()
     np.testing.assert_array_equal(batch.observations["desired_goal"][~batch.relabeled, 1], -1)
-    # each episode has one place among the indices, and all of a batch were stored together
+    # each episode has one serial number, and all episodes of a batch were stored at the same time
     places = zip(number, batch.index - t, strict=True)
     goals = zip(source[batch.relabeled], (batch.goal_index - s + 1)[batch.relabeled], strict=True)
     for each, first in (*places, *goals):
@@ -61,7 +61,7 @@ def add(buffer, start, rounds):
 
 
 def sample(buffer, rounds):
-    """Return where each episode was found."""
+    """Return the serial number of each episode found."""
     first_index = {}
     for _ in range(5 * rounds):
         explain(buffer.sample(32), first_index)
@@ -69,7 +69,7 @@ def sample(buffer, rounds):
 
 
 def save_and_load(buffer, path, rounds):
-    """Return where each episode was found."""
+    """Return the serial number of each episode found."""
     first_index = {}
     for _ in range(rounds // 2):
         buffer.save(path)
@@ -84,7 +84,7 @@ def save_and_load(buffer, path, rounds):
 
 
 @pytest.mark.parametrize("rounds", [200, pytest.param(2500, marks=pytest.mark.slow)])
-def test_every_row_and_every_file_is_explained_while_all_is_done_at_once(tmp_path, rounds):
+def test_threads_that_add_sample_and_save_get_correct_rows_and_files(tmp_path, rounds):
     mixture = Mixture({"future": 0.5, "random": 0.25, "original": 0.25})
     buffer = counting_buffer(buffer_size=BUFFER_SIZE, goal_selection_strategy=mixture)
     buffer.add_episode(episode(0))

@@ -1,4 +1,4 @@
-"""Batches of tensors: their types and memory, gradients, inference mode, other defaults of torch."""
+"""Batches of tensors: types, memory, gradients, inference mode, and other defaults of torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.tensors import assert_equal, cpu_buffer, sparse
 pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
-def test_batches_are_tensors_and_where_they_are_from_is_told_in_arrays():
+def test_batches_are_tensors_with_provenance_in_arrays():
     buffer = cpu_buffer()
     batch = buffer.sample(32)
     assert buffer.on_device
@@ -37,8 +37,8 @@ def test_batches_are_tensors_and_where_they_are_from_is_told_in_arrays():
     assert counting_buffer().device is None
 
 
-def test_torch_may_have_other_defaults():
-    """A program that makes its tensors on a GPU, in double precision, gets the same batches."""
+def test_defaults_of_torch_do_not_change_batches():
+    """Other default devices and dtypes of torch give the same batches."""
     expected = cpu_buffer().sample(32)
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -52,8 +52,8 @@ def test_torch_may_have_other_defaults():
 
 
 @pytest.mark.parametrize("act", ["make", "grow", "clear"])
-def test_what_is_stored_in_inference_mode_can_be_added_to_outside_of_it(act):
-    """Where an actor collects episodes, say; torch writes to no tensor that was made there."""
+def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
+    """Torch cannot write to inference tensors outside of inference mode."""
     buffer = cpu_buffer(buffer_size=200)
     with torch.inference_mode():
         if act == "make":
@@ -67,11 +67,11 @@ def test_what_is_stored_in_inference_mode_can_be_added_to_outside_of_it(act):
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_a_batch_after_others_in_inference_mode_can_be_learned_from(n_steps):
+def test_a_batch_after_others_in_inference_mode_can_be_used_in_training(n_steps):
     buffer = cpu_buffer(n_steps=n_steps)
     with torch.inference_mode():
         buffer.sample(8)
-        buffer.sample(8)  # and another is drawn with it
+        buffer.sample(8)  # prefetches another batch
     batch = buffer.sample(8)
     batch.map(lambda leaf: leaf.zero_())
     values = torch.ones(1, 12, requires_grad=True)
@@ -88,8 +88,8 @@ def learned_reward(achieved, desired, info):
     return sparse(achieved, desired, info)
 
 
-def test_a_success_is_found_by_rewards_as_they_are_stored():
-    """A tenth is another number as float64 than as float32."""
+def test_success_compares_rewards_as_float32():
+    """0.1 as float64 differs from 0.1 as float32."""
 
     def reward(achieved, desired, info):
         reached = (achieved == desired).all(-1)

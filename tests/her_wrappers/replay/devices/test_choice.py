@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: buffers on the device called meta, which holds no numbers."""
+"""Internals, `torch_backend.py`: buffers on the device "meta", which has no data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.support.tensors import as_float32, cpu_buffer
 pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
-def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch):
-    meta = torch.device("meta")  # has no memory, but is not the CPU
+def test_functions_without_tensors_give_one_warning_on_other_devices_than_the_cpu(monkeypatch):
+    meta = torch.device("meta")  # a device without data that is not the CPU
     monkeypatch.setattr(torch_backend, "find_device", lambda name: meta)
     message = (
-        "^transitions are kept and relabeled on the host, and each batch is copied to meta, since "
-        "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; with functions "
-        "that take tensors as well as arrays all stays there$"
+        "^transitions are stored and relabeled on the host, and each batch is copied to meta, since "
+        "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'; use functions that "
+        "take tensors as well as arrays to keep everything on the device$"
     )
     with pytest.warns(UserWarning, match=message) as told:
         buffer = cpu_buffer(device="meta", compute_reward=as_float32)
@@ -34,8 +34,8 @@ def test_a_device_with_memory_of_its_own_warns_once_of_what_it_costs(monkeypatch
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
-def test_to_add_and_to_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
-    """Of tensors on the device called meta nothing can be read, and all that is computed stays there."""
+def test_add_and_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
+    """Tensors on the device "meta" cannot be read."""
     monkeypatch.setattr(torch_backend, "find_device", torch.device)
     monkeypatch.setattr(torch_backend, "incompatibility", lambda *arguments: None)
     buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)

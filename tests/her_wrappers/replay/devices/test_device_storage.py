@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: long episodes reach a device in parts."""
+"""Internals, `torch_backend.py`: long episodes are copied to a device in blocks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.tensors import cpu_buffer
 pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
-def test_long_episodes_reach_a_device_in_parts(monkeypatch):
-    """Of five records each, over the end of the ring and past it."""
+def test_long_episodes_are_copied_to_a_device_in_blocks(monkeypatch):
+    """Blocks of five records, some of which wrap around the end of the ring."""
     expected = cpu_buffer(buffer_size=60, device=None)
     monkeypatch.setattr(storage, "BLOCK_BYTES", 250)
     buffer = cpu_buffer(buffer_size=60)

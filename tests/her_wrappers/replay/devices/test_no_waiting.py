@@ -15,14 +15,14 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
 class NothingWaits(TorchDispatchMode):
-    """Refuses the operations for whose results a host has to wait."""
+    """Raises for operations whose results the host has to wait for."""
 
     WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "bincount")
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         name = operation.name().removeprefix("aten::").split(".")[0]
         assert name not in self.WAITING, name
-        if name in {"index", "index_put_"}:  # by bools it counts them first
+        if name in {"index", "index_put_"}:  # an index of bools is counted first
             assert not any(index is not None and index.dtype == torch.bool for index in args[1])
         return operation(*args, **(kwargs or {}))
 
@@ -43,7 +43,7 @@ WAITING = (
 
 @contextlib.contextmanager
 def cuda_refuses_to_wait():
-    """Where there is CUDA, it raises an error itself."""
+    """Let CUDA, if available, raise for synchronizing operations."""
     if not torch.cuda.is_available():
         yield
         return
@@ -58,7 +58,7 @@ def cuda_refuses_to_wait():
 @pytest.mark.parametrize("strategy", ["future", "random", Mixture({"future": 0.5, "original": 0.5})])
 @pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"prioritized": Priority()}])
 @pytest.mark.parametrize("device", DEVICES)
-def test_to_sample_never_waits_for_the_device(device, termination, strategy, options, monkeypatch):
+def test_sampling_never_waits_for_the_device(device, termination, strategy, options, monkeypatch):
     buffer = cpu_buffer(device=device, termination=termination, goal_selection_strategy=strategy, **options)
     assert buffer.on_device
     buffer.sample(32)
@@ -73,7 +73,7 @@ def test_to_sample_never_waits_for_the_device(device, termination, strategy, opt
     assert sum(int((batch.rewards == 0).sum()) for batch in batches) > 0
 
 
-def test_the_test_of_waiting_can_fail():
+def test_reading_from_the_device_is_detected():
     flags = torch.tensor([True, False])
     for wait in (lambda: bool(flags[0]), lambda: flags[flags], lambda: torch.nonzero(flags), flags[0].item):
         with pytest.raises(AssertionError), NothingWaits():

@@ -1,4 +1,4 @@
-"""A torch device gives the same batches as none: every strategy, space and option."""
+"""Batches on a torch device equal batches of NumPy arrays, for every strategy, space and option."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def dense(achieved, desired, info):
 
 
 def space_of(dtype, goal_shape, kind):
-    """A goal environment's space; few values, so that goals are often reached."""
+    """Return the space of a goal environment with few values, so that goals are often achieved."""
     box = spaces.Box(0, 2, goal_shape, dtype)
     goal = spaces.Dict(a=box, b=spaces.Discrete(2)) if kind == "tree" else box
     seen = {
-        "alone": box,  # of which the episodes make the achieved goal
+        "alone": box,  # episodes use it as the achieved goal
         "flat": spaces.Box(0, 1, (3,), np.uint8),
         "tree": spaces.Dict(x=spaces.Tuple([spaces.Box(0, 9, (2, 2), dtype), spaces.MultiBinary(3)]), y=box),
     }[kind]
@@ -69,7 +69,7 @@ def random_episode(space, action_space, length, rng, *, alone):
     observations = random_rows(space, length + 1, rng)
     if alone:
         observations["observation"] = observations["achieved_goal"].copy()
-    if rng.random() < 0.7:  # else the goal changes inside the episode
+    if rng.random() < 0.7:  # otherwise the goal changes inside the episode
         goal = map_tree(lambda rows: np.repeat(rows[:1], length + 1, axis=0), observations["desired_goal"])
         observations["desired_goal"] = goal
     reached = [
@@ -85,8 +85,8 @@ def random_episode(space, action_space, length, rng, *, alone):
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_a_device_gives_the_same_batches_as_none(device, data):
-    """For every strategy, rule for terminations, dtype and shape of spaces, at any moment."""
+def test_batches_on_a_device_equal_batches_without_one(device, data):
+    """The same for every strategy, termination rule, dtype and shape, at any time."""
     kind = data.draw(st.sampled_from(["alone", "flat", "tree"]))
     dtype, shape = (
         data.draw(st.sampled_from(DTYPES)),
@@ -104,7 +104,7 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
         "compute_terminated": ended,
         "goal_selection_strategy": data.draw(st.sampled_from(STRATEGIES)),
         "termination": "keep" if paid is dense and termination == "success" else termination,
-        "skip_trivial": data.draw(st.booleans()),
+        "resample_achieved_goals": data.draw(st.booleans()),
         "n_steps": data.draw(st.sampled_from([1, 1, 2, 5])),
         "gamma": data.draw(st.sampled_from([0.9, 0.99])),
         "prioritized": data.draw(st.sampled_from([None, Priority()])),
@@ -113,9 +113,7 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
     buffers = [HindsightReplayBuffer(space, action_space, device=each, **options) for each in (None, device)]
     rng = np.random.default_rng(options["seed"])
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="step .* of an episode has the reward"
-        )  # where rewards are dense
+        warnings.filterwarnings("ignore", message="step .* of an episode has the reward")  # rewards are dense
         for length in data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=8)):
             episode = random_episode(
                 space, action_space, length, rng, alone=kind == "alone" and rng.random() < 0.8
@@ -140,8 +138,8 @@ def test_a_device_gives_the_same_batches_as_none(device, data):
 
 
 @pytest.mark.parametrize(("saved", "loaded"), [(None, "cpu"), ("cpu", None), ("cpu", "cpu")])
-def test_a_file_saved_on_one_device_goes_on_on_another(saved, loaded, tmp_path):
-    buffer = cpu_buffer(device=saved, skip_trivial=True)
+def test_a_buffer_saved_on_one_device_continues_on_another(saved, loaded, tmp_path):
+    buffer = cpu_buffer(device=saved, resample_achieved_goals=True)
     buffer.sample(16)
     buffer.sample(16)
     buffer.save(tmp_path / "buffer")
@@ -213,7 +211,7 @@ def test_infos_in_columns_are_tensors_too(costs, form, on_device):
     for device in (None, "cpu"):
         options = {"compute_reward": reward, "info_keys": ["cost"], "info_format": form, "device": device}
         buffer = counting_buffer(buffer_size=9, **options)
-        for scale in (1, 0.5):  # whole numbers become others
+        for scale in (1, 0.5):  # integers, then floats
             infos = {"cost": costs * scale if scale != 1 else costs}
             buffer.add_episode(counting_episode(0, 7, rewards=-1.0 - infos["cost"], infos=infos))
         assert buffer.on_device == (on_device and device is not None)

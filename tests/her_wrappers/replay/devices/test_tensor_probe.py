@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: which functions take tensors, and why others do not."""
+"""Internals, `torch_backend.py`: detection of functions that take tensors."""
 
 from __future__ import annotations
 
@@ -66,23 +66,23 @@ def of_one_goal(achieved, desired, info):
 UNFIT = {
     with_numpy: "compute_reward must return a tensor for tensors, got ndarray",
     as_float32: "compute_reward raises AttributeError: 'Tensor' object has no attribute 'astype'",
-    otherwise: "compute_reward answers [-1.0, -2.0] to tensors and [0.0, -1.0] to arrays",
+    otherwise: "compute_reward returns [-1.0, -2.0] for tensors and [0.0, -1.0] for arrays",
     of_no_shape: "compute_reward must return numbers of shape (2,) on cpu, got torch.float32 of shape () on "
     "cpu; reduce over the goal's own axes only",
-    warning: "compute_reward warns where it gets tensors",
-    writing: "compute_reward writes to what it is given",
-    writing_elsewhere: "compute_reward writes to what it is given",
+    warning: "compute_reward warns if it gets tensors",
+    writing: "compute_reward writes to its arguments",
+    writing_elsewhere: "compute_reward writes to its arguments",
 }
 
 
 def reason(buffer):
-    """Why a buffer's functions are not asked with tensors."""
+    """Return the reason why functions of a buffer are not called with tensors."""
     return incompatibility(buffer._relabeler, buffer._storage.memory.layout, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("function", UNFIT, ids=lambda function: function.__name__)
-def test_a_reward_that_is_not_for_tensors_is_computed_on_the_host(function):
-    """All is as without a device, but that the batch is made of tensors at the end."""
+def test_a_reward_that_does_not_take_tensors_is_computed_on_the_host(function):
+    """The batch equals a batch without a device, converted to tensors."""
     buffer = cpu_buffer(compute_reward=function)
     assert not buffer.on_device
     assert reason(buffer) == UNFIT[function]
@@ -93,7 +93,7 @@ def test_a_reward_that_is_not_for_tensors_is_computed_on_the_host(function):
 
 
 @pytest.mark.parametrize("function", [with_numpy, as_float32, of_one_goal], ids=lambda each: each.__name__)
-def test_so_are_terminations_that_are_not_for_tensors(function):
+def test_terminations_that_do_not_take_tensors_are_computed_on_the_host(function):
     def ends(achieved, desired, info):
         answer = function(achieved, desired, info)
         return answer if function is of_one_goal else answer == 0
@@ -106,8 +106,8 @@ def test_so_are_terminations_that_are_not_for_tensors(function):
         assert_equal(buffer.sample(64), cpu_buffer(device=None, compute_terminated=ends).sample(64))
 
 
-def test_to_be_probed_tells_a_function_and_the_world_nothing(recwarn):
-    """No warning is shown, the global generator stays where it was, the spaces keep theirs."""
+def test_probing_a_function_has_no_side_effects(recwarn):
+    """No warning, and the states of the global generator and of the spaces' generators do not change."""
     state, seen = np.random.get_state()[1].copy(), copy.deepcopy(SPACE)  # noqa: NPY002 - that it stays as it is
     seen.seed(3)
     twin = copy.deepcopy(seen)
@@ -127,8 +127,8 @@ def reward_less_cost(achieved, desired, info):
     return sparse(achieved, desired, info) - info["cost"]
 
 
-def test_infos_with_which_tensors_cannot_be_asked_are_for_the_host():
-    """What is fine of floats is an error of bools, and what infos hold shows too late."""
+def test_functions_with_infos_that_do_not_fit_tensors_are_called_on_the_host():
+    """A function that takes floats may raise for bools, and dtypes of infos are not known in advance."""
     options = {"compute_reward": reward_less_cost, "info_format": "columns"}
     buffer = counting_buffer(info_keys=["cost"], device="cpu", **options)
     assert "with a bool tensor is not supported" in reason(buffer)
@@ -136,5 +136,5 @@ def test_infos_with_which_tensors_cannot_be_asked_are_for_the_host():
     assert not counting_buffer(info_keys=["cost", "b", "c", "d"], device="cpu", **options).on_device
     as_dicts = counting_buffer(info_keys=["cost"], info_format="list", device="cpu")
     assert reason(as_dicts) == "info_format='list' makes a dict for each row"
-    plain = {"info_keys": ["cost"], "n_sampled_goal": 0}  # nobody asks for them
+    plain = {"info_keys": ["cost"], "n_sampled_goal": 0}  # no function gets them
     assert counting_buffer(device="cpu", **plain).on_device

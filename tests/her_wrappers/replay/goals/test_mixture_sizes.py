@@ -11,7 +11,7 @@ from her_wrappers.replay.goal_sampler import GoalMixture
 pytestmark = pytest.mark.arrays_only("no buffer is in it")
 
 SHORT = np.float32(0.7)
-"""Of large batches, single precision does not count the rows."""
+"""Sizes of large batches that float32 cannot represent."""
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ SHORT = np.float32(0.7)
     ids=["her_ratio", "Mixture"],
 )
 def test_a_share_of_single_precision_is_counted_in_double(short, long):
-    """A file holds doubles, so a loaded buffer would draw other batches."""
+    """Files store float64, so float32 shares would give other batches after loading."""
     for seed in range(100):
         few, many = (
             GoalMixture(*each).sample_components(1, 1_000_003, np.random.default_rng(seed)).sum()
@@ -43,7 +43,7 @@ def test_a_gamma_of_single_precision_is_one_of_double():
     np.testing.assert_array_equal(few, many)
 
 
-def test_a_mixture_is_what_it_was_whatever_becomes_of_the_dict():
+def test_a_mixture_does_not_change_with_the_dict_it_was_made_from():
     shares = {"future": 0.5, "final": 0.5}
     mixture = Mixture(shares)
     shares["future"] = 7

@@ -1,4 +1,4 @@
-"""The goals of a batch: recorded ones, those that strategies choose, and strategies of users' own."""
+"""Goals of a batch: recorded goals, goals of the strategies, and users' strategies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_function_is_a_strategy_of_the_users_own():
 
 
 def test_a_strategy_that_fails_leaves_the_buffer_usable():
-    answers = [lambda t: t - t, lambda t: t + 1]  # the state before every step is none that it reached
+    answers = [lambda t: t - t, lambda t: t + 1]  # a state before the step is invalid
     buffer = filled(goal_selection_strategy=lambda t, length, rng: answers[0](t))
     with pytest.raises(ValueError, match=r"must return states in 1\.\.length, got 0"):
         buffer.sample(32)
@@ -74,7 +74,7 @@ def test_a_strategy_may_return_integers_of_any_kind():
 
 
 class Moody:
-    """A strategy that fails when it is told to."""
+    """A strategy that raises on request."""
 
     def __init__(self):
         self.fails = False
@@ -86,7 +86,7 @@ class Moody:
 
 
 @pytest.mark.parametrize("samples_before", [0, 1, 3])
-def test_after_a_strategy_failed_no_step_comes_that_was_evicted(samples_before):
+def test_no_evicted_step_is_sampled_after_a_strategy_raised(samples_before):
     strategy = Moody()
     buffer = counting_buffer(buffer_size=5, goal_selection_strategy=strategy)
     buffer.add_episode(counting_episode(0, 5))
@@ -113,7 +113,7 @@ def test_a_strategy_cannot_write_to_the_steps_it_is_given():
         buffer.sample(64)
 
 
-def test_a_strategy_is_never_asked_about_no_steps():
+def test_a_strategy_is_never_called_with_empty_arrays():
     def loop(t, length, rng):
         return np.array([rng.integers(a + 1, b + 1) for a, b in zip(t, length, strict=True)])
 

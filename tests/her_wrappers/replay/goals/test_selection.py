@@ -1,4 +1,4 @@
-"""Goal selection on bare integers: exact sets, and exact distributions, ends included."""
+"""Goal selection on integers: exact sets and exact distributions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WEIGHTS = {
     "near": geometric_weights(0.6),
     "nearer": geometric_weights(0.3),
 }
-"""For each strategy the states that it may choose, with their odds."""
+"""States that each strategy may choose, with their relative probabilities."""
 
 
 def test_every_strategy_has_a_stated_set():
@@ -36,7 +36,7 @@ def test_every_strategy_has_a_stated_set():
 
 @pytest.mark.parametrize("name", STRATEGIES_UNDER_TEST)
 @given(length=st.integers(1, 12), data=st.data(), seed=st.integers(0, 2**32))
-def test_every_state_of_the_set_is_drawn_by_its_odds_and_no_other(name, length, data, seed):
+def test_states_are_sampled_with_their_exact_probabilities(name, length, data, seed):
     t, draws = data.draw(st.integers(0, length - 1)), 4000
     strategy = STRATEGIES_UNDER_TEST[name]
     states = strategy(np.full(draws, t), np.full(draws, length), np.random.default_rng(seed))
@@ -44,7 +44,7 @@ def test_every_state_of_the_set_is_drawn_by_its_odds_and_no_other(name, length, 
     weights = WEIGHTS[name](t, length)
     counts = np.bincount(states, minlength=length + 1)
     expected = draws * np.array(list(weights.values())) / sum(weights.values())
-    common = expected > 5  # a chi-square test wants some of each
+    common = expected > 5  # a chi-square test needs several samples of each state
 
     assert set(np.flatnonzero(counts)) <= weights.keys()
     assert counts[list(weights)][common].all()
@@ -59,7 +59,7 @@ def test_every_state_of_the_set_is_drawn_by_its_odds_and_no_other(name, length, 
     rows=st.lists(st.tuples(st.integers(1, 2**31 - 1), st.floats(0, 1, exclude_max=True)), min_size=1),
     seed=st.integers(0, 2**32),
 )
-def test_rows_keep_to_their_own_episode_however_long(name, rows, seed):
+def test_goals_of_a_row_are_states_of_its_episode(name, rows, seed):
     length = np.array([row[0] for row in rows])
     t = np.array([int(row[0] * row[1]) for row in rows])
     states = STRATEGIES_UNDER_TEST[name](t, length, np.random.default_rng(seed))
@@ -69,14 +69,14 @@ def test_rows_keep_to_their_own_episode_however_long(name, rows, seed):
 
 
 class LargestDraw(np.random.Generator):
-    """A generator that always draws the largest number below 1."""
+    """A generator that always returns the largest number below 1."""
 
     def random(self, size):
         return np.full(size, np.nextafter(1, 0))
 
 
 @given(length=st.integers(1, 2**31 - 1))
-def test_rounding_never_carries_a_draw_out_of_the_episode(length):
+def test_rounding_never_gives_a_state_outside_of_the_episode(length):
     rng = LargestDraw(np.random.PCG64())
     assert STRATEGIES["future"](np.array([0]), np.array([length]), rng) == length
     assert STRATEGIES["episode"](np.array([0]), np.array([length]), rng) == length

@@ -1,44 +1,45 @@
-"""Goals that were achieved before the step already: counted, and drawn once more on request."""
+"""Goals that were achieved before the step already: counted, and sampled once more on request."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from her_wrappers import Mixture
-from tests.support.buffers import filled
-from tests.support.counting import counting_buffer, counting_episode
+from her_wrappers import HindsightReplayBuffer, Mixture
+from tests.support import counting
+from tests.support.buffers import FUNCTIONS, arrays_of, filled
+from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
 
 
 def standing_still(length):
-    """An episode that stays where it is until its last step."""
+    """Return an episode whose achieved goal changes only at its last step."""
     episode = counting_episode(0, length)
     episode.observations["achieved_goal"][:-1] = 0
     return episode
 
 
-def test_goals_that_ask_for_nothing_are_counted_and_on_request_redrawn():
+def test_goals_achieved_before_the_step_are_counted_and_sampled_once_more_on_request():
     shares = []
     for skip in (False, True):
-        buffer = counting_buffer(skip_trivial=skip)
+        buffer = counting_buffer(resample_achieved_goals=skip)
         buffer.add_episode(standing_still(4))
         shares.append(buffer.statistics(40_000).trivial_share)
-    # of the goals 1..4 after steps 0..3 all but the last are trivial; a redraw squares their odds
+    # Of the goals 1..4 after steps 0..3, all but the last are trivial; sampling again squares their odds.
     odds = np.array([3 / 4, 2 / 3, 1 / 2, 0])
     np.testing.assert_allclose(shares, [odds.mean(), (odds**2).mean()], atol=0.01)
 
 
 @pytest.mark.parametrize("options", [{"n_sampled_goal": 0}, {"her_ratio": 0.1}])
-def test_batches_without_relabeled_rows_have_no_goals_to_redraw(options):
-    buffer = counting_buffer(skip_trivial=True, **options)
+def test_batches_without_relabeled_rows_can_be_sampled(options):
+    buffer = counting_buffer(resample_achieved_goals=True, **options)
     buffer.add_episode(counting_episode(0, 3))
     for _ in range(30):
         buffer.sample(1)
 
 
-def test_redrawn_goals_keep_their_strategy_and_provenance():
+def test_goals_that_are_sampled_again_keep_their_strategy_and_provenance():
     mixture = Mixture({"random": 0.5, "final": 0.25, "original": 0.25})
-    buffer = counting_buffer(skip_trivial=True, goal_selection_strategy=mixture)
+    buffer = counting_buffer(resample_achieved_goals=True, goal_selection_strategy=mixture)
     for number in range(3):
         buffer.add_episode(standing_still(4 + number))
     batch = buffer.sample(5000)
@@ -53,7 +54,44 @@ def test_redrawn_goals_keep_their_strategy_and_provenance():
 @pytest.mark.parametrize(
     "options", [{}, {"her_ratio": 0.05}, {"n_sampled_goal": 0}], ids=["k=4", "her_ratio", "plain"]
 )
-def test_small_batches_may_hold_no_goal_that_could_be_trivial(options):
-    buffer = filled(skip_trivial=True, **options)
+def test_batches_of_one_row_can_be_sampled(options):
+    buffer = filled(resample_achieved_goals=True, **options)
     for _ in range(50):
         assert len(buffer.sample(1)) == 1
+
+
+def deprecated(**options):
+    with pytest.warns(
+        DeprecationWarning, match="skip_trivial is now called resample_achieved_goals"
+    ) as caught:
+        buffer = filled(skip_trivial=True, **options)
+    assert [warning.filename for warning in caught] == [counting.__file__]
+    return buffer
+
+
+def test_the_former_name_gives_the_same_batches_and_a_warning_at_the_users_line():
+    for one, other in zip(
+        arrays_of(deprecated(seed=3).sample(200)),
+        arrays_of(filled(resample_achieved_goals=True, seed=3).sample(200)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_load_takes_the_former_name(tmp_path):
+    filled().save(tmp_path / "buffer.her")
+    with pytest.warns(DeprecationWarning, match="skip_trivial") as caught:
+        loaded = HindsightReplayBuffer.load(tmp_path / "buffer.her", **FUNCTIONS, skip_trivial=True)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert (
+        loaded.statistics(2000).trivial_share
+        == filled(resample_achieved_goals=True).statistics(2000).trivial_share
+    )
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_both_names_together_are_an_error(value):
+    with pytest.raises(
+        TypeError, match="skip_trivial is the former name of resample_achieved_goals, got both"
+    ):
+        HindsightReplayBuffer(SPACE, ACTIONS, **FUNCTIONS, skip_trivial=True, resample_achieved_goals=value)

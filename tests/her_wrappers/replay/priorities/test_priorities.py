@@ -1,4 +1,4 @@
-"""Sampling by priorities: how often each transition is sampled, with which weight, and updates in a loop."""
+"""Sampling by priorities: frequencies, weights, and updates in a training loop."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from scipy import stats
 from her_wrappers import Mixture, Priority
 from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches
-from tests.support.prioritized import assert_drawn_in_proportion, drawn, prioritized_buffer
+from tests.support.prioritized import assert_proportional, count_samples, prioritized_buffer
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
 
 
-# --- what is drawn --------------------------------------------------------------------------------
+# --- frequencies ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("alpha", [0, 0.3, 0.6, 1])
-def test_transitions_are_drawn_in_proportion_to_their_priorities_to_the_power_of_alpha(alpha):
+def test_transitions_are_sampled_in_proportion_to_priority_to_the_power_of_alpha(alpha):
     buffer = prioritized_buffer([5, 1, 30, 7, 20, 30, 25], priority=Priority(alpha=alpha, eps=1e-3))
     numbers = np.arange(13 + 23, 118)
     priorities = np.random.default_rng(0).exponential(size=len(numbers))
     buffer.update_priorities(numbers, priorities)
     odds = dict(zip(numbers.tolist(), (priorities + 1e-3) ** alpha, strict=True))
-    assert_drawn_in_proportion(drawn(buffer), odds)
+    assert_proportional(count_samples(buffer), odds)
 
 
-def test_draws_of_a_batch_do_not_depend_on_each_other():
-    """Pairs of rows in a batch are as frequent as independent draws make them; stratified ones are not."""
+def test_rows_of_a_batch_are_sampled_independently():
+    """Pairs of rows in a batch have the frequencies of independent samples; stratified sampling differs."""
     buffer = prioritized_buffer([4], priority=Priority(alpha=1))
     buffer.update_priorities(range(4), [1, 2, 3, 4])
     pairs = Counter()
     for _ in range(3000):
         index = buffer.sample(2).index
         pairs[4 * int(index[0]) + int(index[1])] += 1
-        buffer.update_priorities([0], [1])  # or rows would be drawn ahead
+        buffer.update_priorities([0], [1])  # otherwise the next batches would be prefetched
     odds = np.outer([1, 2, 3, 4], [1, 2, 3, 4]).ravel()
-    assert_drawn_in_proportion(pairs, dict(enumerate(odds.tolist())))
+    assert_proportional(pairs, dict(enumerate(odds.tolist())))
 
 
-def test_after_an_update_the_new_priorities_count():
-    """No batch that was drawn ahead survives."""
+def test_updated_priorities_apply_to_the_next_batch():
+    """Prefetched batches are dropped."""
     buffer = prioritized_buffer([20, 20], priority=Priority(alpha=1))
     for number in (3, 30, 11):
         for _ in range(5):
@@ -56,12 +56,12 @@ def test_after_an_update_the_new_priorities_count():
         assert (buffer.sample(8).index == number).all()
 
 
-def test_evicted_transitions_are_never_drawn_and_new_ones_are_as_likely_as_the_likeliest():
+def test_evicted_transitions_are_never_sampled_and_new_ones_get_the_largest_priority():
     buffer = prioritized_buffer([60, 40], priority=Priority(alpha=1))
     buffer.update_priorities(np.arange(100), np.r_[np.full(60, 1e6), np.full(20, 0.0), np.full(20, 5.0)])
     buffer.add_episode(counting_episode(2, 50))
-    assert_drawn_in_proportion(
-        drawn(buffer),
+    assert_proportional(
+        count_samples(buffer),
         dict(enumerate([1e-6] * 20 + [5] * 20 + [1e6] * 50, start=60)),
     )
 
@@ -70,7 +70,7 @@ def test_new_transitions_have_priority_1_before_any_larger_one_is_given():
     buffer = prioritized_buffer([3], priority=Priority(alpha=1, eps=1e-6))
     buffer.update_priorities([0, 1, 2], [0.25, 0.5, 0.25])
     buffer.add_episode(counting_episode(1, 1))
-    assert_drawn_in_proportion(drawn(buffer), {0: 0.25, 1: 0.5, 2: 0.25, 3: 1.0})
+    assert_proportional(count_samples(buffer), {0: 0.25, 1: 0.5, 2: 0.25, 3: 1.0})
 
 
 @pytest.mark.parametrize("ratio", [1e12, 1e24])
@@ -78,17 +78,17 @@ def test_priorities_may_differ_by_any_ratio(ratio):
     low, high = ratio**-0.5, ratio**0.5
     buffer = prioritized_buffer([50, 50], priority=Priority(alpha=1, eps=1e-30))
     buffer.update_priorities(np.arange(100), np.where(np.arange(100) % 10 == 7, high, low))
-    assert_drawn_in_proportion(drawn(buffer), dict.fromkeys(range(7, 100, 10), 1.0))
+    assert_proportional(count_samples(buffer), dict.fromkeys(range(7, 100, 10), 1.0))
 
 
 def test_priorities_of_0_leave_all_as_likely_as_each_other():
     buffer = prioritized_buffer([50, 50])
     buffer.update_priorities(np.arange(100), np.zeros(100))
-    assert_drawn_in_proportion(drawn(buffer), dict.fromkeys(range(100), 1.0))
+    assert_proportional(count_samples(buffer), dict.fromkeys(range(100), 1.0))
     np.testing.assert_array_equal(buffer.sample(100).weights, 1)
 
 
-def test_a_single_transition_is_drawn_with_weight_1():
+def test_a_single_transition_is_sampled_with_weight_1():
     buffer = prioritized_buffer([1], buffer_size=1)
     for number in range(5):
         batch = buffer.sample(3)
@@ -100,7 +100,7 @@ def test_a_single_transition_is_drawn_with_weight_1():
 
 @pytest.mark.parametrize("priorities", [None, [1, 100]])
 def test_which_rows_are_relabeled_depends_on_neither_index_nor_priority(priorities):
-    """A contingency test, of numbers against parts of a mixture."""
+    """Contingency test of serial numbers against components of a mixture."""
     buffer = prioritized_buffer(
         [4, 4], goal_selection_strategy=Mixture({"future": 0.4, "random": 0.3, "original": 0.3})
     )
@@ -114,7 +114,7 @@ def test_which_rows_are_relabeled_depends_on_neither_index_nor_priority(prioriti
     assert stats.chi2_contingency(table).pvalue > 1e-5
 
 
-def test_goals_from_anywhere_stay_uniform():
+def test_random_goals_stay_uniform_with_priorities():
     buffer = prioritized_buffer(
         [10, 10], goal_selection_strategy="random", n_sampled_goal=None, her_ratio=1.0
     )
@@ -122,7 +122,7 @@ def test_goals_from_anywhere_stay_uniform():
     goals = Counter()
     for _ in range(40):
         goals.update(buffer.sample(500).goal_index.tolist())
-    assert_drawn_in_proportion(goals, dict.fromkeys(range(20), 1.0))
+    assert_proportional(goals, dict.fromkeys(range(20), 1.0))
 
 
 # --- weights --------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_goals_from_anywhere_stay_uniform():
 
 @pytest.mark.parametrize("beta", [0, 0.4, 1])
 @pytest.mark.parametrize("by", ["the option", "sample"])
-def test_weights_make_up_for_probabilities_to_the_power_of_beta(beta, by):
+def test_weights_correct_for_probabilities_to_the_power_of_beta(beta, by):
     buffer = prioritized_buffer(
         [30, 30], priority=Priority(alpha=0.7, beta=beta if by == "the option" else 0.9)
     )
@@ -145,7 +145,7 @@ def test_weights_make_up_for_probabilities_to_the_power_of_beta(beta, by):
 
 
 @pytest.mark.parametrize("options", [{}, {"prioritized": Priority(alpha=0)}])
-def test_weights_are_ones_where_all_are_drawn_alike(options):
+def test_weights_are_ones_if_sampling_is_uniform(options):
     buffer = counting_buffer(**options)
     buffer.add_episode(counting_episode(0, 9))
     batch = buffer.sample(50)
@@ -167,10 +167,10 @@ def test_a_reward_function_of_batches_gets_weights_too():
     assert all((weights == 1).all() and str(weights.dtype).endswith("float32") for weights in seen)
 
 
-# --- what goes on as before -----------------------------------------------------------------------
+# --- seeds, memory, threads -----------------------------------------------------------------------
 
 
-def test_equal_seeds_give_equal_batches_whatever_was_looked_at_in_between():
+def test_equal_seeds_give_equal_batches_despite_statistics_in_between():
     buffers = [prioritized_buffer([30, 50], seed=3) for _ in range(2)]
     for step in range(20):
         batches = [buffer.sample(16, beta=step / 20) for buffer in buffers]
@@ -223,7 +223,7 @@ def test_one_thread_samples_another_updates_and_a_third_adds():
     assert len(batches) == 301
 
 
-def test_the_loop_of_a_learner_takes_torch_batches():
+def test_update_priorities_takes_torch_tensors():
     buffer = prioritized_buffer([40, 40])
     for _ in range(3):
         batch = buffer.sample(32).to_torch()

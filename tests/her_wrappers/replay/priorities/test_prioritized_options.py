@@ -26,13 +26,13 @@ from tests.support.prioritized import prioritized_buffer
         ({"eps": np.inf}, "eps of Priority must lie in [1e-30, 1], got inf"),
     ],
 )
-def test_a_priority_has_its_ranges(options, message):
+def test_arguments_of_a_priority_out_of_range_are_an_error(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Priority(**options)
 
 
 @pytest.mark.parametrize("value", [True, 0.6, {"alpha": 0.6}, Priority])
-def test_what_is_no_priority_is_refused_with_the_way_out(value):
+def test_an_argument_that_is_not_a_priority_is_an_error_with_the_fix(value):
     with pytest.raises(
         TypeError, match=r"^prioritized must be a Priority or None, got .*; pass Priority\(\)$"
     ):
@@ -40,14 +40,14 @@ def test_what_is_no_priority_is_refused_with_the_way_out(value):
 
 
 @pytest.mark.parametrize("beta", [-0.1, 1.1, np.nan, "1", [0.5]])
-def test_a_bad_beta_is_refused_and_nothing_is_drawn(beta):
+def test_a_bad_beta_is_an_error_and_nothing_is_sampled(beta):
     buffer, twin = (prioritized_buffer([30]) for _ in range(2))
     with pytest.raises(ValueError, match=r"^beta must lie in \[0, 1\], got "):
         buffer.sample(8, beta=beta)
     assert_same_batches(buffer, twin)
 
 
-def test_without_priorities_neither_beta_nor_an_update_is_taken():
+def test_beta_and_update_priorities_without_priorities_are_errors():
     buffer, twin = (counting_buffer() for _ in range(2))
     for each in (buffer, twin):
         each.add_episode(counting_episode(0, 30))

@@ -1,4 +1,4 @@
-"""Priorities come back from a file."""
+"""Priorities are saved and loaded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.prioritized import prioritized_buffer
 
 
 @pytest.mark.parametrize("sampled", [[], [16], [16] * 6, [300, 300]])
-def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, sampled):
-    buffer = prioritized_buffer([9, 30, 25, 30, 40, 1], skip_trivial=True)
+def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, sampled):
+    buffer = prioritized_buffer([9, 30, 25, 30, 40, 1], resample_achieved_goals=True)
     for size in sampled:
         batch = buffer.sample(size)
     if sampled:
@@ -34,8 +34,8 @@ def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, sampled):
 
 
 @pytest.mark.parametrize("eps", [1e-6, 0.01, 0.3])
-def test_the_smallest_and_the_largest_priority_come_back_with_any_alpha(tmp_path, eps):
-    """Powers of one number and of many differ in their last bits; no file is refused for that."""
+def test_the_smallest_and_the_largest_priority_are_restored_with_any_alpha(tmp_path, eps):
+    """Powers of scalars and of arrays may differ in the last bit, which is accepted in a file."""
     for alpha in np.linspace(0, 1, 21):
         buffer = prioritized_buffer([30], buffer_size=30, priority=Priority(alpha=alpha, eps=eps))
         buffer.update_priorities(np.arange(30), np.repeat([0.0, 7.3, 1e12], 10))

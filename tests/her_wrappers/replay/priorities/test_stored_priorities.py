@@ -1,4 +1,4 @@
-"""Internals, `prioritized.py`: the stored priorities are those of a dict."""
+"""Internals, `prioritized.py`: stored priorities equal those of a reference dict."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from her_wrappers.replay.sum_tree import SumTree
 from tests.support.buffers import FUNCTIONS
 from tests.support.counting import counting_episode
 from tests.support.equality import assert_same_batches
-from tests.support.prioritized import assert_drawn_in_proportion, drawn, prioritized_buffer
+from tests.support.prioritized import assert_proportional, count_samples, prioritized_buffer
 from tests.support.replay_reference import PriorityReference
 
 
 def assert_agree(buffer, oracle):
-    """The buffer holds what the oracle holds, and a batch has its weights."""
+    """Assert that the buffer has the priorities of the reference, and that a batch has its weights."""
     buffer.verify()
     saved = buffer._priorities.saved()
     odds = oracle.odds()
@@ -58,8 +58,10 @@ ACTIONS = st.one_of(
     st.integers(30, 70),
     st.lists(ACTIONS, max_size=15),
 )
-def test_priorities_are_those_of_a_dict_whatever_happens(tmp_path_factory, priority, buffer_size, actions):
-    """Added, evicted, updated, cleared, saved and loaded in any order and any number of laps."""
+def test_priorities_equal_a_reference_dict_after_any_sequence_of_calls(
+    tmp_path_factory, priority, buffer_size, actions
+):
+    """Episodes are added, evicted, updated, cleared, saved and loaded in any order."""
     path = tmp_path_factory.getbasetemp() / "buffer"
     buffer = prioritized_buffer(priority=priority, buffer_size=buffer_size)
     oracle = PriorityReference(buffer_size, priority)
@@ -82,8 +84,8 @@ def test_priorities_are_those_of_a_dict_whatever_happens(tmp_path_factory, prior
         assert_agree(buffer, oracle)
 
 
-def test_a_buffer_of_many_laps_and_a_deep_tree_draws_by_its_priorities():
-    """70,000 transitions are three levels of sums; an array indexed by number says what is in them."""
+def test_a_large_wrapped_buffer_samples_in_proportion_to_priorities():
+    """A tree of 70,000 transitions has three levels; the reference is an array indexed by serial number."""
     buffer, rng = (
         prioritized_buffer(buffer_size=70_000, priority=Priority(alpha=0.5, eps=1e-3)),
         np.random.default_rng(0),
@@ -105,7 +107,7 @@ def test_a_buffer_of_many_laps_and_a_deep_tree_draws_by_its_priorities():
         np.testing.assert_allclose(buffer._priorities.saved().scaled, odds, rtol=1e-14)
     tenths = np.argsort(np.argsort(odds)) * 10 // len(odds)
     found = Counter(tenths[buffer.sample(60_000).index - oldest].tolist())
-    assert_drawn_in_proportion(found, {tenth: odds[tenths == tenth].sum() for tenth in range(10)})
+    assert_proportional(found, {tenth: odds[tenths == tenth].sum() for tenth in range(10)})
 
 
 def test_memory_that_is_missing_while_priorities_follow_is_an_error_once():
@@ -132,7 +134,7 @@ def test_an_evicted_transition_does_not_raise_the_priority_of_new_ones():
     assert buffer._priorities.saved().largest == 2
 
 
-def test_clear_forgets_all_priorities():
+def test_clear_resets_all_priorities():
     buffer = prioritized_buffer([20, 20], priority=Priority(alpha=1))
     buffer.update_priorities([3, 4], [100.0, 1e6])
     buffer.clear()
@@ -140,7 +142,7 @@ def test_clear_forgets_all_priorities():
     assert not buffer.can_sample
     buffer.add_episode(counting_episode(0, 10))
     assert buffer.update_priorities([3, 4], [5.0, 5.0]) == 2
-    assert_drawn_in_proportion(drawn(buffer), dict.fromkeys(range(40, 50), 1.0))
+    assert_proportional(count_samples(buffer), dict.fromkeys(range(40, 50), 1.0))
     assert buffer._priorities.saved().largest == 1
 
 
@@ -198,7 +200,7 @@ BAD_UPDATES = [
 
 
 @pytest.mark.parametrize(("index", "priorities", "message"), BAD_UPDATES)
-def test_a_bad_update_is_refused_at_once_and_changes_nothing(index, priorities, message):
+def test_a_bad_update_is_an_error_at_once_and_changes_nothing(index, priorities, message):
     buffer = prioritized_buffer([12, 12])
     buffer.update_priorities([1, 20], [9, 0.1])
     for _ in range(3):
@@ -213,7 +215,7 @@ def test_a_bad_update_is_refused_at_once_and_changes_nothing(index, priorities, 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Fraction, int])
 def test_a_priority_of_short_floats_reckons_with_doubles(tmp_path, kind):
-    """Else what is new would be unlike what is updated, or infinite, and a file would be refused."""
+    """Otherwise new priorities could differ from updated ones or be infinite, and files be invalid."""
     priority = Priority(alpha=kind(1), beta=kind(1), eps=kind(1))
     assert {type(value) for value in (priority.alpha, priority.beta, priority.eps)} == {float}
     buffer = prioritized_buffer([4], priority=priority)
@@ -243,7 +245,7 @@ def test_another_beta_keeps_priorities_and_another_alpha_begins_anew(tmp_path):
     assert set(again.sample(500).index) == set(range(39))
 
 
-def test_what_stays_in_a_smaller_buffer_keeps_its_priorities(tmp_path):
+def test_transitions_that_stay_in_a_smaller_buffer_keep_their_priorities(tmp_path):
     buffer = prioritized_buffer([30, 30, 30], priority=Priority(alpha=1, eps=1e-30))
     buffer.update_priorities(np.arange(90), np.arange(90.0))
     buffer.save(tmp_path / "buffer")
@@ -252,6 +254,7 @@ def test_what_stays_in_a_smaller_buffer_keeps_its_priorities(tmp_path):
         twin.verify()
         np.testing.assert_allclose(twin._priorities.saved().scaled, np.arange(first, 90), rtol=0, atol=1e-29)
         assert twin.update_priorities([0, 89], [1, 1]) == (first > 0)
-        assert_drawn_in_proportion(
-            drawn(twin), dict(enumerate([*range(first, 89), 1], start=first)) | ({0: 1} if first == 0 else {})
+        assert_proportional(
+            count_samples(twin),
+            dict(enumerate([*range(first, 89), 1], start=first)) | ({0: 1} if first == 0 else {}),
         )

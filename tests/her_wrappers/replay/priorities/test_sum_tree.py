@@ -1,4 +1,4 @@
-"""SumTree against a list: what it holds, and that places are drawn by their numbers and never at a 0."""
+"""SumTree compared with a list: values, sampling probabilities, and no samples of slots with value 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from her_wrappers.replay import sum_tree
 from her_wrappers.replay.sum_tree import WIDTH, SumTree, _descend
 
 CAPACITIES = [1, 2, WIDTH, WIDTH + 1, 1000, 4096, 4097, 16 * 4096, 16 * 4096 + 1, 70_001]
-"""Of one, two and three levels, full and not."""
+"""Capacities with one, two and three levels."""
 
 NUMBERS = st.one_of(
     st.just(0.0), st.sampled_from([1e-30, 1e-12, 1.0, 1e12, 3e38]), st.floats(1e-30, 3e38), st.floats(0.5, 2)
@@ -33,8 +33,8 @@ def everything(tree, capacity):
 
 
 @given(st.sampled_from(CAPACITIES), st.data())
-def test_a_tree_holds_what_was_put_there_last_and_equal_numbers_make_equal_trees(capacity, data):
-    """Also the sums, to the last bit, however the numbers came there."""
+def test_a_tree_has_the_last_values_and_equal_values_give_equal_trees(capacity, data):
+    """The sums are bit-identical, too, independent of the order of the calls."""
     tree, expected = SumTree(capacity), np.zeros(capacity)
     place = st.integers(0, capacity - 1)
     for _ in range(data.draw(st.integers(1, 6))):
@@ -65,7 +65,7 @@ def test_of_several_numbers_for_one_place_the_largest_stays_in_any_order():
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_fraction_leads_to_its_place(capacity):
-    """Whole numbers have exact sums: a unit is found at its place, from its begin to before its end."""
+    """Integers have exact sums, so the slot of each unit of the total is known."""
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 4, capacity)
     numbers[rng.integers(capacity)] += 2**18 - numbers.sum()
@@ -83,7 +83,7 @@ def test_every_fraction_leads_to_its_place(capacity):
     st.integers(0, 2**32),
 )
 def test_no_place_with_a_0_is_ever_found(capacity, numbers, fractions, seed):
-    """Not even at the very ends of numbers that differ by up to 68 orders of magnitude."""
+    """Values differ by up to 68 orders of magnitude."""
     rng = np.random.default_rng(seed)
     everywhere = np.zeros(capacity)
     everywhere[rng.integers(0, capacity, len(numbers))] = numbers
@@ -98,7 +98,7 @@ def test_no_place_with_a_0_is_ever_found(capacity, numbers, fractions, seed):
 
 @pytest.mark.parametrize("left", [-1e-9, 0.0, 2.0, 2.5, 1e300])
 @pytest.mark.parametrize("at", [0, 1, 7, WIDTH - 1])
-def test_what_rounding_carries_out_of_a_node_ends_at_a_number_above_0(left, at):
+def test_a_search_that_rounding_moves_past_a_node_ends_at_a_positive_value(left, at):
     rows = np.zeros((2, WIDTH))
     rows[:, at] = 2.0
     nodes, rest = _descend(rows, np.array([5, 0]), np.array([left, 1.0]))
@@ -106,7 +106,7 @@ def test_what_rounding_carries_out_of_a_node_ends_at_a_number_above_0(left, at):
     assert rest.tolist() == [left, 1.0]
 
 
-def test_what_rounding_carries_out_of_one_node_moves_no_other():
+def test_a_search_that_rounding_moves_past_a_node_changes_no_other_search():
     rows = np.zeros((2, WIDTH))
     rows[0, 3], rows[1, [2, 5]] = 2.0, (0.25, 4.0)
     nodes, rest = _descend(rows, np.array([0, 0]), np.array([1e300, 0.125]))
@@ -162,7 +162,7 @@ def test_a_copy_of_a_tree_is_equal_to_the_last_bit_in_memory_of_its_own(capacity
             np.testing.assert_array_equal(level, other)
 
 
-def test_a_pickle_of_a_tree_holds_no_room_for_places_that_hold_nothing():
+def test_a_pickle_of_a_tree_has_the_positive_values_only():
     tree = SumTree(100_000)
     tree.set_range(0, 30, 1.0)
     assert len(pickle.dumps(tree)) < 1000 < tree.nbytes

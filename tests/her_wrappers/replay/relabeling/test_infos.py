@@ -1,4 +1,4 @@
-"""Rewards that need the info get the columns they ask for, in either form, and nobody else pays."""
+"""Infos for reward functions, as a list of dicts or as columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.counting_rewards import costs, episode_with_costs, reward_of_
 @pytest.mark.parametrize(
     ("function", "form"), [(reward_of_rows, "list"), (reward_of_columns, "columns")], ids=["list", "columns"]
 )
-def test_each_row_is_paid_by_the_info_of_its_own_step(function, form):
+def test_the_reward_of_each_row_uses_the_info_of_its_step(function, form):
     buffer = counting_buffer(
         compute_reward=function, info_keys=["cost", "force"], info_format=form, buffer_size=40
     )
@@ -28,7 +28,7 @@ def test_each_row_is_paid_by_the_info_of_its_own_step(function, form):
         np.testing.assert_allclose(batch.rewards, reached - 1.0 - (episode + t / 100), rtol=1e-6)
 
 
-def test_terminations_get_the_info_too_even_row_by_row():
+def test_compute_terminated_gets_infos_also_row_by_row():
     def scalar(achieved, desired, info):
         return bool(info["cost"] > 3.02)
 
@@ -63,7 +63,7 @@ def test_columns_without_keys_are_an_empty_dict():
     assert all(infos == {} for infos in seen)
 
 
-def test_transitions_one_by_one_bring_their_infos():
+def test_add_stores_infos():
     buffer = counting_buffer(
         compute_reward=reward_of_columns, info_keys=["cost", "force"], info_format="columns"
     )
@@ -75,7 +75,7 @@ def test_transitions_one_by_one_bring_their_infos():
     assert buffer.sample(10).rewards.max() <= -2
 
 
-def test_a_recorder_brings_what_the_buffer_asks_for():
+def test_a_recorder_adds_the_infos_of_info_keys():
     env = gym.make("her_envs:her_envs/Counting-v0", terminate_on_success=False)
     functions = {"compute_reward": lambda a, d, infos: infos["is_success"] - 1.0}
     buffer = HindsightReplayBuffer.for_env(
@@ -88,7 +88,7 @@ def test_a_recorder_brings_what_the_buffer_asks_for():
     assert (buffer.sample(100).rewards == 0).any()
 
 
-def test_nothing_is_stored_where_nothing_is_asked_for():
+def test_no_infos_are_stored_without_info_keys():
     plain, asking = counting_buffer(buffer_size=1000), counting_buffer(buffer_size=1000, info_keys=["cost"])
     for buffer in (plain, asking):
         buffer.add_episode(counting_episode(0, 3, infos=costs(0, 3)))
@@ -103,7 +103,7 @@ def test_nothing_is_stored_where_nothing_is_asked_for():
         ({"cost": np.zeros((3, 2))}, "infos/cost of the episode must have shape (3,), got (3, 2)"),
     ],
 )
-def test_infos_that_do_not_fit_are_refused_and_nothing_is_stored(infos, message):
+def test_infos_that_do_not_fit_are_an_error_and_nothing_is_stored(infos, message):
     buffer = counting_buffer(info_keys=["cost"])
     buffer.add_episode(counting_episode(0, 3, infos=costs(0, 3)))
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -111,12 +111,12 @@ def test_infos_that_do_not_fit_are_refused_and_nothing_is_stored(infos, message)
     assert len(buffer) == 3
 
 
-def test_an_unknown_format_is_refused():
+def test_an_unknown_format_is_an_error():
     with pytest.raises(ValueError, match="unknown info_format 'rows'; choose from 'list', 'columns'"):
         HindsightReplayBuffer(SPACE, ACTIONS, compute_reward=compute_reward, info_format="rows")
 
 
-def test_whole_numbers_at_first_may_become_others():
+def test_integer_infos_may_become_floats():
     buffer = counting_buffer(
         compute_reward=lambda a, d, infos: infos["cost"],
         info_keys=["cost"],
@@ -132,7 +132,7 @@ def test_whole_numbers_at_first_may_become_others():
     np.testing.assert_array_equal(batch.rewards, np.where(batch.relabeled, costs[number, t], batch.rewards))
 
 
-def test_clear_forgets_what_infos_looked_like():
+def test_clear_resets_the_dtypes_of_infos():
     buffer = counting_buffer(info_keys=["cost"])
     buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros(3)}))
     buffer.clear()

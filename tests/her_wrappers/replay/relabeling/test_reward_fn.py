@@ -1,4 +1,4 @@
-"""Rewards that need the state or the action: what a ``reward_fn`` is asked, and what it may not do."""
+"""Rewards that depend on the state or the action: the calls of ``reward_fn`` and their validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_epi
 from tests.support.counting_rewards import effort_buffer, effort_episode, effort_reward
 
 
-def test_a_relabeled_row_is_paid_for_its_own_state_and_action_under_its_new_goal():
+def test_the_reward_of_a_relabeled_row_uses_its_state_its_action_and_its_new_goal():
     buffer = effort_buffer()
     for number in range(5):
         buffer.add_episode(effort_episode(number, 9))
@@ -27,7 +27,7 @@ def test_a_relabeled_row_is_paid_for_its_own_state_and_action_under_its_new_goal
     np.testing.assert_array_equal(batch.rewards, expected.astype(np.float32))
 
 
-def test_it_is_asked_about_the_relabeled_rows_as_they_will_be_handed_out():
+def test_reward_fn_gets_the_relabeled_rows_of_the_returned_batch():
     asked = []
 
     def reward(batch):
@@ -51,7 +51,7 @@ def test_it_is_asked_about_the_relabeled_rows_as_they_will_be_handed_out():
 
 
 @pytest.mark.parametrize("part", ["observations", "actions", "next_observations", "rewards", "index"])
-def test_it_cannot_write_to_what_it_is_asked_about(part):
+def test_reward_fn_cannot_write_to_its_batch(part):
     def writing(batch):
         for array in leaf_arrays(getattr(batch, part)):
             array[...] = 0
@@ -75,14 +75,14 @@ def test_it_cannot_write_to_what_it_is_asked_about(part):
         (lambda batch: np.full(len(batch), np.inf), "reward_fn must return finite numbers, got inf at row 0"),
     ],
 )
-def test_a_wrong_answer_is_refused_before_anything_is_stored(answer, message):
+def test_a_wrong_result_of_reward_fn_is_an_error_before_anything_is_stored(answer, message):
     buffer = effort_buffer(answer)
     with pytest.raises(ValueError, match=message):
         buffer.add_episode(effort_episode(0, 3))
     assert len(buffer) == 0
 
 
-def test_recorded_rewards_are_compared_with_it():
+def test_recorded_rewards_are_compared_with_reward_fn():
     buffer = effort_buffer()
     with pytest.warns(
         UserWarning, match=r"step 1 of an episode has the reward -1, but reward_fn returns -1\.015"
@@ -98,7 +98,7 @@ def test_terminations_follow_the_goal_as_with_any_reward():
     np.testing.assert_array_equal(batch.terminations, reached)
 
 
-def test_success_goes_by_it_where_it_has_two_values():
+def test_success_uses_a_reward_fn_of_two_values():
     buffer = effort_buffer(
         lambda batch: np.ceil(effort_reward(batch)), termination="success", compute_terminated=None
     )
@@ -123,7 +123,7 @@ def test_terminations_still_get_the_infos(form):
     np.testing.assert_array_equal(batch.terminations[rows], batch.observations["observation"][rows, 1] > 2)
 
 
-def test_only_one_of_both_functions_is_taken():
+def test_compute_reward_and_reward_fn_together_are_an_error():
     message = "rewards must be computed in one way, got compute_reward and reward_fn; pass one"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         counting_buffer(reward_fn=effort_reward)
@@ -132,7 +132,7 @@ def test_only_one_of_both_functions_is_taken():
 
 
 class Silent(gym.Env):
-    """A goal environment without any goal functions: its rewards are those of `effort_reward`."""
+    """A goal environment without goal functions, with the rewards of `effort_reward`."""
 
     observation_space = SPACE
     action_space = ACTIONS
@@ -199,7 +199,7 @@ def test_for_env_keeps_the_terminations_that_are_given_with_a_reward_fn():
     assert batch.terminations[batch.relabeled].all()
 
 
-def test_nested_spaces_come_as_trees():
+def test_reward_fn_gets_trees_of_nested_spaces():
     space = spaces.Dict({
         "observation": spaces.Dict(place=SPACE["observation"], load=spaces.Discrete(3)),
         "achieved_goal": SPACE["achieved_goal"],

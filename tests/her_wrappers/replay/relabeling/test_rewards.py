@@ -1,4 +1,4 @@
-"""Rewards: what is checked of recorded ones, and of what ``compute_reward`` answers."""
+"""Checks of recorded rewards and of the results of ``compute_reward``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.buffers import filled
 from tests.support.counting import compute_reward, counting_buffer, counting_episode
 
 
-def test_an_episode_paid_otherwise_than_compute_reward_says_is_reported_once():
+def test_rewards_that_differ_from_compute_reward_give_one_warning():
     buffer = counting_buffer()
     episode = counting_episode(0, 3, rewards=np.array([-1.0, -1.5, -1.0]))
     with pytest.warns(
@@ -22,7 +22,7 @@ def test_an_episode_paid_otherwise_than_compute_reward_says_is_reported_once():
     assert buffer.num_episodes == 2
 
 
-def test_rewards_that_differ_by_rounding_are_not_reported():
+def test_rewards_that_differ_by_rounding_give_no_warning():
     buffer = counting_buffer()
     buffer.add_episode(counting_episode(0, 3, rewards=np.array([-1.0, -1.00001, -1.0])))
 
@@ -38,7 +38,7 @@ def test_rewards_that_differ_by_rounding_are_not_reported():
         (lambda a, d, i: ["no"] * len(a), r"got <U2 of shape"),
     ],
 )
-def test_a_reward_function_that_answers_wrongly_is_named_before_anything_is_stored(function, message):
+def test_a_wrong_result_of_a_reward_function_is_an_error_before_anything_is_stored(function, message):
     buffer = counting_buffer(compute_reward=function)
     with pytest.raises(ValueError, match=message):
         buffer.add_episode(counting_episode(0, 3))
@@ -55,13 +55,13 @@ def test_a_reward_function_cannot_write_to_what_is_stored():
         buffer.add_episode(counting_episode(0, 3))
 
 
-def test_rewards_that_are_not_finite_are_refused():
+def test_rewards_that_are_not_finite_are_an_error():
     buffer = counting_buffer(compute_reward=lambda a, d, i: np.where(a[:, 1] == 2, np.nan, -1.0))
     with pytest.raises(ValueError, match="compute_reward must return finite numbers, got nan at row 1"):
         buffer.add_episode(counting_episode(0, 3))
 
 
-def test_a_warning_that_is_made_an_error_comes_once():
+def test_a_warning_turned_into_an_error_is_raised_once():
     buffer, episode = counting_buffer(), counting_episode(0, 3, rewards=np.full(3, -2.0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

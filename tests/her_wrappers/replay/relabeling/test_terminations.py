@@ -13,7 +13,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def crashed_and_solved(**options):
-    """Two episodes of 3 steps: number 0 crashed at the end, number 1 ended at its goal."""
+    """Return two episodes of 3 steps: episode 0 ends with a crash, episode 1 at its goal."""
     buffer = counting_buffer(goal_selection_strategy="episode", **options)
     solved = counting_episode(1, 3, terminated=True, rewards=np.array([-1.0, -1.0, 0.0]))
     solved.observations["desired_goal"][:] = [1, 3]
@@ -47,13 +47,13 @@ def test_relabeled_terminations_follow_their_mode_and_a_crash_stays_a_crash(term
     assert (reached & rows & ~last).any()
 
 
-def test_a_function_stands_in_for_compute_terminated():
+def test_a_function_as_termination_replaces_compute_terminated():
     batch, _, last, _ = crashed_and_solved(termination=only_step_two)
     second = batch.observations["observation"][:, 1] == 1
     np.testing.assert_array_equal(batch.terminations[batch.relabeled], (second | last)[batch.relabeled])
 
 
-def test_success_finds_the_reward_of_a_reached_goal_on_any_scale():
+def test_success_finds_the_reward_of_an_achieved_goal_on_any_scale():
     def bonus(achieved, desired, info):
         return 10.0 * (achieved == desired).all(-1)
 
@@ -64,7 +64,7 @@ def test_success_finds_the_reward_of_a_reached_goal_on_any_scale():
     assert batch.terminations.any()
 
 
-def test_success_goes_by_compute_reward_where_the_environment_pays_otherwise():
+def test_success_uses_compute_reward_if_recorded_rewards_differ():
     buffer = counting_buffer(termination="success")
     with pytest.warns(UserWarning, match="has the reward -2"):
         buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, -2.0)))
@@ -72,7 +72,7 @@ def test_success_goes_by_compute_reward_where_the_environment_pays_otherwise():
     assert buffer.num_episodes == 2
 
 
-def test_success_refuses_a_third_value_when_it_shows():
+def test_success_raises_at_the_first_reward_of_a_third_value():
     def three(achieved, desired, info):
         return np.where(
             (achieved == desired).all(-1), 0.0, np.where(achieved[:, 0] == desired[:, 0], -1.0, -5.0)
@@ -87,7 +87,7 @@ def test_success_refuses_a_third_value_when_it_shows():
         buffer.sample(100)
 
 
-def test_success_refuses_rewards_of_many_values_and_stores_nothing():
+def test_success_raises_for_rewards_of_many_values_and_stores_nothing():
     def dense(achieved, desired, info):
         return -abs(achieved - desired).sum(-1)
 
@@ -100,9 +100,9 @@ def test_success_refuses_rewards_of_many_values_and_stores_nothing():
     assert len(buffer) == 0
 
 
-def test_without_compute_terminated_a_goal_that_ends_episodes_is_reported_once():
+def test_without_compute_terminated_a_goal_that_ends_episodes_gives_one_warning():
     buffer = counting_buffer(compute_terminated=None)
-    buffer.add_episode(counting_episode(0, 3, terminated=True))  # a crash tells nothing
+    buffer.add_episode(counting_episode(0, 3, terminated=True))  # a crash gives no warning
     solved = counting_episode(1, 3, terminated=True, rewards=np.array([-1.0, -1.0, 0.0]))
     solved.observations["desired_goal"][:] = [1, 3]
     with pytest.warns(UserWarning, match='pass termination="success"'):
@@ -113,13 +113,13 @@ def test_without_compute_terminated_a_goal_that_ends_episodes_is_reported_once()
 
 
 @pytest.mark.parametrize("termination", ["keep", "never", "success"])
-def test_a_mode_asked_for_is_not_questioned(termination):
+def test_an_explicit_mode_gives_no_warning(termination):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         crashed_and_solved(compute_terminated=None, termination=termination)
 
 
-def test_the_cost_of_a_scalar_compute_terminated_is_told_by_the_first_batch_and_not_before():
+def test_a_scalar_compute_terminated_warns_of_its_cost_at_the_first_batch():
     env = gym.make("her_envs/PointReach-v0")
     env.unwrapped.compute_terminated = lambda achieved, desired, info: bool(
         np.linalg.norm(achieved - desired) < 0.1
@@ -147,7 +147,7 @@ def test_a_scalar_compute_terminated_is_called_row_by_row_with_a_warning_of_the_
 
 
 @pytest.mark.parametrize("ends", [-1.0, 0.3, np.nan, "False", None])
-def test_terminations_that_are_no_bools_are_refused(ends):
+def test_terminations_that_are_not_bools_are_an_error(ends):
     buffer = counting_buffer(compute_terminated=lambda a, d, i: np.full(len(a), ends))
     buffer.add_episode(counting_episode(0, 3))
     with pytest.raises(ValueError, match=r"compute_terminated must return bools, got .* such as"):

@@ -1,4 +1,4 @@
-"""Returns of n steps, all under one goal; `test_buffer_reference` has them in every mode and space."""
+"""N-step returns under one goal; `test_buffer_reference` tests them in every mode and space."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def filled(*, lengths=(4, 1, 7, 20, 2), terminated=False, **options):
 
 
 def steps_of(batch):
-    """Episode, first step, number of steps and step of the goal of each row, from what counting shows."""
+    """Return the episode, first step, number of steps and step of the goal of each row."""
     number, t = batch.observations["observation"].T.astype(int)
     there, end = batch.next_observations["observation"].T.astype(int)
     np.testing.assert_array_equal(number, there)
@@ -53,13 +53,13 @@ def steps_of(batch):
 
 
 def misses(steps, gamma=GAMMA):
-    """What so many steps earn that are paid -1 each."""
+    """Return the discounted sum of ``m`` rewards of -1."""
     return -sum(gamma**i for i in range(steps))
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 10, 25])
 def test_in_the_counting_environment_returns_are_arithmetic(n_steps):
-    """A goal d steps ahead is reached by the d-th, which earns 0 and terminates, relabeled or not."""
+    """A goal d steps ahead is achieved by step d, whose reward is 0 and which terminates."""
     env = gym.make("her_envs/Counting-v0", length=12)
     buffer = HindsightReplayBuffer.for_env(env, n_steps=n_steps, gamma=GAMMA, n_sampled_goal=1, seed=0)
     recorder = EpisodeRecorder(env, buffer.add_episode)
@@ -94,7 +94,7 @@ OPTIONS = st.fixed_dictionaries({
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=12),
     terminated=st.booleans(),
 )
-def test_every_step_of_a_window_is_paid_for_its_own_state_and_action(options, lengths, terminated):
+def test_the_reward_of_each_step_of_a_window_uses_its_state_and_action(options, lengths, terminated):
     n_steps, termination = options["n_steps"], options["termination"]
     buffer = effort_buffer(gamma=GAMMA, buffer_size=40, **options)
     for number, length in enumerate(lengths):
@@ -115,7 +115,7 @@ def test_every_step_of_a_window_is_paid_for_its_own_state_and_action(options, le
         assert not (ends and any(reached[:-1])), "no window goes on behind its goal"
 
 
-def test_the_functions_are_asked_once_about_all_steps_of_all_windows():
+def test_functions_are_called_once_with_all_steps_of_all_windows():
     asked = []
 
     def reward(achieved, desired, info):
@@ -140,7 +140,7 @@ def test_the_functions_are_asked_once_about_all_steps_of_all_windows():
 
 
 @pytest.mark.parametrize("n_steps", [4, 5, 300, 10**30])
-def test_the_functions_are_asked_about_no_more_steps_than_the_longest_window_may_have(n_steps):
+def test_functions_get_at_most_the_steps_of_the_longest_window(n_steps):
     asked = []
 
     def reward(achieved, desired, info):
@@ -153,7 +153,7 @@ def test_the_functions_are_asked_about_no_more_steps_than_the_longest_window_may
     assert asked == [4 * batch.relabeled.sum()]
 
 
-def test_a_reward_fn_is_asked_once_with_whole_transitions():
+def test_reward_fn_is_called_once_with_all_single_steps():
     asked = []
 
     def reward(batch):
@@ -235,7 +235,7 @@ def test_where_an_episode_is_merely_cut_short_there_is_something_left_to_discoun
 
 
 def test_a_goal_inside_the_window_ends_it_where_goals_end_episodes():
-    """And where they do not, the window goes on under the same goal."""
+    """Otherwise the window continues under the same goal."""
     for termination, ends in (("recompute", True), ("success", True), ("keep", False), ("never", False)):
         buffer = filled(lengths=[9], n_steps=5, termination=termination, goal_selection_strategy="final")
         batch = buffer.sample(200)
@@ -253,7 +253,7 @@ def test_a_goal_inside_the_window_ends_it_where_goals_end_episodes():
 
 
 def test_a_window_of_a_recorded_goal_ends_before_the_step_over_which_it_changes():
-    """That step is paid for another goal than its action was for; where it is the first, it stands alone."""
+    """A window ends before a step at which the goal changes; as a first step, it is the only one."""
     episode = counting_episode(0, 8, rewards=np.arange(8.0))
     episode.observations["desired_goal"][:, 1] = [50, 50, 50, 60, 60, 60, 60, 70, 70]
     buffer = counting_buffer(n_steps=5, gamma=GAMMA, n_sampled_goal=0)
@@ -271,7 +271,7 @@ def test_a_window_of_a_recorded_goal_ends_before_the_step_over_which_it_changes(
     np.testing.assert_array_equal(batch.truncations, t == 7)
 
 
-def test_a_window_of_a_new_goal_goes_on_where_the_recorded_one_changes():
+def test_a_relabeled_window_continues_where_the_recorded_goal_changes():
     episode = counting_episode(0, 8)
     episode.observations["desired_goal"][:, 1] = np.arange(50, 59)
     buffer = counting_buffer(n_steps=5, her_ratio=1.0, goal_selection_strategy="final")
@@ -281,8 +281,8 @@ def test_a_window_of_a_new_goal_goes_on_where_the_recorded_one_changes():
     np.testing.assert_array_equal(m, np.minimum(8 - t, 5))
 
 
-def test_which_rows_and_goals_are_drawn_does_not_depend_on_n_steps():
-    one, five = (filled(n_steps=n_steps, skip_trivial=True) for n_steps in (1, 5))
+def test_sampled_rows_and_goals_do_not_depend_on_n_steps():
+    one, five = (filled(n_steps=n_steps, resample_achieved_goals=True) for n_steps in (1, 5))
     for _ in range(20):
         batch, other = one.sample(30), five.sample(30)
         for name in ("observations", "actions", "relabeled", "index", "episode", "goal_index", "strategy"):
@@ -316,14 +316,14 @@ def test_no_part_of_a_batch_shares_memory_with_another_or_with_the_buffer(n_samp
     assert [episode.rewards.tolist() for episode in buffer.episodes()] == before
 
 
-def test_a_loaded_buffer_goes_on_with_the_same_windows(tmp_path):
+def test_a_loaded_buffer_continues_with_the_same_windows(tmp_path):
     buffer = filled(n_steps=4, buffer_size=30)
     buffer.sample(16)
     assert_same_batches(buffer, reloaded(buffer, tmp_path / "buffer"))
 
 
 def test_a_loaded_buffer_may_have_other_windows(tmp_path):
-    """The rows and goals that come next stay the same."""
+    """The following rows and goals are the same."""
     functions = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
     saved, twin = filled(n_steps=4), filled(n_steps=2, gamma=0.5)
     for each in (saved, twin):
@@ -337,7 +337,7 @@ def test_a_loaded_buffer_may_have_other_windows(tmp_path):
 
 
 @pytest.mark.parametrize("function", ["compute_reward", "compute_terminated"])
-def test_a_wrong_answer_for_the_steps_of_windows_is_refused(function):
+def test_a_wrong_result_for_the_steps_of_windows_is_an_error(function):
     answers = {"wrong": False}
 
     def once_wrong(achieved, desired, info):
@@ -362,10 +362,33 @@ def test_batches_have_discounts_without_windows_too():
     assert set(buffer.sample(100).discounts) == {np.float32(0), np.float32(0.99)}
 
 
+@pytest.mark.arrays_only("sums of tensors are not checked, since the host would wait for the device")
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n_sampled_goal", [0, 4])
+def test_a_sum_of_rewards_that_float32_does_not_hold_is_an_error(sign, n_sampled_goal):
+    def huge_reward(achieved, desired, info):
+        return 3e38 * sign + 0 * achieved.sum(-1)
+
+    buffer = counting_buffer(
+        n_steps=2, gamma=1.0, n_sampled_goal=n_sampled_goal, compute_reward=huge_reward, termination="never"
+    )
+    buffer.add_episode(counting_episode(0, 20, rewards=np.full(20, 3e38 * sign)))
+    with pytest.raises(ValueError, match=r"the sum of n_steps rewards must be finite as float32, got -?inf"):
+        buffer.sample(50)
+
+
+def test_a_sum_of_rewards_may_exceed_float32_on_the_way():
+    buffer = counting_buffer(n_steps=3, gamma=1.0, n_sampled_goal=0, termination="never")
+    buffer.add_episode(counting_episode(0, 4, rewards=np.array([3e38, 3e38, -3e38, 0])))
+    first = [batch.rewards[0] for batch in map(buffer.sample, [1] * 40) if batch.index[0] == 0]
+    assert first
+    np.testing.assert_allclose(first, 3e38, rtol=1e-6)
+
+
 @needs_n_steps
 @pytest.mark.parametrize("n_steps", [1, 3, 8])
 def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
-    """Their discounts are not 0 where an episode terminated; they have flags for that."""
+    """Discounts of Stable-Baselines3 are not 0 at terminations."""
     observations = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     theirs = buffers.NStepReplayBuffer(64, observations, ACTIONS, device="cpu", n_steps=n_steps, gamma=GAMMA)
     ours = counting_buffer(n_steps=n_steps, gamma=GAMMA, n_sampled_goal=0)

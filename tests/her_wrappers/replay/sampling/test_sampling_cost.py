@@ -1,4 +1,4 @@
-"""Sampling costs what the batch costs, however large the buffer."""
+"""The cost of sampling does not depend on the size of the buffer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def seconds_of_a_batch(buffer):
-    """The best of many, which is the least disturbed."""
+    """Return the shortest of many times."""
     best = float("inf")
     for _ in range(200):
         start = time.thread_time()
@@ -18,7 +18,7 @@ def seconds_of_a_batch(buffer):
 
 
 def test_sampling_costs_no_more_in_a_larger_buffer():
-    """A scan of ten million flags would take many times as long as a batch."""
+    """Scanning ten million flags would take many times as long as sampling a batch."""
     costs = []
     for buffer_size in (1000, 10_000_000):
         buffer = counting_buffer(buffer_size=buffer_size)

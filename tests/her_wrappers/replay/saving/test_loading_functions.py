@@ -1,4 +1,4 @@
-"""A file has no functions: what is fitted to their answers comes back, and a buffer works without them."""
+"""Files have no functions; the state found with them is saved, and a buffer can be loaded without them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.counting import (
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
-def test_a_function_given_for_terminations_decides_anew_what_was_a_crash(tmp_path):
-    """What the saved buffer took for a crash, the new function explains by the recorded goal."""
+def test_a_new_termination_function_determines_again_which_episodes_crashed(tmp_path):
+    """The new function returns True for the step that the saved buffer classified as a crash."""
 
     def with_the_recorded_goal(achieved, desired, info):
         return desired[:, 1] == DESIRED
@@ -34,7 +34,7 @@ def test_a_function_given_for_terminations_decides_anew_what_was_a_crash(tmp_pat
         assert set(batch.terminations[last_and_missed]) == {crash}
 
 
-def test_a_warning_that_came_does_not_come_again(tmp_path):
+def test_a_warning_is_not_repeated_after_loading(tmp_path):
     buffer = counting_buffer(compute_terminated=None)
     solved = counting_episode(1, 3, terminated=True, rewards=np.array([-1.0, -1.0, 0.0]))
     solved.observations["desired_goal"][:] = [1, 3]
@@ -47,7 +47,7 @@ def test_a_warning_that_came_does_not_come_again(tmp_path):
     twin.add_episodes([solved, unlike])
 
 
-def test_the_comparison_of_first_episodes_goes_on_where_it_was(tmp_path):
+def test_the_comparison_of_the_first_episodes_continues_after_loading(tmp_path):
     buffer = counting_buffer()
     buffer.add_episodes([counting_episode(number, 3) for number in range(9)])
     unlike = counting_episode(0, 3, rewards=np.full(3, -2.0))
@@ -57,8 +57,8 @@ def test_the_comparison_of_first_episodes_goes_on_where_it_was(tmp_path):
     reloaded(buffer, tmp_path / "buffer").add_episode(unlike)
 
 
-def test_another_termination_learns_from_all_episodes_again(tmp_path):
-    """A crash is known as one although the saved buffer did not look for any."""
+def test_another_termination_rule_inspects_all_episodes_again(tmp_path):
+    """The loaded buffer finds the crash, which the saved buffer did not inspect."""
     for termination in ("success", "recompute", compute_terminated):
         asked, kept = wrapped(termination=termination), wrapped(termination="keep")
         twin = reloaded(kept, tmp_path / "buffer", **FUNCTIONS, termination=termination)
@@ -84,7 +84,7 @@ def test_without_functions_all_works_but_relabeling(tmp_path):
     )
     sampled = 0
     for _ in range(20):
-        # the twin draws the same rows, of which half are relabeled
+        # the copy samples the same rows, half of which are relabeled
         if buffer.sample(1).relabeled[0]:
             with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
                 twin.sample(1)
@@ -104,7 +104,7 @@ def test_a_plain_replay_buffer_is_loaded_without_functions(tmp_path):
 
 
 @pytest.mark.parametrize("termination", ["recompute", "success", compute_terminated])
-def test_what_is_added_without_functions_is_learned_from_when_they_are_back(tmp_path, termination):
+def test_episodes_added_without_functions_are_inspected_when_functions_are_given(tmp_path, termination):
     whole = wrapped(termination=termination, goal_selection_strategy="episode")
     whole.save(tmp_path / "buffer")
     twin = HindsightReplayBuffer.load(tmp_path / "buffer")
@@ -116,7 +116,7 @@ def test_what_is_added_without_functions_is_learned_from_when_they_are_back(tmp_
     assert_same_batches(whole, reloaded(twin, tmp_path / "buffer", **FUNCTIONS, **own), [500])
 
 
-def test_a_warning_that_has_come_does_not_come_again_after_a_time_without_functions(tmp_path):
+def test_a_warning_is_not_repeated_after_a_load_without_functions(tmp_path):
     buffer, paid = counting_buffer(), np.full(5, 7.0)
     with pytest.warns(UserWarning, match="step 0 of an episode has the reward 7"):
         buffer.add_episode(counting_episode(0, 5, rewards=paid))

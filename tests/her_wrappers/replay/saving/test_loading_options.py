@@ -71,20 +71,20 @@ def test_other_shares_and_strategies_may_be_chosen(tmp_path, options, names):
         (
             {"goal_selection_strategy": own_strategy},
             {},
-            "goal_selection_strategy of the saved buffer has a function of the user's own, 'own_strategy', "
-            "which no file holds; pass goal_selection_strategy= to load",
+            "goal_selection_strategy of the saved buffer is or has the user's function 'own_strategy', which "
+            "is not in the file; pass goal_selection_strategy= to load",
         ),
         (
             {"goal_selection_strategy": Mixture({"future": 0.5, own_strategy: 0.5})},
             {},
-            "goal_selection_strategy of the saved buffer has a function of the user's own, 'own_strategy', "
-            "which no file holds; pass goal_selection_strategy= to load",
+            "goal_selection_strategy of the saved buffer is or has the user's function 'own_strategy', which "
+            "is not in the file; pass goal_selection_strategy= to load",
         ),
         (
             {"termination": compute_terminated},
             {},
-            "termination of the saved buffer has a function of the user's own, 'compute_terminated', "
-            "which no file holds; pass termination= to load",
+            "termination of the saved buffer is or has the user's function 'compute_terminated', which is "
+            "not in the file; pass termination= to load",
         ),
         (
             {},
@@ -100,23 +100,23 @@ def test_other_shares_and_strategies_may_be_chosen(tmp_path, options, names):
         ),
     ],
 )
-def test_options_that_cannot_be_are_refused_with_a_sentence(tmp_path, saved, options, message):
+def test_invalid_options_give_a_clear_error(tmp_path, saved, options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         reloaded(wrapped(**saved), tmp_path / "buffer", **FUNCTIONS, **options)
 
 
-def test_an_unknown_option_is_refused(tmp_path):
+def test_an_unknown_option_is_an_error(tmp_path):
     with pytest.raises(TypeError, match="unexpected keyword argument 'buffersize'"):
         reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, buffersize=10)
 
 
 @pytest.mark.parametrize("info_keys", ["cost", 5, None])
-def test_keys_of_infos_that_are_no_list_of_strings_are_refused(tmp_path, info_keys):
+def test_info_keys_that_are_not_a_list_of_strings_are_an_error(tmp_path, info_keys):
     with pytest.raises(TypeError, match="info_keys must be a list of strings, got "):
         reloaded(wrapped(), tmp_path / "buffer", **FUNCTIONS, info_keys=info_keys)
 
 
-def test_an_environment_of_other_spaces_is_refused_by_the_part_that_differs(tmp_path):
+def test_the_error_for_an_environment_with_other_spaces_names_the_leaf(tmp_path):
     buffer = wrapped()
     buffer.save(tmp_path / "buffer")
     with pytest.raises(
@@ -128,7 +128,7 @@ def test_an_environment_of_other_spaces_is_refused_by_the_part_that_differs(tmp_
         HindsightReplayBuffer.load(tmp_path / "buffer", "her_envs/PointReach-v0")
 
 
-def test_a_space_that_no_file_describes_is_refused_and_the_old_file_stays(tmp_path):
+def test_a_space_that_cannot_be_saved_is_an_error_and_the_old_file_stays(tmp_path):
     wrapped().save(tmp_path / "buffer")
     before = (tmp_path / "buffer").read_bytes()
     buffer = HindsightReplayBuffer(SPACE, spaces.Space((1,), np.float64), n_sampled_goal=0)
@@ -138,7 +138,7 @@ def test_a_space_that_no_file_describes_is_refused_and_the_old_file_stays(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["buffer"]
 
 
-def test_places_that_cannot_be_written_to_are_refused_and_the_buffer_goes_on(tmp_path):
+def test_a_path_that_cannot_be_written_is_an_error_and_the_buffer_stays_usable(tmp_path):
     buffer = wrapped()
     with pytest.raises(FileNotFoundError):
         buffer.save(tmp_path / "nowhere" / "buffer")

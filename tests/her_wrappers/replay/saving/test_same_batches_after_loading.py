@@ -23,16 +23,16 @@ from tests.support.equality import assert_same_batches, assert_same_episodes, as
         {"goal_selection_strategy": "final", "n_sampled_goal": 1},
         {"goal_selection_strategy": "episode", "her_ratio": np.float32(0.7)},
         {"goal_selection_strategy": "geometric", "her_ratio": 1},
-        {"goal_selection_strategy": Geometric(0.8), "skip_trivial": True},
-        {"goal_selection_strategy": "random", "skip_trivial": np.True_},
+        {"goal_selection_strategy": Geometric(0.8), "resample_achieved_goals": True},
+        {"goal_selection_strategy": "random", "resample_achieved_goals": np.True_},
         {"goal_selection_strategy": final, "n_sampled_goal": np.int64(2)},
         {"goal_selection_strategy": Mixture({"future": 0.5, "random": 0.3, "original": 0.2})},
         {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, "final": 0.25, final: 0.25})},
         {"n_sampled_goal": 0},
     ],
 )
-def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, options):
-    """Also when some were drawn ahead, of another size, and when more is added to both."""
+def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, options):
+    """Also with prefetched batches of another size, and after episodes are added to both."""
     for sampled in ([], [16], [16] * 6, [16, 16, 7], [10_000, 10_000]):
         buffer = wrapped(**options)
         for size in sampled:
@@ -48,7 +48,7 @@ def test_a_loaded_buffer_goes_on_with_the_same_batches(tmp_path, options):
 
 
 @pytest.mark.parametrize("termination", [None, "recompute", "success", "keep", "never"])
-def test_every_termination_comes_back_with_its_reasons(tmp_path, termination):
+def test_terminations_are_restored_with_their_dependence_on_the_goal(tmp_path, termination):
     buffer = wrapped(termination=termination)
     twin = reloaded(reloaded(buffer, tmp_path / "buffer"), tmp_path / "buffer")
     assert_same_batches(buffer, twin, [500, 500])
@@ -74,7 +74,7 @@ def test_functions_of_the_users_own_are_given_again(tmp_path):
     assert_same_batches(buffer, twin)
 
 
-def test_an_empty_buffer_comes_back_and_goes_on(tmp_path):
+def test_an_empty_buffer_is_restored_and_usable(tmp_path):
     for buffer in (counting_buffer(buffer_size=30), wrapped()):
         buffer.clear()
         twin = reloaded(buffer, tmp_path / "buffer")
@@ -84,7 +84,7 @@ def test_an_empty_buffer_comes_back_and_goes_on(tmp_path):
         assert_same_batches(buffer, twin)
 
 
-def test_the_open_episode_comes_back_and_goes_on(tmp_path):
+def test_the_open_episode_is_restored_and_continues(tmp_path):
     buffer = wrapped()
     steps = list(transitions(counting_episode(20, 8, terminated=True)))
     for transition in steps[:5]:
@@ -99,8 +99,8 @@ def test_the_open_episode_comes_back_and_goes_on(tmp_path):
     assert_same_episodes(buffer.episodes(), twin.episodes())
 
 
-def test_what_is_drawn_ahead_survives_another_layout_of_memory(tmp_path):
-    """Another capacity has the rows elsewhere; indices, goals and what is drawn are the same."""
+def test_prefetched_batches_survive_another_memory_layout(tmp_path):
+    """Another capacity changes the slots of rows, but not serial numbers, goals and samples."""
     buffer = wrapped()
     for _ in range(4):
         buffer.sample(16)
@@ -109,7 +109,7 @@ def test_what_is_drawn_ahead_survives_another_layout_of_memory(tmp_path):
 
 @pytest.mark.parametrize("taken", range(1, 9))
 @pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"prioritized": Priority()}])
-def test_what_users_write_to_their_batches_is_in_no_file(tmp_path, taken, options):
+def test_changes_of_a_batch_are_not_saved(tmp_path, taken, options):
     buffer, twin = wrapped(**options), wrapped(**options)
     for _ in range(taken):
         batch = buffer.sample(8)

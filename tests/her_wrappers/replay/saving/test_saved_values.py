@@ -1,4 +1,4 @@
-"""Observations, goals and infos of every kind come back from a file to the last bit."""
+"""Observations, goals and infos of every kind are restored from a file bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.odd_spaces import ODD_SPACES, image_buffer, image_episode, im
 
 @pytest.mark.parametrize("actions", ["discrete", "nested", "half"])
 @pytest.mark.parametrize("name", ODD_SPACES)
-def test_every_space_of_arrays_comes_back_exactly(tmp_path, name, actions):
+def test_every_space_of_arrays_is_restored_exactly(tmp_path, name, actions):
     observation, goal = ODD_SPACES[name]
     space = spaces.Dict(
         observation=observation, achieved_goal=goal, desired_goal=goal, extra=spaces.Discrete(2)
@@ -33,7 +33,7 @@ def test_every_space_of_arrays_comes_back_exactly(tmp_path, name, actions):
         space, action_space, buffer_size=30, termination="keep", seed=0, **functions
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the rewards are anything
+        warnings.simplefilter("ignore")  # the recorded rewards are arbitrary
         for length in (7, 1, 12, 9, 8):
             episode = counting_episode(
                 0,
@@ -49,7 +49,7 @@ def test_every_space_of_arrays_comes_back_exactly(tmp_path, name, actions):
 
 
 @pytest.mark.parametrize("first_apart", [0, 2, 9])
-def test_pictures_come_back_however_they_are_shared_and_part_ways_later(tmp_path, first_apart):
+def test_images_are_restored_whether_deduplicated_or_not(tmp_path, first_apart):
     buffer = image_buffer(buffer_size=60, seed=0)
     for number in range(4):
         buffer.add_episode(image_episode(number, 12, apart=number >= first_apart))
@@ -62,7 +62,7 @@ def test_pictures_come_back_however_they_are_shared_and_part_ways_later(tmp_path
     assert_same_episodes(buffer.episodes(), twin.episodes())
 
 
-def test_a_picture_is_written_once_for_all_that_show_it(tmp_path):
+def test_an_image_that_is_observation_and_achieved_goal_is_saved_once(tmp_path):
     buffer = image_buffer(buffer_size=500, seed=0)
     for number in range(10):
         buffer.add_episode(image_episode(number, 50))
@@ -78,7 +78,7 @@ def test_numpy_opens_the_file_too(tmp_path):
         np.testing.assert_array_equal(arrays["0/actions"], expected)
 
 
-def test_goals_come_back_to_the_last_bit_wherever_they_change(tmp_path):
+def test_changing_goals_are_restored_bit_for_bit(tmp_path):
     rng = np.random.default_rng(0)
     buffer, episodes = counting_buffer(), []
     for number in range(30):
@@ -95,7 +95,7 @@ def test_goals_come_back_to_the_last_bit_wherever_they_change(tmp_path):
 
 
 @pytest.mark.parametrize(("function", "form"), [(reward_of_rows, "list"), (reward_of_columns, "columns")])
-def test_infos_come_back_in_their_form(tmp_path, function, form):
+def test_infos_are_restored_in_their_format(tmp_path, function, form):
     buffer = counting_buffer(
         compute_reward=function, info_keys=["cost", "force"], info_format=form, buffer_size=20
     )
@@ -111,7 +111,7 @@ def test_infos_come_back_in_their_form(tmp_path, function, form):
     assert_same_batches(buffer, twin)
 
 
-def test_an_open_episode_brings_its_infos(tmp_path):
+def test_an_open_episode_is_restored_with_its_infos(tmp_path):
     options = {"compute_reward": reward_of_columns, "compute_terminated": compute_terminated}
     buffer = counting_buffer(info_keys=["cost", "force"], info_format="columns", **options)
     episode = episode_with_costs(2, 5)

@@ -1,4 +1,4 @@
-"""Memory that saving and loading take."""
+"""Memory needed for saving and loading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.counting import (
 
 @pytest.fixture
 def peak():
-    """Function that returns the most bytes allocated since the last call."""
+    """Return a function that returns the peak of allocated bytes since its last call."""
     tracemalloc.start()
 
     def read():
@@ -31,7 +31,7 @@ def peak():
     tracemalloc.stop()
 
 
-def test_saving_and_loading_take_little_memory_beside_the_buffer(tmp_path, peak):
+def test_saving_and_loading_take_little_additional_memory(tmp_path, peak):
     space = spaces.Dict(
         observation=spaces.Box(-1, 1, (200,), np.float64),
         achieved_goal=SPACE["achieved_goal"],

@@ -1,4 +1,4 @@
-"""What is added comes back, wherever the memory ends and whatever the rewards are."""
+"""Added episodes are returned exactly, at any position in the ring and with any rewards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUNDS_TO_LARGEST = np.nextafter(2.0**128 - 2.0**103, 0)
 
 
 def assert_same(episode, expected):
-    """Every array is the same, to the last bit."""
+    """Assert that all arrays are bit-identical."""
     for key, leaf in expected.observations.items():
         np.testing.assert_array_equal(episode.observations[key], leaf)
     np.testing.assert_array_equal(episode.actions, expected.actions)
@@ -22,14 +22,14 @@ def assert_same(episode, expected):
     assert (episode.terminated, episode.truncated) == (expected.terminated, expected.truncated)
 
 
-# --- wherever the memory ends ---------------------------------------------------------------------
+# --- positions in the ring ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (3,), (2, 1), (1, 4, 2), (7,)])
-def test_episodes_come_back_wherever_the_memory_ends_among_them(lengths, together):
+def test_episodes_that_wrap_around_are_returned_exactly(lengths, together):
     buffer, added = plain_buffer(7), []
-    for turn in range(40):  # more than there are places for states to begin at
+    for turn in range(40):  # more than there are slots of states
         new = [
             counting_episode(10 * turn + i, length, terminated=i % 2 == 0, rewards=np.arange(length) + 0.5)
             for i, length in enumerate(lengths)
@@ -47,7 +47,7 @@ def test_episodes_come_back_wherever_the_memory_ends_among_them(lengths, togethe
         buffer.verify()
 
 
-# --- which leaves are the same ---------------------------------------------------------------------
+# --- deduplicated leaves ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seen", [np.array([1.0, 0.0]), np.array([0, 1.875], np.float32).view(np.int32)])
@@ -61,7 +61,7 @@ def test_an_observation_whose_bits_are_a_goals_in_another_dtype_is_not_the_goal(
     np.testing.assert_array_equal(episode.observations["observation"], observations["observation"])
 
 
-# --- whatever the rewards are ---------------------------------------------------------------------
+# --- rewards --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_observation_whose_bits_are_a_goals_in_another_dtype_is_not_the_goal(
     ],
     ids=str,
 )
-def test_every_reward_that_float32_holds_is_stored_rounded_to_it(rewards):
+def test_rewards_are_rounded_to_float32(rewards):
     buffer = plain_buffer(3)
     buffer.add_episode(counting_episode(0, 3, rewards=rewards))
     [episode] = buffer.episodes()
@@ -87,7 +87,7 @@ def test_every_reward_that_float32_holds_is_stored_rounded_to_it(rewards):
 
 @pytest.mark.parametrize("reward", [2.0**128 - 2.0**103, -1e39, 1e300, np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("t", [0, 2])
-def test_a_reward_that_float32_does_not_hold_is_refused_by_step_and_episode(reward, t):
+def test_the_error_for_a_reward_beyond_float32_names_step_and_episode(reward, t):
     buffer, rewards = plain_buffer(9), np.zeros(3)
     rewards[t] = reward
     bad = counting_episode(1, 3, rewards=rewards)
@@ -99,7 +99,7 @@ def test_a_reward_that_float32_does_not_hold_is_refused_by_step_and_episode(rewa
     assert (len(buffer), buffer.num_episodes) == (0, 0)
 
 
-def test_a_reward_that_not_even_a_double_holds_is_refused_without_a_warning():
+def test_a_reward_beyond_float64_is_an_error_without_a_warning():
     rewards = np.array([0, np.longdouble("1e4000")], np.longdouble)
     with pytest.raises(ValueError, match=r"^rewards must be finite as float32, got .* at step 1$"):
         plain_buffer(9).add_episode(counting_episode(0, 2, rewards=rewards))

@@ -1,4 +1,4 @@
-"""Internals, `stored_episodes.py`: episodes are read and saved in parts of any size."""
+"""Internals, `stored_episodes.py`: episodes are read and saved in blocks of any size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.counting import (
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
-def test_episodes_may_be_added_and_evicted_while_others_are_read(monkeypatch):
+def test_episodes_may_be_added_and_evicted_during_iteration(monkeypatch):
     monkeypatch.setattr(stored_episodes, "BLOCK_BYTES", 1)
     monkeypatch.setattr(stored_episodes, "MAX_BLOCKS", 100)
     buffer = counting_buffer(buffer_size=20)
@@ -28,7 +28,7 @@ def test_episodes_may_be_added_and_evicted_while_others_are_read(monkeypatch):
     assert list(iterator) == []
 
 
-def test_parts_of_any_size_are_all_there(tmp_path, monkeypatch):
+def test_blocks_of_any_size_are_read_completely(tmp_path, monkeypatch):
     for part_bytes in (1, 300, 2000, 10**9):
         monkeypatch.setattr(stored_episodes, "BLOCK_BYTES", part_bytes)
         for most in (1, 3, 1000):

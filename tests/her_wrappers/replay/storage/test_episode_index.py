@@ -1,4 +1,4 @@
-"""Internals, `episode_index.py`: more segments than 32 bits count."""
+"""Internals, `episode_index.py`: more than 2^32 segments."""
 
 from __future__ import annotations
 

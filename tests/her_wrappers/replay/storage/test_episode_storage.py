@@ -1,4 +1,4 @@
-"""Internals, `storage.py`: memory that cannot be had or was overwritten."""
+"""Internals, `storage.py`: missing memory, and memory that was overwritten."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from tests.support.buffers import filled
 from tests.support.counting import counting_buffer
 
 
-@pytest.mark.arrays_only("it takes away the memory of arrays; for tensors in test_refused_devices.py")
-def test_memory_that_cannot_be_had_is_an_error_with_its_size(monkeypatch):
+@pytest.mark.arrays_only("it takes away the memory of arrays; for tensors in test_unusable_devices.py")
+def test_missing_memory_is_an_error_with_its_size(monkeypatch):
     def no_memory(*arguments, **options):
         raise MemoryError
 
     monkeypatch.setattr(storage, "ByteRing", no_memory)
-    with pytest.raises(MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, which cannot be had"):
+    with pytest.raises(
+        MemoryError, match=r"buffer_size=1000000 needs 0\.\d GiB, and there is not enough memory"
+    ):
         counting_buffer()
 
 

@@ -1,4 +1,4 @@
-"""ByteRing and TensorRing: rows keep their serial numbers, whatever is added, evicted and resized."""
+"""ByteRing and TensorRing: rows keep their serial numbers when rows are added and rings resized."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW = np.dtype([("value", np.int64), ("low", np.int8), ("high", np.float64, 2)],
 
 
 def rows_of(serials):
-    """A row for each serial number, in which every value shows it."""
+    """Return a row for each serial number, whose values depend on that number."""
     rows = np.zeros(len(serials), ROW)
     rows["value"] = 10 * np.asarray(serials)
     rows["low"] = np.asarray(serials) % 100
@@ -59,7 +59,7 @@ def test_rows_keep_their_serial_numbers(capacity, first, actions):
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 5])
-def test_rows_that_wrap_around_come_back_from_every_slot(capacity):
+def test_rows_that_wrap_around_are_read_from_every_slot(capacity):
     for start in range(capacity):
         for count in range(1, capacity + 1):
             for ring in new_rings(capacity):
@@ -88,7 +88,7 @@ def test_taken_records_are_copies():
 
 @pytest.mark.parametrize("device", [None, "cpu"])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_a_copy_of_a_buffer_has_its_rows_in_memory_of_its_own(device, copied):
+def test_a_copy_of_a_buffer_shares_no_memory_with_it(device, copied):
     buffer = plain_buffer(60, device=device)
     for number in range(9):
         buffer.add_episode(counting_episode(number, 7))
@@ -103,7 +103,7 @@ def test_a_copy_of_a_buffer_has_its_rows_in_memory_of_its_own(device, copied):
 
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_a_pickle_has_stored_rows_only(device):
-    """No memory that was never written, nor rows that were evicted."""
+    """A pickle has neither unused memory nor evicted rows."""
     empty = plain_buffer(100_000, device=device)
     assert len(pickle.dumps(empty)) < 10_000 < empty.nbytes
     for number in range(2000):

@@ -1,4 +1,4 @@
-"""Internals, `byte_rows.py`: rings that cannot grow leave the buffer as it was."""
+"""Internals, `byte_rows.py`: the buffer is unchanged if a ring cannot grow."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def refuse(*arguments, **options):
 
 
 def assert_unchanged_without_memory(buffer, add, method, replacement=refuse):
-    """Adding fails without memory; stored episodes stay, and adding works again with memory.
+    """Assert that adding fails without memory, changes nothing, and works again with memory.
 
     Args:
         buffer: The buffer.
-        add: Adds to it.
-        method: Method of rings or of the storage that fails.
-        replacement: Makes of the method, by its class, one that fails.
+        add: Function that adds to the buffer.
+        method: Name of the method of rings or of the storage that fails.
+        replacement: Function from the class to the failing method.
     """
     twin, before = copy.deepcopy(buffer), list(buffer.episodes())
     with pytest.MonkeyPatch.context() as patch:
@@ -47,8 +47,8 @@ def assert_unchanged_without_memory(buffer, add, method, replacement=refuse):
 
 
 @pytest.mark.parametrize("full", [64, 1032])
-def test_the_buffer_is_as_it_was_when_its_rings_cannot_grow(full):
-    """Episodes of one step need more segments, and more states, than there is room for at first."""
+def test_the_buffer_is_unchanged_when_its_rings_cannot_grow(full):
+    """Episodes of one step need more segments and states than are allocated at first."""
     buffer = counting_buffer(buffer_size=1000)
     for number in range(20):
         buffer.add_episode(counting_episode(number, 50))
@@ -70,13 +70,13 @@ def test_the_buffer_is_as_it_was_when_its_rings_cannot_grow(full):
     )
 
 
-def test_the_buffer_is_as_it_was_when_pictures_cannot_be_shared():
+def test_the_buffer_is_unchanged_when_memory_for_deduplicated_images_is_missing():
     buffer = image_buffer(buffer_size=40, seed=0)
     episode = image_episode(0, 12)
     assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), "_new_ring")
 
 
-def test_the_buffer_is_as_it_was_when_pictures_cannot_part_ways():
+def test_the_buffer_is_unchanged_when_memory_for_different_images_is_missing():
     buffer = image_buffer(buffer_size=40, seed=0)
     buffer.add_episode(image_episode(0, 12))
     apart = image_episode(1, 12, apart=True)
@@ -84,7 +84,7 @@ def test_the_buffer_is_as_it_was_when_pictures_cannot_part_ways():
     assert_same_episodes(buffer.episodes(), [image_episode(0, 12), apart])
 
 
-def test_the_buffer_is_as_it_was_when_infos_cannot_be_kept():
+def test_the_buffer_is_unchanged_when_memory_for_infos_is_missing():
     buffer = counting_buffer(
         compute_reward=reward_of_columns, info_keys=["cost", "force"], info_format="columns"
     )
@@ -92,12 +92,12 @@ def test_the_buffer_is_as_it_was_when_infos_cannot_be_kept():
     assert_unchanged_without_memory(buffer, lambda each: each.add_episode(episode), "_new_ring")
 
 
-def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path):
+def test_missing_memory_while_loading_is_an_error_with_its_size(tmp_path):
     buffer = counting_buffer(buffer_size=100)
     buffer.add_episodes([counting_episode(number, 1) for number in range(100)])
     buffer.save(tmp_path / "buffer")
     with pytest.raises(
-        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, which cannot be had"
+        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, and there is not enough memory"
     ):
         HindsightReplayBuffer.load(tmp_path / "buffer", n_sampled_goal=0, buffer_size=10**15)
     with pytest.MonkeyPatch.context() as patch:
@@ -111,7 +111,7 @@ def test_memory_that_is_missing_while_loading_is_an_error_with_its_size(tmp_path
 
 
 @pytest.mark.parametrize("failing", range(2))
-def test_the_buffer_is_as_it_was_when_it_cannot_be_cleared(failing):
+def test_the_buffer_is_unchanged_when_it_cannot_be_cleared(failing):
     buffer = counting_buffer(buffer_size=1000)
     for number in range(3):
         buffer.add_episode(counting_episode(number, 7))

@@ -20,7 +20,7 @@ OF_PARTS = spaces.Dict(observation=spaces.Discrete(9), achieved_goal=PARTS, desi
 
 
 def segments_of(desired, lengths):
-    """For each step, the first step of its episode since which the goals before and after are the same."""
+    """Return for each step the first step of the run of steps with the same goals before and after."""
     segments, state, number = [], 0, 0
     for length in lengths:
         pairs = [(desired[state + t], desired[state + t + 1]) for t in range(length)]
@@ -39,7 +39,7 @@ def test_a_segment_is_a_stretch_of_an_episode_with_the_same_goals_before_and_aft
         st.lists(st.tuples(st.booleans(), st.booleans()), min_size=states, max_size=states), "goals"
     )
     where = np.zeros((states, 3), np.float32)
-    where[:, 2] = [-0.0 if first else 0.0 for first, _ in goals]  # zeros of two kinds are two goals
+    where[:, 2] = [-0.0 if first else 0.0 for first, _ in goals]  # 0.0 and -0.0 are different goals
     desired = {"where": where, "which": np.array([second for _, second in goals], np.int64)}
     achieved = {"where": np.ones((states, 3), np.float32), "which": np.arange(states) % 9}
     episodes = Episodes(

@@ -1,4 +1,4 @@
-"""Observations that are the achieved goal are stored once, for as long as that is so."""
+"""Observations that equal the achieved goal in all episodes are stored once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.support.counting import ACTIONS
 from tests.support.odd_spaces import image_buffer, image_episode
 
 
-def test_a_picture_that_is_observation_and_achieved_goal_is_stored_once():
-    """Stable-Baselines3 keeps six pictures a transition: of three keys, and of their nexts."""
+def test_an_image_that_is_observation_and_achieved_goal_is_stored_once():
+    """Stable-Baselines3 stores six images per transition: three keys of two observations."""
     for apart, most in ((False, 0.2), (True, 0.36)):
         buffer = image_buffer(buffer_size=5000, seed=0)
         for number in range(100):
@@ -21,7 +21,7 @@ def test_a_picture_that_is_observation_and_achieved_goal_is_stored_once():
 
 
 @pytest.mark.parametrize("first_apart", [0, 1, 3])
-def test_pictures_come_back_whenever_observation_and_goal_part_ways(first_apart):
+def test_images_are_stored_exactly_when_observation_and_goal_begin_to_differ(first_apart):
     buffer = image_buffer(buffer_size=100, seed=0)
     episodes = [image_episode(number, 12, apart=number >= first_apart) for number in range(20)]
     for number, episode in enumerate(episodes):
@@ -42,7 +42,7 @@ def test_pictures_come_back_whenever_observation_and_goal_part_ways(first_apart)
             )
             np.testing.assert_array_equal(batch.observations["desired_goal"][i], wanted)
         for array in (*batch.observations.values(), *batch.next_observations.values()):
-            array[...] = number  # a batch is its own memory
+            array[...] = number  # a batch owns its memory
 
 
 PICTURES = spaces.Dict(
@@ -64,7 +64,7 @@ def test_a_zero_keeps_its_sign_where_the_observation_equals_the_goal():
     assert not np.signbit(buffer.sample(20).observations["achieved_goal"]).any()
 
 
-def test_a_refused_episode_takes_no_memory():
+def test_a_rejected_episode_takes_no_memory():
     buffer = HindsightReplayBuffer(PICTURES, ACTIONS, compute_reward=lambda a, d, i: np.zeros(len(a)))
     buffer.add_episode(same_array_episode(np.ones((3, 2), np.float32), np.zeros(2)))
     before = buffer.nbytes

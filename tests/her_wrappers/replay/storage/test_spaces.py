@@ -1,4 +1,4 @@
-"""Every space of arrays is stored and given back exactly."""
+"""Values of every space of arrays are stored and returned exactly."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_epis
 from tests.support.odd_spaces import ODD_SPACES, random_tree
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 15, 16, 17, 33])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 9, 15, 16, 17, 33])
 def test_goals_of_every_size_reach_the_rows_that_they_belong_to(size):
-    """A few sizes are quick to copy, and memory is laid out for them; all must be right."""
+    """NumPy copies rows of some sizes faster, and records are padded to them."""
     goal, tiny = spaces.Box(0, 255, (size,), np.uint8), spaces.Box(0, 255, (1,), np.uint8)
     space = spaces.Dict({"observation": tiny, "achieved_goal": goal, "desired_goal": goal})
     buffer = HindsightReplayBuffer(
@@ -42,8 +42,24 @@ def test_goals_of_every_size_reach_the_rows_that_they_belong_to(size):
     np.testing.assert_array_equal(batch.observations["observation"], t[:, None])
 
 
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_batches_with_goals_of_size_0_become_tensors(n_steps):
+    nothing = spaces.Box(-1, 1, (0,), np.float32)
+    space = spaces.Dict({"observation": ACTIONS, "achieved_goal": nothing, "desired_goal": nothing})
+    buffer = HindsightReplayBuffer(
+        space, ACTIONS, compute_reward=lambda achieved, desired, info: achieved.sum(-1) - 1, n_steps=n_steps
+    )
+    goals = np.zeros((4, 0), np.float32)
+    observations = {"observation": np.ones((4, 1)), "achieved_goal": goals, "desired_goal": goals}
+    buffer.add_episode(counting_episode(0, 3, observations=observations))
+    tensors = buffer.sample(5).to_torch().next_observations
+    assert {key: tuple(tensor.shape) for key, tensor in tensors.items()} == {
+        "observation": (5, 1), "achieved_goal": (5, 0), "desired_goal": (5, 0),
+    }  # fmt: skip
+
+
 def assert_row(space, tree, i, whole, j):
-    """Row i of ``tree`` is row j of ``whole``, in the space's dtype and shape."""
+    """Assert that row i of ``tree`` is row j of ``whole``, with the dtype and shape of the space."""
     if isinstance(space, spaces.Dict):
         for key, part in space.items():
             assert_row(part, tree[key], i, whole[key], j)
@@ -91,12 +107,12 @@ def test_every_space_of_arrays_is_stored_and_given_back_exactly(name, actions):
     batch.to_torch()
 
 
-def test_spaces_without_arrays_are_refused():
+def test_spaces_without_arrays_are_an_error():
     with pytest.raises(TypeError, match=re.escape("got Text(1, 5, charset=")):
         HindsightReplayBuffer(SPACE, spaces.Text(5), compute_reward=compute_reward)
 
 
-def test_a_space_without_leaves_comes_back_as_it_is():
+def test_a_space_without_leaves_is_returned_unchanged():
     space = spaces.Dict({**SPACE.spaces, "observation": spaces.Dict({})})
     buffer = HindsightReplayBuffer(space, ACTIONS, compute_reward=compute_reward)
     episode = counting_episode(0, 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from tests.support.counting import counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches
 
 
-def test_a_later_version_is_refused_with_a_sentence(tmp_path):
+def test_a_file_of_a_later_version_gives_a_clear_error(tmp_path):
     write_arrays(tmp_path / "buffer", {}, {}, kind="replay buffer", version=3)
     with pytest.raises(
         CorruptFileError,
@@ -25,18 +24,18 @@ def test_a_later_version_is_refused_with_a_sentence(tmp_path):
         HindsightReplayBuffer.load(tmp_path / "buffer")
 
 
-def told(header, arrays):
-    """What a lie of a header or of arrays leaves of the truth."""
-    return {key: value for key, value in (header | arrays).items() if value is not None}
+def altered(entries, changes):
+    """Return a header or arrays with some entries replaced, or removed if None."""
+    return {key: value for key, value in (entries | changes).items() if value is not None}
 
 
 def prefetch(**altered):
-    """The prefetched batches of the example, with another value."""
+    """Return the prefetch state of the example with another value."""
     generator = np.random.default_rng(0).bit_generator.state
     return {"generator": generator, "batch_size": 5, "batches": 4, "used": 1} | altered
 
 
-LIES = {
+ALTERATIONS = {
     "no options": ({"options": {}}, {}),
     "options a list": ({"options": []}, {}),
     "no blocks": ({"blocks": None}, {}),
@@ -109,48 +108,48 @@ LIES = {
 
 
 def read_buffer(path):
-    """The header and the arrays of a saved buffer."""
+    """Return the header and the arrays of a saved buffer."""
     with ArrayFile(path, kind="replay buffer", version=2) as file:
         return file.header, file.read_all()
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_file_that_lies_is_refused_at_once(tmp_path, lie):
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_a_file_with_altered_content_is_an_error(tmp_path, alteration):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
     assert arrays["0/rewards"].shape == (21,)
     assert header["prefetch"].keys() == prefetch().keys()
-    other_header, other_arrays = LIES[lie]
+    other_header, other_arrays = ALTERATIONS[alteration]
     assert other_arrays.keys() <= arrays.keys()
     assert other_header.keys() <= header.keys()
     write_arrays(
-        path, told(arrays, other_arrays), told(header, other_header), kind="replay buffer", version=2
+        path, altered(arrays, other_arrays), altered(header, other_header), kind="replay buffer", version=2
     )
-    begin = time.thread_time()
-    with pytest.raises(CorruptFileError, match=r"buffer has no array|is damaged: it holds no replay buffer"):
+    with pytest.raises(
+        CorruptFileError, match=r"buffer has no array|is damaged: its content is not a replay buffer"
+    ):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
-    assert time.thread_time() - begin < 1
 
 
 @pytest.mark.parametrize(
-    ("lie", "message"),
+    ("alteration", "message"),
     [
         ("actions of another shape", r"array '0/actions' must have shape \(21, 1\), got \(21, 2\)"),
         ("a priority above the largest", r"priorities must be between .*, got 50\.0 at row 0"),
     ],
 )
-def test_what_a_file_lies_about_is_named(tmp_path, lie, message):
+def test_the_error_for_an_altered_file_names_the_value(tmp_path, alteration, message):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
-    write_arrays(path, told(arrays, LIES[lie][1]), header, kind="replay buffer", version=2)
+    write_arrays(path, altered(arrays, ALTERATIONS[alteration][1]), header, kind="replay buffer", version=2)
     with pytest.raises(CorruptFileError, match=message):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
 
 @pytest.mark.parametrize("index", [2**62 + 1, 2**63 - 9, 2**63 - 1, 2**63, 2**70])
-def test_an_index_that_leaves_too_few_for_transitions_to_come_is_refused(tmp_path, index):
+def test_a_first_index_near_the_limit_of_int64_is_an_error(tmp_path, index):
     path, buffer = tmp_path / "buffer", counting_buffer()
     buffer.add_episode(counting_episode(0, 5))
     buffer.save(path)
@@ -164,19 +163,57 @@ def test_an_index_that_leaves_too_few_for_transitions_to_come_is_refused(tmp_pat
 @pytest.mark.parametrize(
     "saved", ["high", True, 0.6, {"geometric": 0.5}, {"priority": [2, 0.4, 1e-6]}, {"priority": 0.6}]
 )
-def test_a_file_whose_priority_is_none_is_refused(tmp_path, saved):
+def test_a_file_with_an_invalid_priority_is_an_error(tmp_path, saved):
     path = tmp_path / "buffer"
     example().save(path)
     header, arrays = read_buffer(path)
     assert header["options"]["prioritized"] == {"priority": [0.6, 0.4, 1e-6]}
     header["options"]["prioritized"] = saved
     write_arrays(path, arrays, header, kind="replay buffer", version=2)
-    with pytest.raises(CorruptFileError, match="is damaged: it holds no replay buffer"):
+    with pytest.raises(CorruptFileError, match="is damaged: its content is not a replay buffer"):
         HindsightReplayBuffer.load(path, **FUNCTIONS)
 
 
+@pytest.mark.parametrize("functions", [FUNCTIONS, {}], ids=["functions", "no functions"])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("buffer_size", 2),
+        ("buffer_size", 10**400),
+        ("n_sampled_goal", -1),
+        ("n_sampled_goal", 1.5),
+        ("n_sampled_goal", {"function": "f"}),
+        ("her_ratio", 2),
+        ("her_ratio", "half"),
+        ("goal_selection_strategy", None),
+        ("goal_selection_strategy", "futur"),
+        ("goal_selection_strategy", {"mixture": [["futur", 1.0]]}),
+        ("goal_selection_strategy", {"mixture": [["future", 0.5]]}),
+        ("goal_selection_strategy", {"geometric": 2}),
+        ("goal_selection_strategy", {"strategy": "futur"}),
+        ("termination", "recomputed"),
+        ("termination", ["keep"]),
+        ("termination", {"priority": [0.5]}),
+        ("n_steps", 0),
+        ("gamma", 2),
+        ("resample_achieved_goals", 1),
+        ("info_keys", "cost"),
+        ("info_format", "rows"),
+        ("color", "red"),
+    ],
+)
+def test_an_option_with_a_wrong_value_in_a_file_is_an_error(tmp_path, option, value, functions):
+    path = tmp_path / "buffer"
+    example().save(path)
+    header, arrays = read_buffer(path)
+    header["options"][option] = value
+    write_arrays(path, arrays, header, kind="replay buffer", version=2)
+    with pytest.raises(CorruptFileError, match="is damaged: its content is not a replay buffer"):
+        HindsightReplayBuffer.load(path, **functions)
+
+
 def test_a_file_written_by_hand_is_read(tmp_path):
-    """What the lies are told of: the same header and arrays, written again, are a buffer."""
+    """The unaltered header and arrays can be loaded."""
     path, buffer = tmp_path / "buffer", example()
     buffer.save(path)
     header, arrays = read_buffer(path)

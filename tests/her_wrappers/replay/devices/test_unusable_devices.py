@@ -1,4 +1,4 @@
-"""Devices, memory, dtypes and functions that cannot be used: an error, and the buffer stays usable."""
+"""Devices, memory, dtypes and functions that cannot be used give an error and leave the buffer usable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta", "cpu:x", 3.5, ""])
-def test_a_device_that_is_not_there_is_refused_with_those_that_are(device):
+def test_the_error_for_an_unavailable_device_lists_available_ones(device):
     with pytest.raises(
         ValueError, match=f"^device must be one that torch can use here, 'cpu'.*, got {device!r}$"
     ):
@@ -31,12 +31,12 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(device):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
-def test_cuda_is_refused_where_there_is_none():
+def test_cuda_is_an_error_without_cuda():
     with pytest.raises(ValueError, match=r"^device must be one that torch can use here, 'cpu', got 'cuda'$"):
         counting_buffer(device="cuda")
 
 
-def test_without_torch_a_device_is_refused_with_what_to_install(monkeypatch):
+def test_a_device_without_torch_is_an_error_with_the_fix(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     message = r"^device='cuda' needs torch; run: pip install \"her-toolkit\[torch\]\", or leave device out$"
     with pytest.raises(ImportError, match=message):
@@ -44,7 +44,7 @@ def test_without_torch_a_device_is_refused_with_what_to_install(monkeypatch):
     assert len(cpu_buffer(device=None).sample(3)) == 3
 
 
-def test_without_torch_a_batch_of_tensors_is_refused_with_what_to_install(monkeypatch):
+def test_to_torch_without_torch_is_an_error_with_the_fix(monkeypatch):
     batch = cpu_buffer(device=None).sample(3)
     monkeypatch.setitem(sys.modules, "torch", None)
     message = r"^to_torch needs torch; run: pip install \"her-toolkit\[torch\]\", or use the arrays$"
@@ -65,15 +65,16 @@ sys.exit("torch" in sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
 
 
-@pytest.mark.parametrize("buffer_size", [10**15, 10**19, 10**30])
+@pytest.mark.parametrize("buffer_size", [10**15, 10**18, 2**62])
 def test_more_memory_than_a_device_has_is_an_error_with_its_name(buffer_size):
     with pytest.raises(
-        MemoryError, match=r"^on cpu buffer_size=\d+ needs \d+\.\d GiB, which cannot be had; make it smaller$"
+        MemoryError,
+        match=r"^on cpu buffer_size=\d+ needs \d+\.\d GiB, and there is not enough memory; use a smaller",
     ):
         counting_buffer(device="cpu", buffer_size=buffer_size)
 
 
-def test_a_buffer_that_cannot_grow_on_its_device_stays_whole(monkeypatch):
+def test_a_buffer_that_cannot_grow_on_its_device_is_unchanged(monkeypatch):
     buffer = counting_buffer(device="cpu", buffer_size=2000)
     buffer.add_episode(counting_episode(0, 900))
     empty = torch.empty
@@ -85,16 +86,16 @@ def test_a_buffer_that_cannot_grow_on_its_device_stays_whole(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(torch, "empty", little)
-        with pytest.raises(MemoryError, match=r"^0\.0 GiB cannot be had on cpu$"):
+        with pytest.raises(MemoryError, match=r"^cannot allocate 0\.0 GiB on cpu$"):
             buffer.add_episodes([counting_episode(1 + number, 1) for number in range(700)])
-        with pytest.raises(MemoryError, match=r"^0\.0 GiB cannot be had on cpu$"):
+        with pytest.raises(MemoryError, match=r"^cannot allocate 0\.0 GiB on cpu$"):
             buffer.sample(10_000)
     buffer.verify()
     assert set(buffer.sample(20_000).index.tolist()) == set(range(900))
 
 
 @pytest.mark.parametrize("function", [sparse, with_numpy], ids=["on the device", "on the host"])
-def test_a_dtype_that_torch_does_not_have_is_refused(function):
+def test_a_dtype_that_torch_does_not_support_is_an_error(function):
     box = spaces.Box(0, 1, (2,), np.longdouble)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))
     with pytest.raises(
@@ -105,8 +106,8 @@ def test_a_dtype_that_torch_does_not_have_is_refused(function):
 
 
 @pytest.mark.parametrize("name", [">f4", ">i8"])
-def test_numbers_in_another_order_of_bytes_are_refused(name):
-    """They would be read as others."""
+def test_a_dtype_of_another_byte_order_is_an_error(name):
+    """Their bytes would be read as other numbers."""
     dtype = np.dtype(name)
     box = spaces.Box(0, 9, (2,), dtype)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))
@@ -116,7 +117,7 @@ def test_numbers_in_another_order_of_bytes_are_refused(name):
         HindsightReplayBuffer(space, ACTIONS, compute_reward=sparse, device="cpu")
 
 
-def test_a_reward_that_answers_wrongly_on_the_device_leaves_the_buffer_usable():
+def test_a_wrong_reward_on_the_device_leaves_the_buffer_usable():
     wrong = []
 
     def reward(achieved, desired, info):

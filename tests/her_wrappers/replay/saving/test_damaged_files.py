@@ -1,4 +1,4 @@
-"""Saved buffers: kills leave a whole file, and damage is never taken for data."""
+"""Saved buffers: a kill leaves a complete file, and damaged files are errors."""
 
 from __future__ import annotations
 
@@ -10,54 +10,24 @@ import pytest
 from her_wrappers import CorruptFileError, HindsightReplayBuffer
 from her_wrappers.files.writing import write_arrays
 from tests.support.buffers import example
-from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from tests.support.counting import compute_reward, compute_terminated, counting_buffer
 from tests.support.damage import damaged
 from tests.support.equality import assert_same_batches, assert_same_episodes
-from tests.support.killed import kills
+from tests.support.kill_trials import kill_while_saving
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
 
 
-@pytest.mark.arrays_only("what is killed is another process")
+@pytest.mark.arrays_only("another process is killed")
 @pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
-def test_kills_while_saving_leave_the_previous_or_the_new_file_whole(tmp_path, times):
-    """The program saves after every episode, and goes on from what it finds."""
-    path, halves, newest = tmp_path / "buffer", 0, -1
-    code = f"""
-from pathlib import Path
-from her_wrappers import HindsightReplayBuffer
-from tests.support.counting import compute_reward, counting_buffer, counting_episode
-path = Path({str(path)!r})
-if path.exists():
-    buffer = HindsightReplayBuffer.load(path, compute_reward=compute_reward)
-else:
-    buffer = counting_buffer(compute_terminated=None, buffer_size=20_000)
-    buffer.extend(counting_episode(number, 100) for number in range(200))
-    buffer.save(path)
-number = int(buffer.sample(100_000).observations["observation"][:, 0].max())
-print(number, flush=True)
-while True:
-    number += 1
-    buffer.add_episode(counting_episode(number, 100))
-    buffer.sample(64)
-    buffer.save(path)
-"""
-    for _ in kills(code, times):
-        halves += path.with_name("buffer.her-part").exists()
-        buffer = HindsightReplayBuffer.load(path, compute_reward=compute_reward)
-        buffer.verify()
-        last = int(buffer.sample(20_000).index.max()) // 100
-        assert_same_episodes(
-            buffer.episodes(), [counting_episode(number, 100) for number in range(last - 199, last + 1)]
-        )
-        assert last >= newest
-        newest = last
+def test_a_kill_while_saving_leaves_the_previous_or_the_new_file(tmp_path, times):
+    unfinished, newest = kill_while_saving(tmp_path, times)
     assert newest > 200, "nothing was ever saved"
-    assert halves or times == 3, "no kill came in the midst of saving"
+    assert unfinished or times == 3, "no kill came while a file was written"
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_damaged_files_are_read_as_they_were_or_refused_at_once(tmp_path, seed):
+def test_a_damaged_file_is_read_exactly_or_is_an_error(tmp_path, seed):
     buffer, path, refused = example(), tmp_path / "buffer", 0
     buffer.save(path)
     content = path.read_bytes()
@@ -76,7 +46,7 @@ def test_damaged_files_are_read_as_they_were_or_refused_at_once(tmp_path, seed):
     assert_same_batches(buffer, HindsightReplayBuffer.load(path, **FUNCTIONS))
 
 
-def test_foreign_files_are_refused_with_a_sentence(tmp_path):
+def test_files_of_other_formats_give_a_clear_error(tmp_path):
     path = tmp_path / "buffer"
     for content in (b"", b"PK", b"\x80\x04cposix\nsystem\n", b"x" * 10_000):
         path.write_bytes(content)
@@ -94,10 +64,10 @@ def test_foreign_files_are_refused_with_a_sentence(tmp_path):
         HindsightReplayBuffer.load(tmp_path)
 
 
-def test_memory_that_cannot_be_had_is_an_error_with_its_size(tmp_path):
+def test_missing_memory_is_an_error_with_its_size(tmp_path):
     buffer = counting_buffer()
     buffer.save(tmp_path / "buffer")
     with pytest.raises(
-        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, which cannot be had"
+        MemoryError, match=r"buffer_size=1000000000000000 needs \d+.\d GiB, and there is not enough memory"
     ):
         HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS, buffer_size=10**15)
