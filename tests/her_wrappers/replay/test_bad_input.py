@@ -147,11 +147,11 @@ def test_episodes_that_fit_alone_fit_together():
     more.observations["camera"] = np.zeros((4, 9))
     wide = counting_episode(2, 3)
     wide.observations["achieved_goal"] = wide.observations["achieved_goal"].astype(np.float64)
-    together, alone = filled(), filled()
+    together, one_by_one = filled(), filled()
     together.add_episodes([plain, more, wide])
     for episode in (plain, more, wide):
-        alone.add_episode(episode)
-    assert_same_episodes(together.episodes(), alone.episodes())
+        one_by_one.add_episode(episode)
+    assert_same_episodes(together.episodes(), one_by_one.episodes())
 
 
 def test_large_integers_are_exact_next_to_floats():
@@ -247,11 +247,11 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])
 def test_wrong_rewards_are_an_error_in_add_and_sample(name, wrong):
-    answer, error, message = WRONG[wrong]
+    function, error, message = WRONG[wrong]
     broken = False
 
     def goal_reward(achieved, desired, info):
-        return (answer if broken else compute_reward)(achieved, desired, info)
+        return (function if broken else compute_reward)(achieved, desired, info)
 
     def batch_reward(batch):
         return goal_reward(batch.next_observations["achieved_goal"], batch.observations["desired_goal"], {})

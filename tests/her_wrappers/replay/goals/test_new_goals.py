@@ -32,10 +32,10 @@ def test_original_transitions_keep_their_goals_where_the_goal_changes_inside_an_
 
 def test_goals_keep_their_dtype_to_the_last_bit():
     """Fetch's goals are float64; a cast to float32 flips rewards at the threshold."""
-    seen = []
+    dtypes = []
 
     def threshold_reward(achieved, desired, info):
-        seen.extend(str(goal.dtype).removeprefix("torch.") for goal in (achieved, desired))
+        dtypes.extend(str(goal.dtype).removeprefix("torch.") for goal in (achieved, desired))
         return -1.0 * (abs(achieved - desired) > 1e-12).any(-1)
 
     buffer = counting_buffer(compute_reward=threshold_reward)
@@ -43,7 +43,7 @@ def test_goals_keep_their_dtype_to_the_last_bit():
     episode.observations["achieved_goal"][:] = 1 + 1e-10 * np.arange(4)[:, None]
     buffer.add_episode(episode)
     batch = buffer.sample(1000)
-    assert set(seen) == {"float64"}
+    assert set(dtypes) == {"float64"}
     own = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(-1)
     np.testing.assert_array_equal(batch.rewards == 0, own)
 
@@ -56,11 +56,11 @@ def test_a_function_is_a_strategy_of_the_users_own():
 
 
 def test_a_strategy_that_fails_leaves_the_buffer_usable():
-    answers = [lambda t: t - t, lambda t: t + 1]  # a state before the step is invalid
-    buffer = filled(goal_selection_strategy=lambda t, length, rng: answers[0](t))
+    functions = [lambda t: t - t, lambda t: t + 1]  # a state before the step is invalid
+    buffer = filled(goal_selection_strategy=lambda t, length, rng: functions[0](t))
     with pytest.raises(ValueError, match=r"must return states in 1\.\.length, got 0"):
         buffer.sample(32)
-    del answers[0]
+    del functions[0]
     batch = buffer.sample(32)
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
 

@@ -40,10 +40,10 @@ def test_a_tree_has_the_last_values_and_equal_values_give_equal_trees(capacity, 
     for _ in range(data.draw(st.integers(1, 6))):
         if data.draw(st.booleans()):
             items = data.draw(st.lists(st.tuples(place, NUMBERS), min_size=1, max_size=20))
-            places, numbers = (np.array(column) for column in zip(*items, strict=True))
-            tree.set(places, numbers)
-            for i in set(places.tolist()):
-                expected[i] = max(number for number, at in zip(numbers, places, strict=True) if at == i)
+            slots, numbers = (np.array(column) for column in zip(*items, strict=True))
+            tree.set(slots, numbers)
+            for i in set(slots.tolist()):
+                expected[i] = max(number for number, at in zip(numbers, slots, strict=True) if at == i)
         else:
             first, last = sorted(data.draw(st.tuples(place, place)))
             numbers = data.draw(NUMBERS) * (1 + np.arange(last + 1 - first) % 3)

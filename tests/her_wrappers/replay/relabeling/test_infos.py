@@ -50,17 +50,17 @@ def test_compute_terminated_gets_infos_also_row_by_row():
 
 
 def test_columns_without_keys_are_an_empty_dict():
-    seen = []
+    calls = []
 
     def reward(achieved, desired, infos):
-        seen.append(infos)
+        calls.append(infos)
         return compute_reward(achieved, desired, infos)
 
     buffer = counting_buffer(compute_reward=reward, info_format="columns")
     buffer.add_episode(counting_episode(0, 4))
     buffer.sample(8)
-    assert len(seen) >= 2
-    assert all(infos == {} for infos in seen)
+    assert len(calls) >= 2
+    assert all(infos == {} for infos in calls)
 
 
 def test_add_stores_infos():

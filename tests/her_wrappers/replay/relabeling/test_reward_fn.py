@@ -28,26 +28,26 @@ def test_the_reward_of_a_relabeled_row_uses_its_state_its_action_and_its_new_goa
 
 
 def test_reward_fn_gets_the_relabeled_rows_of_the_returned_batch():
-    asked = []
+    calls = []
 
     def reward(batch):
-        asked.append(batch)
+        calls.append(batch)
         return effort_reward(batch)
 
     buffer = effort_buffer(reward)
     buffer.add_episode(effort_episode(1, 20))
-    asked.clear()
+    calls.clear()
     batch = buffer.sample(60)
-    [seen] = asked
-    assert isinstance(seen, Batch)
+    [given] = calls
+    assert isinstance(given, Batch)
     rows = batch.relabeled
-    assert len(seen) == rows.sum() > 40
-    assert seen.relabeled.all()
+    assert len(given) == rows.sum() > 40
+    assert given.relabeled.all()
     for key in SPACE:
-        np.testing.assert_array_equal(seen.observations[key], batch.observations[key][rows])
-        np.testing.assert_array_equal(seen.next_observations[key], batch.next_observations[key][rows])
+        np.testing.assert_array_equal(given.observations[key], batch.observations[key][rows])
+        np.testing.assert_array_equal(given.next_observations[key], batch.next_observations[key][rows])
     for name in ("actions", "truncations", "index"):
-        np.testing.assert_array_equal(getattr(seen, name), getattr(batch, name)[rows])
+        np.testing.assert_array_equal(getattr(given, name), getattr(batch, name)[rows])
 
 
 @pytest.mark.parametrize("part", ["observations", "actions", "next_observations", "rewards", "index"])
@@ -64,7 +64,7 @@ def test_reward_fn_cannot_write_to_its_batch(part):
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("result", "message"),
     [
         (
             lambda batch: -1.0,
@@ -75,8 +75,8 @@ def test_reward_fn_cannot_write_to_its_batch(part):
         (lambda batch: np.full(len(batch), np.inf), "reward_fn must return finite numbers, got inf at row 0"),
     ],
 )
-def test_a_wrong_result_of_reward_fn_is_an_error_before_anything_is_stored(answer, message):
-    buffer = effort_buffer(answer)
+def test_a_wrong_result_of_reward_fn_is_an_error_before_anything_is_stored(result, message):
+    buffer = effort_buffer(result)
     with pytest.raises(ValueError, match=message):
         buffer.add_episode(effort_episode(0, 3))
     assert len(buffer) == 0

@@ -60,9 +60,9 @@ def test_the_comparison_of_the_first_episodes_continues_after_loading(tmp_path):
 def test_another_termination_rule_inspects_all_episodes_again(tmp_path):
     """The loaded buffer finds the crash, which the saved buffer did not inspect."""
     for termination in ("success", "recompute", compute_terminated):
-        asked, kept = wrapped(termination=termination), wrapped(termination="keep")
+        inspected, kept = wrapped(termination=termination), wrapped(termination="keep")
         twin = reloaded(kept, tmp_path / "buffer", **FUNCTIONS, termination=termination)
-        assert_same_batches(asked, twin, [500])
+        assert_same_batches(inspected, twin, [500])
     plain = wrapped(n_sampled_goal=0)
     assert_same_batches(wrapped(), reloaded(plain, tmp_path / "buffer", **FUNCTIONS, n_sampled_goal=4), [500])
 

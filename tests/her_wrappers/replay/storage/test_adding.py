@@ -50,11 +50,17 @@ def test_episodes_that_wrap_around_are_returned_exactly(lengths, together):
 # --- deduplicated leaves ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seen", [np.array([1.0, 0.0]), np.array([0, 1.875], np.float32).view(np.int32)])
-def test_an_observation_whose_bits_are_a_goals_in_another_dtype_is_not_the_goal(seen):
+@pytest.mark.parametrize(
+    "observation_values", [np.array([1.0, 0.0]), np.array([0, 1.875], np.float32).view(np.int32)]
+)
+def test_an_observation_whose_bits_are_a_goals_in_another_dtype_is_not_the_goal(observation_values):
     box = spaces.Box(-np.inf, np.inf, (2,), np.float32)
     goals = np.tile(np.array([0, 1.875], np.float32), (4, 1))
-    observations = {"observation": np.tile(seen, (4, 1)), "achieved_goal": goals, "desired_goal": goals}
+    observations = {
+        "observation": np.tile(observation_values, (4, 1)),
+        "achieved_goal": goals,
+        "desired_goal": goals,
+    }
     buffer = plain_buffer(3, spaces.Dict(dict.fromkeys(observations, box)))
     buffer.add_episode(counting_episode(0, 3, observations=observations))
     [episode] = buffer.episodes()
@@ -108,9 +114,11 @@ def test_a_reward_beyond_float64_is_an_error_without_a_warning():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_add_takes_the_rewards_that_add_episode_takes(sign):
     buffer = plain_buffer(3)
-    seen = dict.fromkeys(SPACE, np.zeros(2))
+    observation_values = dict.fromkeys(SPACE, np.zeros(2))
     with pytest.raises(ValueError, match=r"^reward must be finite as float32, got .* at step 0$"):
-        buffer.add(seen, np.zeros(1), sign * (2.0**128 - 2.0**103), seen, False, True)
-    buffer.add(seen, np.zeros(1), sign * ROUNDS_TO_LARGEST, seen, False, True)
+        buffer.add(
+            observation_values, np.zeros(1), sign * (2.0**128 - 2.0**103), observation_values, False, True
+        )
+    buffer.add(observation_values, np.zeros(1), sign * ROUNDS_TO_LARGEST, observation_values, False, True)
     [episode] = buffer.episodes()
     assert episode.rewards.tolist() == [sign * LARGEST]

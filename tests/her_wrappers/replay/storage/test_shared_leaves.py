@@ -52,8 +52,12 @@ PICTURES = spaces.Dict(
 )
 
 
-def same_array_episode(seen, rewards):
-    observations = {"observation": seen, "achieved_goal": np.abs(seen), "desired_goal": np.ones_like(seen)}
+def same_array_episode(values, rewards):
+    observations = {
+        "observation": values,
+        "achieved_goal": np.abs(values),
+        "desired_goal": np.ones_like(values),
+    }
     return Episode(observations, np.zeros((len(rewards), 1)), rewards, terminated=False, truncated=True)
 
 
