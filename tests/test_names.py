@@ -95,10 +95,6 @@ RULES = (
 
 ALLOWED = {
     ("her_wrappers/recording/episodes.py", "ends"): "public Episodes.ends: the last step of each episode",
-    (
-        "her_agents/training.py",
-        "learn",
-    ): "updates of an agent, as in Stable-Baselines3; not a termination rule",
     ("tests/her_wrappers/replay/goals/test_trivial_goals.py", "skip_trivial"): "tests of the deprecated name",
 }
 """Reasons for identifiers that have a retired name in another meaning, by file and name."""

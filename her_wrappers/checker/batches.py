@@ -19,17 +19,17 @@ def wrong_shapes(
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():
         for leaf in leaf_arrays(tree):
-            if as_array(leaf).shape[:1] != (num_envs,):
-                yield str(key), as_array(leaf).shape, f"({num_envs}, ...)"
+            if leaf_array(leaf).shape[:1] != (num_envs,):
+                yield str(key), leaf_array(leaf).shape, f"({num_envs}, ...)"
     if isinstance(record, ResetRecord):
         return
     for name in ("reward", "terminated", "truncated"):
-        shape = as_array(getattr(record, name)).shape
+        shape = leaf_array(getattr(record, name)).shape
         if shape != (num_envs,):
             yield name, shape, f"({num_envs},)"
 
 
-def as_array(value: Any) -> np.ndarray:
+def leaf_array(value: Any) -> np.ndarray:
     """Return a value as an array, or an array of shape () for lists of unequal length."""
     try:
         return np.asarray(value)

@@ -85,7 +85,7 @@ def sides_of(hindsight: Hindsight) -> tuple[Side, Side]:
     return before, after
 
 
-class Page:
+class RelabelingPage:
     """Draws an episode with two goals.
 
     Args:

@@ -25,7 +25,7 @@ from her_wrappers.environments import make_env
 from her_wrappers.goal_interface import GoalInterface
 
 if TYPE_CHECKING:
-    from her_wrappers.commands.relabeling_page import Page
+    from her_wrappers.commands.relabeling_page import RelabelingPage
 
 
 class StrategyName(StrEnum):
@@ -84,14 +84,14 @@ def _is_animated(out: Path) -> bool:
     return out.suffix.lower() == ".gif"
 
 
-def _page_class() -> type[Page]:
+def _page_class() -> type[RelabelingPage]:
     """Import the class that draws; end the command if pillow is missing."""
     require_pygame()
     try:
-        from her_wrappers.commands.relabeling_page import Page  # noqa: PLC0415 - needs pillow, an extra
+        from her_wrappers.commands.relabeling_page import RelabelingPage  # noqa: PLC0415 - needs pillow, an extra
     except ImportError:
         fail('show-relabeling needs pillow, which is not installed; run: pip install "her-toolkit[render]"')
-    return Page
+    return RelabelingPage
 
 
 def _renderer(env_id: str, options: dict[str, Any]) -> EpisodeRenderer:

@@ -165,7 +165,7 @@ class Statistics:
     mean_ahead: float
 
 
-def describe(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
+def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
     """Return the statistics of a buffer and of a batch from it."""
     rows = batch.relabeled
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from her_wrappers.arguments import require_torch
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
-from her_wrappers.replay.batch import Batch, Provenance, describe
+from her_wrappers.replay.batch import Batch, Provenance, compute_statistics
 from her_wrappers.replay.checkpoint import SavedBuffer, save_buffer
 from her_wrappers.replay.episode_buffer import EpisodeBuffer
 from her_wrappers.replay.goal_sampler import GoalSampler
@@ -303,7 +303,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         """
         with self._lock:
             batch = self._sample(self._sampler.fork(), batch_size).to_numpy()
-            return describe(batch, len(self), self.num_episodes, self.nbytes)
+            return compute_statistics(batch, len(self), self.num_episodes, self.nbytes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.

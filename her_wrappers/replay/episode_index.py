@@ -275,23 +275,23 @@ class EpisodeIndex:
         serials = np.arange(self.first.step, self.end.step)
         slots = self.segment_slots.take(serials % self.segment_slots.capacity)
         in_range = (slots >= 0) & (slots < self.segments.capacity)
-        numbers = self._segment_serials(np.where(in_range, slots, 0))
-        segments = self.segments.take(numbers % self.segments.capacity)
+        segment_serials = self._segment_serials(np.where(in_range, slots, 0))
+        segments = self.segments.take(segment_serials % self.segments.capacity)
         t = serials - segments["first_step"]
         lengths = segments["length"][t == 0]
         most = self.segment_slots.capacity  # overwritten lengths may have any value
         episodes = np.repeat(np.arange(len(lengths)), lengths.clip(0, most))
         begins = np.repeat(np.cumsum(lengths) - lengths, lengths.clip(0, most))
-        ends = self.first.step + np.searchsorted(numbers, numbers, side="right")
+        ends = self.first.step + np.searchsorted(segment_serials, segment_serials, side="right")
         stored = np.arange(self.first.segment, self.end.segment)
         require_agreement({
             "the lengths": len(episodes) == len(serials)
             and np.array_equal(segments["length"], lengths[episodes]),
             "the steps": bool(in_range.all()) and np.array_equal(t, np.arange(len(begins)) - begins),
             "the numbers": np.array_equal(segments["episode"], self.first.episode + episodes),
-            "the segments": np.array_equal(np.unique(numbers), stored),
+            "the segments": np.array_equal(np.unique(segment_serials), stored),
             "the ends of the segments": np.array_equal(segments["end"], ends),
-            "the order of the segments": bool((np.diff(numbers) >= 0).all()),
+            "the order of the segments": bool((np.diff(segment_serials) >= 0).all()),
             "the count": len(lengths) == self.num_episodes and len(serials) <= most,
         })
 

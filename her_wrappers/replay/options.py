@@ -200,8 +200,8 @@ def require_no_names(argument: str, value: Any) -> None:
     Raises:
         ValueError: ``value`` is or contains a `FunctionName`.
     """
-    parts = [value, *(value.shares if isinstance(value, Mixture) else ())]
-    names = [part.name for part in parts if isinstance(part, FunctionName)]
+    values = [value, *(value.shares if isinstance(value, Mixture) else ())]
+    names = [each.name for each in values if isinstance(each, FunctionName)]
     if names:
         raise ValueError(
             f"{argument} of the saved buffer is or has the user's function {names[0]!r}, which is not in the "

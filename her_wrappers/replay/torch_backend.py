@@ -249,7 +249,7 @@ def incompatibility(relabeler: Relabeler, layout: StepLayout, device: torch.devi
     return None
 
 
-class _Result(NamedTuple):
+class _ProbeResult(NamedTuple):
     """Result of a function, or the error that it raised, and whether it warned."""
 
     values: Any
@@ -259,19 +259,19 @@ class _Result(NamedTuple):
 
 def _call(
     function: Callable[[GoalTransition, Batch], Any], transition: GoalTransition, batch: Batch
-) -> _Result:
+) -> _ProbeResult:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            return _Result(function(transition, batch), None, bool(caught))
+            return _ProbeResult(function(transition, batch), None, bool(caught))
         except Exception as error:  # a user's function may raise anything
-            return _Result(None, error, has_warned=False)
+            return _ProbeResult(None, error, has_warned=False)
 
 
 def _difference(
     function: Callable[[GoalTransition, Batch], Any],
     sample: tuple[GoalTransition, Batch],
-    expected: _Result,
+    expected: _ProbeResult,
     device: torch.device,
 ) -> str | None:
     """Describe a difference between the results for tensors and for arrays; None without any."""

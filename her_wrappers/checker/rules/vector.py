@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.autoreset import declared_mode
-from her_wrappers.checker.batches import as_array, ended_rows, wrong_shapes
+from her_wrappers.checker.batches import ended_rows, leaf_array, wrong_shapes
 from her_wrappers.checker.registry import Violation, rule
 from her_wrappers.checker.values import show
 from her_wrappers.checker.vector import autoreset_mode
@@ -80,7 +80,7 @@ def vector_shape(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(f"shape {shape}", f"shape {expected}", record.place, name)
     for step in evidence.vector_rollout.steps:
         for name in ("terminated", "truncated"):
-            dtype = as_array(getattr(step, name)).dtype
+            dtype = leaf_array(getattr(step, name)).dtype
             if dtype != np.bool_:
                 yield Violation(f"dtype {dtype}", "dtype bool", step.place, name)
 

@@ -15,7 +15,7 @@ from her_envs import BitFlipping, PointReach, TaskEnv
 from her_envs.canvas import AGENT, BACKGROUND, FAINT, REACHED
 from her_wrappers.commands.hindsight import EpisodeRenderer, farthest_miss, in_hindsight
 from her_wrappers.commands.panels import panels_of
-from her_wrappers.commands.relabeling_page import INSET, LINE, MARGIN, PANEL, STRIP, WIDTH, Page
+from her_wrappers.commands.relabeling_page import INSET, LINE, MARGIN, PANEL, STRIP, WIDTH, RelabelingPage
 from her_wrappers.commands.wandering import random_actions, wandering
 from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.replay.goal_selection import STRATEGIES
@@ -166,7 +166,7 @@ def bars_of(picture, column, length, height=7):
 def test_bars_of_rewarded_steps_are_green():
     env = TaskEnv(PointReach())
     hindsight = hindsight_of(renderer_of(env))
-    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
+    page = RelabelingPage("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
     picture = np.asarray(Image.open(io.BytesIO(page.png())))
     assert picture.shape[1] == WIDTH
     for column, reached in enumerate((hindsight.reached_before, hindsight.reached_after)):
@@ -180,7 +180,7 @@ def test_bars_of_rewarded_steps_are_green():
 def test_the_height_of_a_bar_is_the_dense_reward():
     env = TaskEnv(PointReach(), reward_type="dense")
     hindsight = hindsight_of(renderer_of(env))
-    page = Page("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
+    page = RelabelingPage("reach", hindsight, lambda size: panels_of(env, hindsight.rendered, size), PANEL)
     picture = np.asarray(Image.open(io.BytesIO(page.png())))
     rewards = hindsight.rendered.episode.rewards, hindsight.rewards
     least, most = np.min(rewards), np.max(rewards)

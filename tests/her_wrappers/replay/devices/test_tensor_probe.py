@@ -94,16 +94,16 @@ def test_a_reward_that_does_not_take_tensors_is_computed_on_the_host(function):
 
 @pytest.mark.parametrize("function", [with_numpy, as_float32, of_one_goal], ids=lambda each: each.__name__)
 def test_terminations_that_do_not_take_tensors_are_computed_on_the_host(function):
-    def ends(achieved, desired, info):
+    def terminated(achieved, desired, info):
         answer = function(achieved, desired, info)
         return answer if function is of_one_goal else answer == 0
 
-    buffer = cpu_buffer(compute_terminated=ends)
+    buffer = cpu_buffer(compute_terminated=terminated)
     assert not buffer.on_device
     assert reason(buffer).startswith("compute_terminated ")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="compute_terminated accepts single goals")
-        assert_equal(buffer.sample(64), cpu_buffer(device=None, compute_terminated=ends).sample(64))
+        assert_equal(buffer.sample(64), cpu_buffer(device=None, compute_terminated=terminated).sample(64))
 
 
 def test_probing_a_function_has_no_side_effects(recwarn):
