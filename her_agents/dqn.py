@@ -52,6 +52,8 @@ class DQN(Agent):
         TypeError: The actions are not Discrete, or an observation or goal is neither a vector nor an image.
     """
 
+    _acting_network = "_network"
+
     def __init__(
         self,
         observation_space: spaces.Dict,

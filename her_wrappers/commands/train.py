@@ -48,6 +48,21 @@ def train(
     num_envs: Annotated[
         int | None, number(ENV, "Environments that are stepped together. [default: 16]")
     ] = None,
+    workers: Annotated[
+        int | None,
+        number(
+            ENV,
+            "Workers that collect episodes while the agent learns, each with --num-envs environments. "
+            "[default: 0, the process of the agent]",
+        ),
+    ] = None,
+    backend: Annotated[
+        str, option(ENV, "Where workers run: process, ray or local.", metavar="NAME")
+    ] = "process",
+    address: Annotated[
+        str | None,
+        option(ENV, "Address of a Ray cluster. By default Ray is started here.", metavar="HOST:PORT"),
+    ] = None,
     force: Annotated[
         bool, option(ENV, "Train even if the check finds errors.", "--force", metavar="")
     ] = False,
@@ -159,7 +174,14 @@ def train(
         if resume is None:
             _require_sound(chosen, folder, force=force)
         result = _train(
-            chosen, folder, resume=resume is not None, tensorboard=tensorboard, threads=threads, stop=stop
+            chosen,
+            folder,
+            resume=resume is not None,
+            tensorboard=tensorboard,
+            threads=threads,
+            stop=stop,
+            backend=backend,
+            address=address,
         )
     _print_result(result, folder)
 
@@ -225,9 +247,7 @@ def _require_sound(config: "Config", folder: Path, *, force: bool) -> None:
         raise ValueError(f"{config.env} would break relabeling: fix the errors above, or pass --force")
 
 
-def _train(
-    config: "Config", folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
-) -> "Result":
+def _train(config: "Config", folder: Path, *, stop: bool, **options: Any) -> "Result":
     """Train, with a progress bar and a line for each epoch."""
     from her_agents.loop import epoch_line, is_solved, train
 
@@ -250,12 +270,10 @@ def _train(
         return train(
             config,
             folder=folder,
-            resume=resume,
-            tensorboard=tensorboard,
-            threads=threads,
             stop=is_solved if stop else lambda history: False,
             on_epoch=lambda row: console.print(epoch_line(row), highlight=False, soft_wrap=True),
             on_step=show,
+            **options,
         )
 
 

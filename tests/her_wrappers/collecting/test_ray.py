@@ -13,6 +13,8 @@ from tests.support.collecting import Noisy, Slow, Walk, assert_same_rounds, coll
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
+LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of the machine in the network
+
 SETTINGS = {"num_envs": 3, "seed": 7, "info_keys": ["place"]}
 
 
@@ -36,9 +38,7 @@ class TestOneMachine:
 
     @pytest.mark.parametrize("num_workers", [1, 2, 4])
     def test_ray_returns_the_episodes_of_one_process_bit_for_bit(self, num_workers):
-        assert_same_rounds(
-            collect("ray", num_workers=num_workers), collect("local", num_workers=num_workers)
-        )
+        assert_same_rounds(collect("ray", num_workers=num_workers), collect("local", num_workers=num_workers))
         assert ray.is_initialized(), "a Ray that the program initialised is not shut down"
 
     def test_killed_actors_change_no_episode(self):
@@ -69,7 +69,9 @@ def test_an_address_that_nobody_answers_is_an_error_within_seconds():
         ray.shutdown()
     address = f"127.0.0.1:{unused_port()}"
     started = time.monotonic()
-    with pytest.raises(ConnectionError, match=f"no Ray cluster answers at '{address}' .*; start one with: ray"):
+    with pytest.raises(
+        ConnectionError, match=f"no Ray cluster answers at '{address}' .*; start one with: ray"
+    ):
         Collector(Walk, still, backend="ray", address=address)
     assert time.monotonic() - started < 60, "Ray itself waits longer"
 
@@ -82,11 +84,11 @@ def cluster():
         ray.shutdown()
     cluster = cluster_utils.Cluster(
         initialize_head=True,
-        head_node_args={"num_cpus": 2, "include_dashboard": False, "node_ip_address": "127.0.0.1"},
+        head_node_args={"num_cpus": 2, "include_dashboard": False, "node_ip_address": LOOPBACK},
     )
     for _ in range(2):
-        cluster.add_node(num_cpus=2)
-    ray.init(address=cluster.address, logging_level="error", log_to_driver=False)
+        cluster.add_node(num_cpus=2, node_ip_address=LOOPBACK)
+    ray.init(address=cluster.address, _node_ip_address=LOOPBACK, logging_level="error", log_to_driver=False)
     yield cluster
     ray.shutdown()
     cluster.shutdown()
