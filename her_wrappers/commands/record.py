@@ -14,7 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import CorruptFileError
+from her_wrappers.collecting import Collector
 from her_wrappers.commands.make import EnvOptions, Policy, load_policy, make_env, parse_options
+from her_wrappers.commands.record_rounds import RandomPolicy, make_collector, record_rounds
 from her_wrappers.commands.terminal import fail
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.recorder import EpisodeRecorder
@@ -35,6 +37,11 @@ def record(
     max_episode_steps: Annotated[
         int | None, typer.Option(min=1, help="Cut longer episodes into several.")
     ] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Number of workers; 0 records in this process.", metavar="N")
+    ] = 0,
+    backend: Annotated[str, typer.Option(help="Where workers run: process, ray or local.")] = "process",
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --backend ray.")] = None,
 ) -> None:
     """Record episodes into an archive. Ctrl-C ends early and keeps what was recorded.
 
@@ -43,6 +50,7 @@ def record(
     - `her record her_envs/PointReach-v0 --out runs/reach`
     - `her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0`
     - `her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push`
+    - `her record her_envs/PointPush-v0 --workers 4 --out runs/push`
     """
     options = parse_options(option)
     env = make_env(env_id, **options)
@@ -52,9 +60,25 @@ def record(
     with _archive(out, env) as archive, _progress(episodes) as advance:
         recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
         first = len(archive)
-        env.action_space.seed(None if seed is None else seed + first)
-        with _interruptible(recorder) as outcome:
-            _play(recorder, act, seed, first + episodes, archive)
+        first_seed = None if seed is None else seed + first
+        if workers:
+            collector = make_collector(
+                env_id,
+                options,
+                RandomPolicy(env.action_space) if policy == "random" else act,
+                num_workers=workers,
+                backend=backend,
+                address=address,
+                seed=first_seed,
+                info_keys=keys,
+                max_episode_steps=max_episode_steps,
+            )
+            with _interruptible(collector) as outcome:
+                record_rounds(collector, archive, episodes, workers, advance)
+        else:
+            env.action_space.seed(first_seed)
+            with _interruptible(recorder) as outcome:
+                _play(recorder, act, seed, first + episodes, archive)
     _tell(archive, first, outcome)
 
 
@@ -69,8 +93,8 @@ class _Outcome:
 
 
 @contextlib.contextmanager
-def _interruptible(recorder: EpisodeRecorder) -> Iterator[_Outcome]:
-    """Hand over the open episode at the end, and note Ctrl-C."""
+def _interruptible(recorder: EpisodeRecorder | Collector) -> Iterator[_Outcome]:
+    """Close the recorder or collector at the end, and note Ctrl-C."""
     outcome = _Outcome()
     try:
         yield outcome
