@@ -8,28 +8,23 @@ import time
 import numpy as np
 import pytest
 
+from her_agents.loop import train
 from her_wrappers.collecting import Collector
 from tests.support.collecting import Noisy, Slow, Walk, assert_same_rounds, collect, gain_of, learn, still
+from tests.support.ray_cluster import LOOPBACK, one_node, three_nodes
+from tests.support.trainings import same, tiny
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
-LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of the machine in the network
+LONGER = {"num_envs": 8, "steps": 6_000, "steps_per_epoch": 1_000}
 
 SETTINGS = {"num_envs": 3, "seed": 7, "info_keys": ["place"]}
 
 
 @pytest.fixture(scope="module")
 def one_ray():
-    """Ray on this machine, on loopback only."""
-    ray.init(
-        num_cpus=8,
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        logging_level="error",
-        log_to_driver=False,
-    )
-    yield
-    ray.shutdown()
+    with one_node():
+        yield
 
 
 @pytest.mark.usefixtures("one_ray")
@@ -65,8 +60,7 @@ def unused_port():
 
 
 def test_an_address_that_nobody_answers_is_an_error_within_seconds():
-    if ray.is_initialized():
-        ray.shutdown()
+    ray.shutdown()
     address = f"127.0.0.1:{unused_port()}"
     started = time.monotonic()
     with pytest.raises(
@@ -78,20 +72,8 @@ def test_an_address_that_nobody_answers_is_an_error_within_seconds():
 
 @pytest.fixture
 def cluster():
-    """Three nodes on this machine, with the driver connected to the first."""
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
-    if ray.is_initialized():
-        ray.shutdown()
-    cluster = cluster_utils.Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 2, "include_dashboard": False, "node_ip_address": LOOPBACK},
-    )
-    for _ in range(2):
-        cluster.add_node(num_cpus=2, node_ip_address=LOOPBACK)
-    ray.init(address=cluster.address, _node_ip_address=LOOPBACK, logging_level="error", log_to_driver=False)
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
+    with three_nodes() as nodes:
+        yield nodes
 
 
 def test_a_lost_node_changes_no_episode(cluster):
@@ -106,3 +88,25 @@ def test_a_lost_node_changes_no_episode(cluster):
             if each.number == 4:
                 break
     assert_same_rounds(collected, collect("local", 5, num_workers=3))
+
+
+@pytest.mark.campaign
+def test_five_lost_nodes_and_twenty_killed_actors_change_no_weight():
+    """In trainings of a DQN; a new node replaces each lost one."""
+    expected = train(tiny(workers=3, **LONGER), on_epoch=None, backend="local")
+    rng, faults = np.random.default_rng(0), {"nodes": 0, "actors": 0}
+    with three_nodes() as nodes:
+
+        def disturb(training):
+            if rng.random() < 0.3:
+                actors = list(training._collector._backend._actors.values())
+                ray.kill(actors[rng.integers(len(actors))])
+                faults["actors"] += 1
+            if rng.random() < 0.1:
+                nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
+                nodes.add_node(num_cpus=2, node_ip_address=LOOPBACK)
+                faults["nodes"] += 1
+
+        while faults["nodes"] < 5 or faults["actors"] < 20:
+            result = train(tiny(workers=3, **LONGER), on_epoch=None, on_step=disturb, backend="ray")
+            assert same(result.agent.state_dict(), expected.agent.state_dict())
