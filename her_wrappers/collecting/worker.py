@@ -5,11 +5,13 @@ The backends only choose the process that runs this code. Therefore all of them 
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 import time
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -153,7 +155,7 @@ class Worker:
             started = time.perf_counter()
             if self._setup.fresh_envs:
                 self.close()
-            envs, policy = self._prepare()
+            envs, policy = self._prepare(task)
             episodes = self._play(envs, policy, task, state)
             seconds = time.perf_counter() - started
             if task.round == 0:
@@ -163,14 +165,18 @@ class Worker:
             raise
         return Result(task, episodes, seconds, (envs.single_observation_space, envs.single_action_space))
 
-    def _prepare(self) -> tuple[VectorEpisodeRecorder, Any]:
+    def _prepare(self, task: Task) -> tuple[VectorEpisodeRecorder, Any]:
         """Return the environments and the policy; make them if there are none."""
         setup = self._setup
         if self._envs is None or self._policy is None:
             sys.path.extend(folder for folder in setup.sys_path if folder not in sys.path)
             for spec in map(pickle.loads, setup.registered):
                 gym.registry.setdefault(spec.id, spec)
-            envs = _make_envs(pickle.loads(setup.make_env), setup.num_envs)
+            make_env = pickle.loads(setup.make_env)
+            seed = None
+            if setup.fresh_envs and "seed" in inspect.signature(make_env).parameters:
+                seed, _ = seeds_of(setup.seed, task.worker, task.round)
+            envs = _make_envs(make_env, setup.num_envs, seed)
             self._envs = VectorEpisodeRecorder(envs, self._ended, info_keys=setup.info_keys)
             self._policy = pickle.loads(setup.policy)
         return self._envs, self._policy
@@ -212,19 +218,19 @@ class Worker:
         """
         if self._setup.fresh_envs:
             self.close()
-            envs, _ = self._prepare()
+            envs, _ = self._prepare(task)
         name = _first_difference(episodes, self._play(envs, policy, task, state))
         if name is None:
             return
         self.close()
-        if _first_difference(episodes, self._play(*self._prepare(), task, state)) is not None:
+        if _first_difference(episodes, self._play(*self._prepare(task), task, state)) is not None:
             raise NotRepeatableError(
                 f"{name} of the episodes differ when the round is played again with the same seeds in new "
                 "environments; draw all random numbers of an environment from the generator that "
                 "reset(seed=...) seeds, and those of the policy from one that its method seed(n) seeds"
             )
         self.close()
-        if _first_difference(episodes, self._play(self._prepare()[0], policy, task, state)) is not None:
+        if _first_difference(episodes, self._play(self._prepare(task)[0], policy, task, state)) is not None:
             raise NotRepeatableError(
                 f"{name} of the episodes differ when the round is played again: the policy remembers the "
                 "round before; give it a method seed(n), which is called at the start of each round and "
@@ -246,14 +252,19 @@ class _LatestEpisodes:
         self.episodes = episodes
 
 
-def _make_envs(make_env: Callable[[], Any], num_envs: int | None) -> VectorEnv[Any, Any, Any]:
+def _make_envs(
+    make_env: Callable[..., Any], num_envs: int | None, seed: int | None
+) -> VectorEnv[Any, Any, Any]:
     """Return the vector environment that a user's function makes, or one of ``num_envs`` environments.
+
+    If there is a seed, the function gets it, plus the number of the environment.
 
     Raises:
         TypeError: The function returns neither an environment nor a vector environment.
         ValueError: The vector environment has another number of environments.
     """
-    first = make_env()
+    seeds = [{} if seed is None else {"seed": seed + i} for i in range(num_envs or 1)]
+    first = make_env(**seeds[0])
     if isinstance(first, VectorEnv):
         if num_envs not in {None, first.num_envs}:
             raise ValueError(
@@ -263,7 +274,7 @@ def _make_envs(make_env: Callable[[], Any], num_envs: int | None) -> VectorEnv[A
         return first
     if not isinstance(first, gym.Env):
         raise TypeError(f"make_env must return a gymnasium.Env or a VectorEnv, got {type(first).__name__}")
-    return SyncVectorEnv([lambda: first, *[make_env] * ((num_envs or 1) - 1)])
+    return SyncVectorEnv([lambda: first, *(partial(make_env, **each) for each in seeds[1:])])
 
 
 def _select(episodes: Episodes, is_wanted: np.ndarray) -> list[Episodes]:

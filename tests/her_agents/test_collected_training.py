@@ -90,12 +90,14 @@ def kill_workers(training, rng):
 
 
 def test_killed_workers_change_no_weight():
-    rng = np.random.default_rng(0)
-    disturbed = train(
-        tiny(workers=2),
-        on_epoch=None,
-        on_step=lambda training: kill_workers(training, rng),
-    )
+    rng, kills = np.random.default_rng(0), []
+
+    def kill_two(training):
+        if len(kills) < 2 and training.counts.env_steps > 200:
+            kills.append(kill_workers(training, rng))
+
+    disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_two)
+    assert kills == [True, True]
     assert_same_results(disturbed, trained("local", workers=2))
 
 

@@ -59,6 +59,16 @@ class Unseeded(Walk):
         return super().reset()
 
 
+class SeededWhenMade(Walk):
+    """Its generator is seeded once, when it is made; resets ignore their seed."""
+
+    def __init__(self, seed=0):
+        super().reset(seed=seed)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()
+
+
 class Dies(Walk):
     """Its process is killed at the second step."""
 

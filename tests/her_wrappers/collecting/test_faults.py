@@ -18,6 +18,7 @@ from tests.support.collecting import (
     NeverSeeded,
     Noisy,
     Remembering,
+    SeededWhenMade,
     Slow,
     Unseeded,
     Walk,
@@ -150,6 +151,19 @@ def test_an_exception_that_comes_three_times_names_worker_round_seed_and_cause(b
 )
 def test_rounds_that_cannot_be_repeated_are_an_error(make_env, policy, message):
     with Collector(make_env, policy) as collector, pytest.raises(CollectorError, match=message):
+        next(collector.rounds())
+
+
+def test_environments_that_are_seeded_when_they_are_made_get_a_seed_for_each_round():
+    settings = {"make_env": SeededWhenMade, "fresh_envs": True}
+    rounds = collect("local", **settings)
+    assert_same_rounds(collect("process", **settings), rounds)
+    starts = {episode.observations[0].tobytes() for episodes in rounds for episode in episodes}
+    assert len(starts) == 4 * 12
+    with (
+        Collector(SeededWhenMade, still) as collector,
+        pytest.raises(CollectorError, match="fresh_envs=True"),
+    ):
         next(collector.rounds())
 
 
