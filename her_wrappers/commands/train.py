@@ -14,7 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.display import print_report
+from her_wrappers.collecting import CollectorError
 from her_wrappers.commands.make import OPTIONS_HELP, parse_options, usage_errors
+from her_wrappers.commands.terminal import fail
 from her_wrappers.environments import FORMS, make_env
 from her_wrappers.goal_interface import goal_spaces
 
@@ -173,16 +175,19 @@ def train(
         chosen, folder = _choose(given, config, resume, out)
         if resume is None:
             _require_sound(chosen, folder, force=force)
-        result = _train(
-            chosen,
-            folder,
-            resume=resume is not None,
-            tensorboard=tensorboard,
-            threads=threads,
-            stop=stop,
-            backend=backend,
-            address=address,
-        )
+        try:
+            result = _train(
+                chosen,
+                folder,
+                resume=resume is not None,
+                tensorboard=tensorboard,
+                threads=threads,
+                stop=stop,
+                backend=backend,
+                address=address,
+            )
+        except CollectorError as error:
+            fail(str(error))
     _print_result(result, folder)
 
 

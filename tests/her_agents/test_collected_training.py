@@ -12,7 +12,7 @@ import torch
 
 from her_agents.collected import CollectedTraining, ExploringPolicy
 from her_agents.loop import train
-from her_wrappers.collecting import Collector
+from her_wrappers.collecting import Collector, CollectorError
 from tests.support.commands import her
 from tests.support.ray_cluster import one_node
 from tests.support.trainings import same, tiny, without_time
@@ -84,9 +84,11 @@ def test_the_number_of_workers_cannot_change(tmp_path):
 def kill_workers(training, rng):
     """Kill the process of a random worker."""
     pids = list(training._collector._backend.pids.values())
-    if pids:
+    try:
         os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
-    return bool(pids)
+    except (ProcessLookupError, ValueError):  # it is being replaced, or not started yet
+        return False
+    return True
 
 
 def test_killed_workers_change_no_weight():
@@ -153,3 +155,14 @@ def test_a_wrong_backend_is_one_sentence(tmp_path):
     result = her("train", *options)
     assert result.exit_code == 2
     assert "backend must be one of 'local', 'process', 'ray', got 'mpi'" in result.output
+
+
+def test_an_environment_that_raises_in_the_workers_is_one_sentence(tmp_path, monkeypatch):
+    def fail_to_collect(self):
+        raise CollectorError("worker 0 failed 3 times in round 0")
+
+    monkeypatch.setattr(Collector, "_collect", fail_to_collect)
+    options = ["--env", "her_envs/PointReach-v0", "--workers", 1, "--out", tmp_path, "--no-tensorboard"]
+    result = her("train", *options)
+    assert result.exit_code == 3, result.output
+    assert "worker 0 failed 3 times in round 0" in result.output

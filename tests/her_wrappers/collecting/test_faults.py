@@ -41,9 +41,11 @@ def pids_of(collector):
 def kill_any(collector, rng):
     """Kill the process of a random worker; return whether there was one."""
     pids = list(pids_of(collector).values())
-    if pids:
+    try:
         os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
-    return bool(pids)
+    except (ProcessLookupError, ValueError):  # it is being replaced, or not started yet
+        return False
+    return True
 
 
 def learn_while_killing(collector, rounds, seed, pause):
