@@ -31,6 +31,8 @@ class Agent:
 
     """
 
+    _acting_network = "_actor"  # the attribute with the network that chooses actions
+
     def __init__(self, observation_space: spaces.Dict, seed: int) -> None:
         self._errors = torch.zeros(0)  # TD errors of the latest update, (B,), or (2, B) with two critics
         self._inputs = GoalInputs(observation_space)
@@ -87,6 +89,22 @@ class Agent:
         for name, module in self._modules.items():
             module.load_state_dict(state[name])
         self._generator.set_state(state["generator"])
+
+    def seed(self, seed: int) -> None:
+        """Seed the exploration."""
+        self._generator.manual_seed(seed)
+
+    def policy_state(self) -> dict[str, Any]:
+        """Return the state that `act` needs: the network that chooses actions, and input statistics."""
+        return {
+            "network": getattr(self, self._acting_network).state_dict(),
+            "normalizer": self._inputs.normalizer.state_dict(),
+        }
+
+    def load_policy_state(self, state: Mapping[str, Any]) -> None:
+        """Load a state that `policy_state` of an agent with equal options and spaces returned."""
+        getattr(self, self._acting_network).load_state_dict(state["network"])
+        self._inputs.normalizer.load_state_dict(state["normalizer"])
 
 
 class BoxActions:

@@ -15,6 +15,7 @@ from her_wrappers.arguments import require_count, require_keys
 
 COUNTS = {
     "num_envs": 1,
+    "workers": 0,
     "steps": 1,
     "seed": 0,
     "k": 1,
@@ -81,6 +82,8 @@ class Config:
             terminations if the environment does not define one.
         prioritized: Whether transitions with larger errors are sampled more often.
         num_envs: Number of environments, stepped together.
+        workers: Number of workers that collect episodes, each with ``num_envs`` environments, while the agent
+            learns; 0 collects in the process of the learner, between updates.
         steps: Steps of all environments together.
         seed: Seed of environments, buffer and agent.
         gamma: Discount per step.
@@ -126,6 +129,7 @@ class Config:
     history_every: int = 10
     info_keys: tuple[str, ...] = ()
     agent: dict[str, Any] = field(default_factory=dict)
+    workers: int = 0
 
     def __post_init__(self) -> None:
         for name, (kind, words) in TYPES.items():
@@ -148,7 +152,10 @@ class Config:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for a file."""
-        return asdict(self)
+        options = asdict(self)
+        if not self.workers:
+            del options["workers"]  # as in the files of trainings before this option
+        return options
 
 
 def make_config(*sources: Mapping[str, Any]) -> Config:

@@ -52,6 +52,8 @@ class DQN(Agent):
         TypeError: ``action_space`` is not Discrete, or observations or goals are neither vectors nor images.
     """
 
+    _acting_network = "_network"
+
     def __init__(
         self,
         observation_space: spaces.Dict,

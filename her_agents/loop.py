@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
+from her_agents.collected import CollectedTraining
 from her_agents.run_folder import RunFolder
 from her_agents.training import Training
 from her_wrappers.arguments import require_count
@@ -86,6 +88,8 @@ def train(
     stop: Callable[[list[Row]], bool] = lambda history: False,
     on_epoch: Callable[[Row], None] | None = print_epoch,
     on_step: Callable[[Training], None] = lambda training: None,
+    backend: str = "process",
+    address: str | None = None,
 ) -> Result:
     """Train an agent.
 
@@ -98,7 +102,10 @@ def train(
         stop: Function of the history, called after each evaluation; the training ends if it returns True,
             as with `is_solved`. The history has a row for each epoch.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
-        on_step: Called with the training after each step of the environments.
+        on_step: Called with the training after each step of the environments, or each round of the workers.
+        backend: Where the workers of ``config.workers`` run: ``"local"``, ``"process"`` or ``"ray"``, as in
+            `Collector`. The result does not depend on it.
+        address: Address of a Ray cluster, as in `Collector`.
 
     Returns:
         The agent at the end of the training, and a row for each epoch.
@@ -113,7 +120,10 @@ def train(
     torch.set_num_threads(require_count("threads", threads, at_least=1))
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
-        training = stack.enter_context(closing(_begin(config, files, resume=resume)))
+        kind: Callable[..., Training] = Training
+        if config.workers:
+            kind = partial(CollectedTraining, backend=backend, address=address)
+        training = stack.enter_context(closing(_begin(kind, config, files, resume=resume)))
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)
@@ -132,7 +142,9 @@ def train(
         return Result(training.agent, training.history, interrupted.is_set())
 
 
-def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training:
+def _begin(
+    kind: Callable[..., Training], config: Config, files: RunFolder | None, *, resume: bool
+) -> Training:
     """Return a new training, or the resumed one.
 
     Raises:
@@ -141,11 +153,11 @@ def _begin(config: Config, files: RunFolder | None, *, resume: bool) -> Training
     if not resume:
         if files is not None:
             files.require_new()
-        return Training(config)
+        return kind(config)
     if files is None:
         raise ValueError("resume=True needs folder=, the folder of the training, got None")
     saved, buffer = files.read_latest(config)
-    training = Training(config, buffer)
+    training = kind(config, buffer)
     training.load_state_dict(files.path / "latest.pt", saved)
     return training
 

@@ -52,11 +52,12 @@ class RunFolder:
                 training is complete.
         """
         saved = load_checkpoint(self._latest)
-        for name, value in config.as_dict().items():
-            if name != "steps" and saved["config"][name] != value:
+        given, before = config.as_dict(), saved["config"]
+        for name in given | before:
+            if name != "steps" and before.get(name) != given.get(name):
                 raise ValueError(
-                    f"{self._latest} is of a training with {name} {saved['config'][name]!r}, got {value!r}; "
-                    "only steps may change"
+                    f"{self._latest} is of a training with {name} {before.get(name)!r}, got "
+                    f"{given.get(name)!r}; only steps may change"
                 )
         if (taken := saved["counts"]["env_steps"]) >= config.steps:
             raise ValueError(

@@ -87,6 +87,7 @@ class Training:
             require_clippable(reward)
         self._meter = Meter(flag, zero_is_success=config.clip_targets)
         keys = sorted({flag, *config.info_keys})
+        self._info_keys = keys
         self._envs = VectorEpisodeRecorder(envs, self.buffer, self._meter, info_keys=keys)
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
         self._ended = np.zeros(config.num_envs, bool)

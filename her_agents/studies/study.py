@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from her_agents.studies.plots import save
 from her_agents.studies.result_page import Grid, Page, Requirement, provenance, requirement_grid
 from her_agents.studies.results_file import ResultsFile, RunResults
 from her_agents.studies.run_all import Failure, StudyProgress, run_all
+from her_agents.studies.run_on_ray import run_on_ray
 from her_agents.studies.runs import FINAL_EPISODES
 from her_wrappers.files.atomic import Claim as Lock
 
@@ -58,7 +60,16 @@ class Study:
     quick: bool
 
 
-def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Console) -> list[Failure]:
+def reproduce(
+    study: Study,
+    folder: Path,
+    jobs: int,
+    command: str,
+    console: Console,
+    *,
+    backend: str = "process",
+    address: str | None = None,
+) -> list[Failure]:
     """Execute all runs that are missing in the CSV file; then write the figure and the page.
 
     Args:
@@ -67,21 +78,31 @@ def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Cons
         jobs: Number of processes.
         command: The command line, for the page.
         console: Output for the progress.
+        backend: ``"process"`` for ``jobs`` processes on this machine, ``"ray"`` for a Ray cluster.
+        address: Address of a Ray cluster; see `run_on_ray`.
 
     Returns:
         The failed runs, which figure and page do not contain.
 
     Raises:
         ChildProcessError: A process was killed.
+        ConnectionError: No Ray cluster answers at ``address``.
+        ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
         InUseError: Another process executes the same study in the same folder.
         KeyboardInterrupt: Ctrl-C was pressed.
         OSError: A file cannot be written.
+        ValueError: The backend does not exist.
     """
+    if backend not in {"process", "ray"}:
+        raise ValueError(f"backend must be 'process' or 'ray', got {backend!r}")
+    execute_all: Callable[..., None] = partial(run_all, jobs=jobs)
+    if backend == "ray":
+        execute_all = partial(run_on_ray, num_cpus=jobs, address=address)
     folder.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
     try:
         file = ResultsFile(folder / f"{study.name}.csv", study.runs)
-        failures = _train(study, file, jobs, console)
+        failures = _train(study, file, execute_all, console)
         if file.results:
             by_key = {result.run.key: result for result in file.results}
             results = RunResults([by_key[run.key] for run in study.runs if run.key in by_key])
@@ -93,7 +114,9 @@ def reproduce(study: Study, folder: Path, jobs: int, command: str, console: Cons
     return failures
 
 
-def _train(study: Study, file: ResultsFile, jobs: int, console: Console) -> list[Failure]:
+def _train(
+    study: Study, file: ResultsFile, execute_all: Callable[..., None], console: Console
+) -> list[Failure]:
     if file.removed_rows:
         console.print(
             f"{file.removed_rows} rows of other settings or of incomplete trainings were removed from "
@@ -112,7 +135,7 @@ def _train(study: Study, file: ResultsFile, jobs: int, console: Console) -> list
                 file.append(result)
             progress.on_result(result)
 
-        run_all(missing, jobs, on_result)
+        execute_all(missing, on_result=on_result)
     return failures
 
 

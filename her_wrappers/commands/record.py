@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import CorruptFileError
 from her_wrappers.commands.make import EnvOptions, Policy, load_policy, parse_options
+from her_wrappers.commands.record_rounds import RandomPolicy, make_collector, record_rounds
 from her_wrappers.commands.terminal import fail
 from her_wrappers.environments import make_env
 from her_wrappers.recording.archive import EpisodeArchive
@@ -38,6 +39,11 @@ def record(
     max_episode_steps: Annotated[
         int | None, typer.Option(min=1, help="Truncate episodes after this number of steps.")
     ] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Number of workers; 0 records in this process.", metavar="N")
+    ] = 0,
+    backend: Annotated[str, typer.Option(help="Where workers run: process, ray or local.")] = "process",
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, for --backend ray.")] = None,
 ) -> None:
     """Record episodes in an archive. Ctrl-C stops the recording and keeps the recorded episodes.
 
@@ -46,6 +52,7 @@ def record(
     - `her record her_envs/PointReach-v0 --out runs/reach`
     - `her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0`
     - `her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push`
+    - `her record her_envs/PointPush-v0 --workers 4 --out runs/push`
     """
     options = parse_options(option)
     env = make_env(env_id, **options)
@@ -55,13 +62,32 @@ def record(
     with _archive(out, env) as archive, _progress(episodes) as advance:
         recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
         first, exit_code = len(archive), 0
-        env.action_space.seed(None if seed is None else seed + first)
+        first_seed = None if seed is None else seed + first
+        collector = (
+            None
+            if not workers
+            else make_collector(
+                env_id,
+                options,
+                RandomPolicy(env.action_space) if policy == "random" else act,
+                num_workers=workers,
+                backend=backend,
+                address=address,
+                seed=first_seed,
+                info_keys=keys,
+                max_episode_steps=max_episode_steps,
+            )
+        )
         try:
-            _play(recorder, act, seed, first + episodes, archive)
+            if collector is None:
+                env.action_space.seed(first_seed)
+                _play(recorder, act, seed, first + episodes, archive)
+            else:
+                record_rounds(collector, archive, episodes, workers, advance)
         except KeyboardInterrupt:
             exit_code = 130  # as shells report a command that Ctrl-C ended
         finally:
-            recorder.close()
+            (recorder if collector is None else collector).close()
     typer.echo(
         f"{'interrupted: ' if exit_code else ''}{len(archive) - first} episodes added; "
         f"{archive.path} has {len(archive)} episodes of {archive.num_steps} steps"

@@ -39,6 +39,13 @@ Out = Annotated[
         metavar="FOLDER",
     ),
 ]
+Backend = Annotated[
+    str, typer.Option(help="Where trainings run: process, or ray for a Ray cluster.", metavar="NAME")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Address of a Ray cluster. By default Ray is started here.", metavar="HOST:PORT"),
+]
 
 reproduce = typer.Typer(
     no_args_is_help=True,
@@ -48,7 +55,15 @@ reproduce = typer.Typer(
 
 
 @reproduce.command("bitflip")
-def reproduce_bitflip(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None) -> None:
+def reproduce_bitflip(
+    *,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    backend: Backend = "process",
+    address: Address = None,
+) -> None:
     """Success of DQN against the number of bits, with and without HER: figure 1 of the HER paper.
 
     For example:
@@ -58,12 +73,18 @@ def reproduce_bitflip(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = No
     """
     with usage_errors():
         from her_agents.studies import bitflip
-    _run(bitflip.make_study, quick, seeds, jobs, out)
+    _run(bitflip.make_study, quick, seeds, jobs, out, backend=backend, address=address)
 
 
 @reproduce.command("strategies")
 def reproduce_strategies(
-    quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None
+    *,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    backend: Backend = "process",
+    address: Address = None,
 ) -> None:
     """Goal selection strategies and numbers of relabeled goals, on PointPush: figure 6 of the HER paper.
 
@@ -74,11 +95,19 @@ def reproduce_strategies(
     """
     with usage_errors():
         from her_agents.studies import strategies
-    _run(strategies.make_study, quick, seeds, jobs, out)
+    _run(strategies.make_study, quick, seeds, jobs, out, backend=backend, address=address)
 
 
 @reproduce.command("reach")
-def reproduce_reach(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None, out: Out = None) -> None:
+def reproduce_reach(
+    *,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    backend: Backend = "process",
+    address: Address = None,
+) -> None:
     """DDPG, TD3 and SAC on three point tasks, with and without HER, with sparse and dense rewards.
 
     For example:
@@ -88,16 +117,19 @@ def reproduce_reach(quick: Quick = False, seeds: Seeds = None, jobs: Jobs = None
     """
     with usage_errors():
         from her_agents.studies import reach
-    _run(reach.make_study, quick, seeds, jobs, out)
+    _run(reach.make_study, quick, seeds, jobs, out, backend=backend, address=address)
 
 
 @reproduce.command("fetch")
 def reproduce_fetch(
+    *,
     push: Annotated[bool, typer.Option("--push", help="Use FetchPush-v4, which takes a night.")] = False,
     quick: Quick = False,
     seeds: Seeds = None,
     jobs: Jobs = None,
     out: Out = None,
+    backend: Backend = "process",
+    address: Address = None,
 ) -> None:
     """SAC on FetchReach-v4, with and without HER; needs `pip install "her-toolkit[fetch]"`.
 
@@ -108,11 +140,18 @@ def reproduce_fetch(
     """
     with usage_errors():
         from her_agents.studies import fetch
-    _run(partial(fetch.make_study, push=push), quick, seeds, jobs, out)
+    _run(partial(fetch.make_study, push=push), quick, seeds, jobs, out, backend=backend, address=address)
 
 
 def _run(
-    make_study: Callable[..., Study], quick: bool, seeds: int | None, jobs: int | None, out: Path | None
+    make_study: Callable[..., Study],
+    quick: bool,
+    seeds: int | None,
+    jobs: int | None,
+    out: Path | None,
+    *,
+    backend: str,
+    address: str | None,
 ) -> None:
     """Run a study; exit with code 130 after Ctrl-C, and with code 1 if a run failed."""
     from her_agents.studies import study
@@ -123,7 +162,9 @@ def _run(
         with usage_errors():
             chosen = make_study(seeds or (1 if quick else 3), quick=quick)
             command = shlex.join(["her", *sys.argv[1:]])
-            failures = study.reproduce(chosen, folder, jobs or usable_cores(), command, console)
+            failures = study.reproduce(
+                chosen, folder, jobs or usable_cores(), command, console, backend=backend, address=address
+            )
     except KeyboardInterrupt:
         console.print(
             f"Interrupted. Completed runs are in {folder}; the same command continues.", soft_wrap=True

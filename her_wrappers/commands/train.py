@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.display import print_report
+from her_wrappers.collecting import CollectorError
 from her_wrappers.commands.make import OPTIONS_HELP, parse_options, usage_errors
 from her_wrappers.commands.terminal import fail
 from her_wrappers.environments import FORMS, BrokenModuleError, make_env
@@ -52,6 +53,21 @@ def train(
     ] = None,
     num_envs: Annotated[
         int | None, number(ENV, "Number of environments, stepped together. [default: 16]")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        number(
+            ENV,
+            "Workers that collect episodes while the agent learns, each with --num-envs environments. "
+            "[default: 0, the process of the agent]",
+        ),
+    ] = None,
+    backend: Annotated[
+        str, option(ENV, "Where workers run: process, ray or local.", metavar="NAME")
+    ] = "process",
+    address: Annotated[
+        str | None,
+        option(ENV, "Address of a Ray cluster. By default Ray is started here.", metavar="HOST:PORT"),
     ] = None,
     force: Annotated[
         bool, option(ENV, "Train even if the check finds errors.", "--force", metavar="")
@@ -174,9 +190,19 @@ def train(
             chosen, folder = _new_training(given, config, out, force=force)
         else:
             chosen, folder = _resumed_training(given, config, resume, out)
-        result = _train(
-            chosen, folder, resume=resume is not None, tensorboard=tensorboard, threads=threads, stop=stop
-        )
+        try:
+            result = _train(
+                chosen,
+                folder,
+                resume=resume is not None,
+                tensorboard=tensorboard,
+                threads=threads,
+                stop=stop,
+                backend=backend,
+                address=address,
+            )
+        except CollectorError as error:
+            fail(str(error))
     _print_result(result, folder)
 
 
@@ -301,9 +327,7 @@ def unusable(*errors: type[Exception]) -> Iterator[None]:
         fail(str(error))
 
 
-def _train(
-    config: "Config", folder: Path, *, resume: bool, tensorboard: bool, threads: int, stop: bool
-) -> "Result":
+def _train(config: "Config", folder: Path, *, stop: bool, **options: Any) -> "Result":
     """Train, with a progress bar and a line for each epoch."""
     from her_agents.loop import epoch_line, is_solved, train
 
@@ -326,12 +350,10 @@ def _train(
         return train(
             config,
             folder=folder,
-            resume=resume,
-            tensorboard=tensorboard,
-            threads=threads,
             stop=is_solved if stop else lambda history: False,
             on_epoch=lambda row: console.print(epoch_line(row), highlight=False, soft_wrap=True),
             on_step=show,
+            **options,
         )
 
 

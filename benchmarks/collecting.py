@@ -1,0 +1,214 @@
+"""Throughput of a Collector: overlap of collecting and learning, many workers, and the overhead of a round.
+
+For example:
+
+    python -m benchmarks.collecting --quick             to see that it runs
+    python -m benchmarks.collecting --out a_page.md     about ten minutes, on an idle machine with two cores
+
+Overlap: FetchPush-v4 if gymnasium-robotics is installed, else an environment that computes for 1.4 ms in each
+step. After each round the learner computes for as long as the steps of the round took, without a collector.
+"One process" is one worker of the backend `local`, which takes turns with the learner.
+
+Many workers: an environment that sleeps for 20 ms in each step, so that workers do not compete for cores. Ray
+has one logical CPU for each worker.
+
+Overhead: episodes of one step that takes no time. The time of a round is overhead.
+
+The rounds before and including number 1 do not count, since workers start in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from benchmarks.benchmark import Benchmark
+from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid, spread
+from her_wrappers.collecting import Collector
+
+BENCHMARK = Benchmark(
+    "collecting", "Throughput of a Collector", __doc__, ("ray", "gymnasium-robotics", "mujoco")
+)
+WARM_UP = 2
+"""Rounds that do not count."""
+
+STEP_SECONDS, SLEEP_SECONDS = 0.0014, 0.02
+
+
+class Timed(gym.Env[Any, Any]):
+    """An environment whose steps take a given time.
+
+    Args:
+        steps: Steps of an episode.
+        spend: Called with ``seconds`` in each step.
+        seconds: Time of a step.
+    """
+
+    observation_space = spaces.Box(-1, 1, (25,), np.float64)
+    action_space = spaces.Box(-1, 1, (4,), np.float32)
+
+    def __init__(self, steps: int, spend: Callable[[float], None], seconds: float) -> None:
+        self._steps, self._spend, self._seconds = steps, spend, seconds
+        self._taken = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._taken = 0
+        return np.zeros(25), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Spend the time of a step."""
+        self._spend(self._seconds)
+        self._taken += 1
+        return np.zeros(25), -1.0, False, self._taken == self._steps, {}
+
+
+def compute(seconds: float) -> None:
+    """Keep a core busy."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        np.sqrt(np.arange(100.0))
+
+
+def make_fetch() -> gym.Env[Any, Any]:
+    """Return FetchPush-v4, or an environment whose steps take as long."""
+    if importlib.util.find_spec("gymnasium_robotics") is None:
+        return Timed(50, compute, STEP_SECONDS)
+    import gymnasium_robotics  # noqa: PLC0415 - an optional dependency
+
+    gym.register_envs(gymnasium_robotics)
+    return gym.make("FetchPush-v4")
+
+
+def still(observations: Any) -> np.ndarray:
+    """Return no movement for N observations."""
+    first = observations["observation"] if isinstance(observations, dict) else observations
+    return np.zeros((len(first), 4), np.float32)
+
+
+def steps_per_second(
+    make_env: Callable[[], Any],
+    backend: str,
+    num_workers: int,
+    rounds: int,
+    learn: Callable[[int], None] = lambda steps: None,
+) -> tuple[float, float]:
+    """Return the steps of all workers per second, and the seconds of a round.
+
+    Args:
+        make_env: Makes an environment.
+        backend: Backend of the collector.
+        num_workers: Number of workers.
+        rounds: Rounds that count.
+        learn: Called with the number of steps after each round.
+    """
+    steps = 0
+    with Collector(make_env, still, num_workers=num_workers, backend=backend) as collector:
+        for each in collector.rounds():
+            learn(each.episodes.num_steps)
+            if each.number == WARM_UP - 1:
+                started = time.perf_counter()
+            elif each.number >= WARM_UP:
+                steps += each.episodes.num_steps
+            if each.number == WARM_UP + rounds - 1:
+                break
+    seconds = time.perf_counter() - started
+    return steps / seconds, seconds / rounds
+
+
+def overlap(rounds: int, repeats: int) -> dict[str, np.ndarray]:
+    """Return the steps per second of one process, and of one worker with the learner in another process."""
+    bare = steps_per_second(make_fetch, "local", 1, rounds)[0]
+
+    def learn(steps: int) -> None:
+        compute(steps / bare)
+
+    speeds: dict[str, list[float]] = {"local": [], "process": []}
+    for _ in range(repeats):
+        for backend, found in speeds.items():
+            found.append(steps_per_second(make_fetch, backend, 1, rounds, learn)[0])
+    return {backend: np.array(found) for backend, found in speeds.items()}
+
+
+def scaling(backend: str, workers: int, rounds: int, steps: int) -> tuple[float, float]:
+    """Return the steps per second of one worker and of many, in an environment that sleeps."""
+    make_env = partial(Timed, steps, time.sleep, SLEEP_SECONDS)
+    one, _ = steps_per_second(make_env, backend, 1, rounds)
+    many, _ = steps_per_second(make_env, backend, workers, rounds)
+    return one, many
+
+
+def backends() -> list[str]:
+    """Return the backends with processes that are installed."""
+    return ["process", *(["ray"] if importlib.util.find_spec("ray") else [])]
+
+
+@contextlib.contextmanager
+def ray_started(workers: int) -> Any:
+    """Start Ray once for all measurements, if it is installed."""
+    if importlib.util.find_spec("ray") is None:
+        yield
+        return
+    import ray  # noqa: PLC0415 - an optional dependency
+
+    ray.init(num_cpus=workers + 1, include_dashboard=False, _node_ip_address="127.0.0.1")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def requirements(speeds: dict[str, np.ndarray], scaled: dict[str, tuple[float, float]]) -> list[Requirement]:
+    """Return the promises and their measurements."""
+    gain = float(np.median(speeds["process"] / speeds["local"]))
+    promises = [at_least("one worker and the learner, compared with one process", 1.6, gain)]
+    for backend, (one, many) in scaled.items():
+        promises.append(at_least(f"16 workers compared with 1, {backend}", 14, many / one))
+    return promises
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, show, and write the page."""
+    options = BENCHMARK.parse(arguments, quick="a minute rather than ten; small and rough")
+    rounds, repeats, workers, steps = (2, 1, 2, 5) if options.quick else (20, 5, 16, 50)
+    with ray_started(workers):
+        speeds = overlap(rounds, repeats)
+        scaled = {name: scaling(name, workers, rounds, steps) for name in backends()}
+        no_time = partial(Timed, 1, time.sleep, 0)
+        overheads = [
+            [
+                name,
+                str(count),
+                f"{1e3 * steps_per_second(no_time, name, count, 10 * rounds)[1]:.2f}",
+            ]
+            for name in ["local", *backends()]
+            for count in (1, workers)
+        ]
+    grids = [
+        requirement_grid(requirements(speeds, scaled), quick=options.quick),
+        Grid(
+            "Steps per second with a learner of the same cost",
+            ["backend", "steps/s"],
+            [[name, spread(values, ",.0f")] for name, values in speeds.items()],
+        ),
+        Grid(
+            f"Steps of {1e3 * SLEEP_SECONDS:.0f} ms",
+            ["backend", "1 worker, steps/s", f"{workers} workers, steps/s"],
+            [[name, f"{one:,.0f}", f"{many:,.0f}"] for name, (one, many) in scaled.items()],
+        ),
+        Grid("Overhead of a round", ["backend", "workers", "ms a round"], overheads),
+    ]
+    BENCHMARK.publish(options, grids, {"run": f"{rounds} rounds, {repeats} repeats of the overlap"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""CollectedTraining: a training whose episodes come from the workers of a `Collector`.
+
+While the agent learns from one round of episodes, the workers play the next one. The result depends on the
+number of workers, but not on where they run, on timing, or on workers that are killed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from her_agents.algorithms import make_agent
+from her_agents.training import Training
+from her_wrappers.collecting import Collector
+from her_wrappers.environments import make_vector_env
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gymnasium import spaces
+
+    from her_agents.config import Config
+
+
+class ExploringPolicy:
+    """An agent that explores, without the parts that only learning needs.
+
+    Args:
+        config: The options of the training.
+        observation_space: Observation space of one environment.
+        action_space: Action space of one environment.
+    """
+
+    def __init__(
+        self, config: Config, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+    ) -> None:
+        self._arguments = config, observation_space, action_space
+        self._agent = make_agent(*self._arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExploringPolicy, self._arguments
+
+    def __call__(self, observations: Any) -> Any:
+        """Return the actions for N observations."""
+        return self._agent.act(observations, explore=True)
+
+    def seed(self, seed: int) -> None:
+        """Seed the exploration."""
+        self._agent.seed(seed)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `Agent.policy_state` of the learner returned."""
+        self._agent.load_policy_state(state)
+
+
+class CollectedTraining(Training):
+    """A training whose episodes come from the workers of a `Collector`.
+
+    Each of ``config.workers`` workers steps ``config.num_envs`` environments. A step of this training is a
+    round: one episode of each environment.
+
+    Args:
+        config: The options.
+        buffer_file: File of the saved replay buffer of a resumed training.
+        backend: Where workers run, as in `Collector`.
+        address: Address of a Ray cluster, as in `Collector`.
+
+    Raises:
+        ConnectionError: No Ray cluster answers at ``address``.
+        ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
+        TypeError: As in `Training`.
+        ValueError: As in `Training`; or ``backend`` does not exist.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        buffer_file: Path | None = None,
+        *,
+        backend: str = "process",
+        address: str | None = None,
+    ) -> None:
+        super().__init__(config, buffer_file)
+        self._envs.close()  # the workers have environments of their own
+        self._collector = Collector(
+            partial(make_vector_env, config.env, config.num_envs, **config.env_kwargs),
+            ExploringPolicy(config, *self._spaces),
+            num_workers=config.workers,
+            backend=backend,
+            address=address,
+            seed=config.seed,
+            info_keys=self._info_keys,
+        )
+        self._rounds = self._collector.rounds()
+
+    def begin_episodes(self) -> None:
+        """Count the reset; every round begins with new episodes."""
+        self.counts.resets += 1
+
+    def _step(self) -> None:
+        """Add one round of episodes to the buffer."""
+        if self.counts.env_steps:  # the agent has learned from the round before
+            self._collector.update(self.agent.policy_state())
+        episodes = next(self._rounds).episodes
+        self.buffer.add_episodes(episodes)
+        self._meter.add_episodes(episodes)
+        self.counts.env_steps += episodes.num_steps
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the content of a checkpoint, with the policy states of the rounds under way."""
+        return super().state_dict() | {"collector": self._collector.state_dict()}
+
+    def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
+        """Restore the content of a checkpoint; `begin_episodes` must follow.
+
+        Args:
+            path: File of the checkpoint, for the message.
+            state: Content of the checkpoint.
+
+        Raises:
+            ValueError: The environment's spaces are not those of the checkpoint.
+        """
+        super().load_state_dict(path, state)
+        self._collector.load_state_dict(state["collector"])
+        self._rounds = self._collector.rounds()
+
+    def close(self) -> None:
+        """Stop the workers, and close the environments."""
+        self._collector.close()
+        super().close()

@@ -1,0 +1,5 @@
+"""Collecting: episodes from many processes or a Ray cluster, identical bits wherever they are played."""
+
+from her_wrappers.collecting.collector import Collector, CollectorError, Round
+
+__all__ = ["Collector", "CollectorError", "Round"]

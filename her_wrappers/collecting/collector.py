@@ -1,0 +1,392 @@
+"""Collector: rounds of episodes from workers, while the learner learns from the round before.
+
+Time goes from left to right; ``s1`` is the state that `Collector.update` gets after round 1:
+
+    workers   round 0 (s-)   round 1 (s-)   round 2 (s0)   round 3 (s1)
+    learner                  learns from 0  learns from 1  learns from 2
+
+A round is a function of the seed and of the policy state. Recovery from any fault is therefore to start a
+worker again and to submit its rounds again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+
+from her_wrappers.arguments import require_count, require_flag, require_function, require_keys
+from her_wrappers.collecting.backends import LocalBackend, ProcessBackend
+from her_wrappers.collecting.ray_backend import RayBackend
+from her_wrappers.collecting.worker import Failure, Result, Setup, Task, seeds_of
+from her_wrappers.recording.episodes import Episodes
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from her_wrappers.collecting.backends import Backend
+
+BACKENDS = ("local", "process", "ray")
+
+RAISED, LOST, FINAL = "raised", "lost", "final"
+
+MAX_ATTEMPTS = {RAISED: 3, LOST: 20, FINAL: 1}
+"""Failed attempts of a worker at the same round after which collecting ends, by the kind of failure."""
+
+
+class CollectorError(RuntimeError):
+    """A worker failed in the same round again and again; the cause has the traceback of the worker."""
+
+
+class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never raised
+    """The traceback of an exception in a worker, as a text."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """The episodes of all workers in one round, and how they were collected.
+
+    Attributes:
+        number: Number of the round, from 0.
+        episodes: The episodes: those of worker 0, then those of worker 1, and so on.
+        policy_age: Number of rounds since the state of the policy was given: 2 if there is an `update` after
+            each round.
+        steps_per_second: (W,) float64, steps of the episodes per second, for each worker.
+        seconds_waiting: Seconds for which the learner waited for this round.
+        lost_workers: Number of workers that ended and were replaced while the learner waited.
+    """
+
+    number: int
+    episodes: Episodes
+    policy_age: int
+    steps_per_second: np.ndarray
+    seconds_waiting: float
+    lost_workers: int
+
+
+class _PolicyState(NamedTuple):
+    """A state of the policy, pickled, or None for the initial one; and the round after which it was given."""
+
+    pickled: bytes | None = None
+    after_round: int = -1
+
+
+class Collector:
+    """Collects episodes in rounds, with workers in this process, in other processes, or in a Ray cluster.
+
+    In each round, each worker plays ``episodes_per_env`` episodes in each of its environments. The episodes
+    depend on the seed, the worker, the round and the state of the policy alone: the backend, the timing, and
+    workers that are killed and replaced change no bit, on one type of processor with the same versions.
+
+    While the learner works with round r - 1, the workers play round r, with the state that `update` got after
+    round r - 2. Rounds 0 and 1 use the initial policy. Without an `update` the latest state stays in use.
+
+    Environments must depend on nothing but ``reset(seed=...)``, and policies on nothing but their state and
+    ``seed(n)``. Each worker verifies this by playing round 0 twice.
+
+    Args:
+        make_env: Returns a new environment or a new vector environment; called in the workers.
+        policy: Returns the actions for the N observations of a vector environment. Policies that learn need
+            a method ``load_state_dict(state)``; those that explore need ``seed(n)``, which is called with an
+            int at the start of each round. Pickled once.
+        num_workers: Number of workers, W.
+        num_envs: Number of environments of each worker; None for one, or for as many as the vector
+            environment of ``make_env`` has.
+        backend: ``"local"``: in this process. ``"process"``: in processes on this machine. ``"ray"``: in a
+            Ray cluster.
+        seed: Seed of environments and policies.
+        info_keys: Entries of the infos to record; each must be there at every step.
+        fresh_envs: Whether to make new environments for each round, for environments that remember the
+            episodes before, or that are seeded only when they are made. If ``make_env`` has a parameter
+            ``seed``, it gets an int that differs for each environment and round.
+        address: Address of a Ray cluster. None uses the Ray that the program has initialised, or starts Ray
+            on this machine.
+
+    Raises:
+        ConnectionError: No Ray cluster answers at ``address``.
+        ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
+        TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, or ``info_keys`` is not
+            a list of strings.
+        ValueError: A number is out of range, or the backend does not exist or has no address.
+
+    Example:
+        >>> import gymnasium as gym, her_envs, numpy as np
+        >>> def make_env():
+        ...     return gym.make("her_envs/PointReach-v0", max_steps=10)
+        >>> def policy(observations):
+        ...     return observations["desired_goal"] - observations["achieved_goal"]
+        >>> with Collector(make_env, policy, num_workers=2, num_envs=3) as collector:
+        ...     for round in collector.rounds(episodes_per_env=2):
+        ...         print(round.number, len(round.episodes), round.episodes.num_steps)
+        ...         if round.number == 1:
+        ...             break
+        0 12 120
+        1 12 120
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], Any],
+        policy: Callable[[Any], Any],
+        *,
+        num_workers: int = 1,
+        num_envs: int | None = None,
+        backend: str = "local",
+        seed: int = 0,
+        info_keys: Iterable[str] = (),
+        fresh_envs: bool = False,
+        address: str | None = None,
+    ) -> None:
+        require_function("make_env", make_env, takes="no arguments")
+        require_function("policy", policy, takes="observations")
+        self._num_workers = require_count("num_workers", num_workers, at_least=1)
+        setup = Setup(
+            make_env=_pickle("make_env", make_env),
+            policy=_pickle("policy", policy),
+            num_envs=None if num_envs is None else require_count("num_envs", num_envs, at_least=1),
+            seed=require_count("seed", seed, at_least=0),
+            info_keys=require_keys("info_keys", info_keys),
+            fresh_envs=require_flag("fresh_envs", fresh_envs),
+            sys_path=tuple(sys.path),
+            registered=tuple(_pickle_registered()),
+        )
+        self._setup = setup
+        self._num_envs = num_envs
+        self._has_state = hasattr(policy, "load_state_dict")
+        self._next = 0  # the round that is delivered next
+        self._state = _PolicyState()
+        self._submitted: dict[int, _PolicyState] = {}  # the state of each round that workers play
+        self._episodes_per_env = 0
+        self._results: dict[tuple[int, int], Result] = {}  # by round and worker
+        self._attempts: Counter[tuple[str, int, int]] = Counter()  # that failed, by kind, round and worker
+        self._spaces: tuple[Any, Any] | None = None
+        self._is_consistent = False  # whether each worker has the tasks that it should have
+        self._is_closed = False
+        self._backend = _make_backend(backend, setup, self._num_workers, address)
+
+    def rounds(self, episodes_per_env: int = 1) -> Iterator[Round]:
+        """Collect one round after the other, without an end.
+
+        Args:
+            episodes_per_env: Number of episodes that each environment plays in a round. Environments whose
+                episodes are short continue until the others are done; their additional episodes are dropped.
+
+        Yields:
+            The next round. Calling this method again continues with the round after.
+
+        Raises:
+            CollectorError: The environment or the policy raised three times in the same round, or a worker
+                was lost 20 times in the same round.
+            RuntimeError: The collector is closed.
+            ValueError: Workers have different spaces, or ``episodes_per_env`` is out of range or differs from
+                that of a round that is being collected.
+        """
+        count = require_count("episodes_per_env", episodes_per_env, at_least=1)
+        if self._submitted and count != self._episodes_per_env:
+            raise ValueError(
+                f"episodes_per_env must stay {self._episodes_per_env}, since the workers play round "
+                f"{self._next} with it already, got {count}"
+            )
+        self._episodes_per_env = count
+        while True:
+            round_ = self._collect()
+            self._next = round_.number + 1
+            yield round_
+
+    def update(self, state: Any) -> None:
+        """Give the policy a new state, which is used from the round after the next one.
+
+        Args:
+            state: Argument of ``policy.load_state_dict``. Copied at once.
+
+        Raises:
+            TypeError: The policy has no ``load_state_dict``, or the state cannot be pickled.
+        """
+        if not self._has_state:
+            raise TypeError("update needs a policy with a method load_state_dict(state), the policy has none")
+        self._state = _PolicyState(_pickle("state", state), self._next - 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the number of the next round, and the policy states of the next two rounds.
+
+        With `load_state_dict` another collector with the same arguments continues with the same episodes.
+        """
+        states = self._submitted.get(self._next, self._state), self._state
+        return {
+            **self._identity,
+            "round": self._next,
+            "episodes_per_env": self._episodes_per_env,
+            "states": [None if each.pickled is None else pickle.loads(each.pickled) for each in states],
+            "after_rounds": [each.after_round for each in states],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where another collector was when `state_dict` was called.
+
+        Args:
+            state: Returned by `state_dict`.
+
+        Raises:
+            ValueError: The other collector had another seed, or other numbers of workers or environments.
+        """
+        for name, value in self._identity.items():
+            if state[name] != value:
+                raise ValueError(f"the state is of a collector with {name}={state[name]}, got {name}={value}")
+        pending, self._state = (
+            _PolicyState(None if each is None else _pickle("state", each), after_round)
+            for each, after_round in zip(state["states"], state["after_rounds"], strict=True)
+        )
+        self._is_consistent = False
+        self._next, self._episodes_per_env = state["round"], state["episodes_per_env"]
+        self._submitted = {self._next: pending} if self._episodes_per_env else {}
+        self._results = {}
+
+    def close(self) -> None:
+        """Stop the workers."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._backend.close()
+
+    def __enter__(self) -> Collector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _identity(self) -> dict[str, int | None]:
+        return {"seed": self._setup.seed, "num_workers": self._num_workers, "num_envs": self._num_envs}
+
+    def _collect(self) -> Round:
+        """Return the next round, and let the workers play the one after it."""
+        if self._is_closed:
+            raise RuntimeError("the collector is closed")
+        started, number = time.perf_counter(), self._next
+        self._forget_delivered()
+        if not self._is_consistent:
+            for worker in range(self._num_workers):
+                self._restart(worker)
+        self._is_consistent = False  # until this round is complete: an error or Ctrl-C may come at any moment
+        for each in (number, number + 1):
+            if each not in self._submitted:
+                self._submitted[each] = self._state
+                for worker in range(self._num_workers):
+                    self._submit(worker, each)
+        while any((number, worker) not in self._results for worker in range(self._num_workers)):
+            self._receive()
+        self._is_consistent = True
+        results = [self._results[number, worker] for worker in range(self._num_workers)]
+        return Round(
+            number=number,
+            episodes=Episodes.joined([result.episodes for result in results]),
+            policy_age=number - self._submitted[number].after_round,
+            steps_per_second=np.array([each.episodes.num_steps / each.seconds for each in results]),
+            seconds_waiting=time.perf_counter() - started,
+            lost_workers=sum(count for (kind, *_), count in self._attempts.items() if kind == LOST),
+        )
+
+    def _forget_delivered(self) -> None:
+        """Drop the results of rounds that were delivered, and the records of their failures."""
+        self._submitted = {key: state for key, state in self._submitted.items() if key >= self._next}
+        self._results = {key: result for key, result in self._results.items() if key[0] >= self._next}
+        self._attempts = Counter({key: n for key, n in self._attempts.items() if key[1] >= self._next})
+
+    def _restart(self, worker: int) -> None:
+        """Start or replace a worker, and submit the rounds of which it has returned nothing."""
+        self._backend.start(worker)
+        for number in sorted(self._submitted):
+            if (number, worker) not in self._results:
+                self._submit(worker, number)
+
+    def _submit(self, worker: int, number: int) -> None:
+        task = Task(worker, number, self._episodes_per_env)
+        self._backend.submit(worker, task, self._submitted[number].pickled)
+
+    def _receive(self) -> None:
+        """Store the next result of any worker; replace a worker that failed."""
+        worker, message = self._backend.receive()
+        if message is None:
+            number = min((n for n in self._submitted if (n, worker) not in self._results), default=self._next)
+            self._count_failure(LOST, number, worker, "the process was killed, or its machine was lost", "")
+            self._restart(worker)
+            return
+        outcome: Result | Failure = pickle.loads(message)
+        number = outcome.task.round
+        if isinstance(outcome, Failure):
+            kind = FINAL if outcome.is_final else RAISED
+            self._count_failure(kind, number, worker, outcome.reason, outcome.trace)
+            self._restart(worker)
+            return
+        self._spaces = self._spaces or outcome.spaces
+        if outcome.spaces != self._spaces:
+            raise ValueError(
+                f"all workers must have the same spaces, got {outcome.spaces} from worker {worker}, and "
+                f"{self._spaces} from another one"
+            )
+        self._results[number, worker] = outcome
+
+    def _count_failure(self, kind: str, number: int, worker: int, reason: str, trace: str) -> None:
+        """Count a failed attempt.
+
+        Raises:
+            CollectorError: There were as many as are allowed.
+        """
+        self._attempts[kind, number, worker] += 1
+        count = self._attempts[kind, number, worker]
+        if count < MAX_ATTEMPTS[kind]:
+            return
+        seed, _ = seeds_of(self._setup.seed, worker, number)
+        attempts = "" if kind == FINAL else f" {count} times"
+        raise CollectorError(
+            f"worker {worker} failed{attempts} in round {number}, whose environments are reset with "
+            f"seed={seed}: {reason}"
+        ) from (WorkerTraceback(f"\n{trace}") if trace else None)
+
+
+def _pickle(name: str, value: Any) -> bytes:
+    """Return a pickled argument; functions of the main program are pickled by value.
+
+    Raises:
+        TypeError: The value cannot be pickled.
+    """
+    try:
+        pickled: bytes = cloudpickle.dumps(value, protocol=5)
+    except Exception as error:  # whatever the value's own __reduce__ raises
+        raise TypeError(
+            f"{name} must be picklable, since workers need copies of it, got {value!r}: {error}"
+        ) from error
+    return pickled
+
+
+def _pickle_registered() -> Iterator[bytes]:
+    """Pickle the specs of registered environments, except Gymnasium's own and unpicklable ones."""
+    for spec in gym.registry.values():
+        if not str(spec.entry_point).startswith("gymnasium."):
+            with contextlib.suppress(TypeError):
+                yield _pickle(spec.id, spec)
+
+
+def _make_backend(name: str, setup: Setup, num_workers: int, address: str | None) -> Backend:
+    """Return the backend with a name.
+
+    Raises:
+        ValueError: The backend does not exist, or has no address.
+    """
+    if name not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {name!r}")
+    if name == "ray":
+        return RayBackend(setup, num_workers, address)
+    if address is not None:
+        raise ValueError(f"address is for backend='ray', got {address!r} with backend={name!r}")
+    return LocalBackend(setup) if name == "local" else ProcessBackend(setup)

@@ -1,0 +1,136 @@
+"""RayBackend: workers on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+from her_wrappers.collecting.worker import Worker
+
+if TYPE_CHECKING:
+    from her_wrappers.collecting.worker import Setup, Task
+
+TIMEOUT = 5.0
+"""Seconds in which a Ray cluster must accept a connection."""
+
+
+class RayBackend:
+    """Workers that are Ray actors, one logical CPU each.
+
+    A Ray that the program has initialised is used as it is. Otherwise this backend connects to ``address``,
+    or starts Ray on this machine if that is None, and disconnects at the end.
+
+    Args:
+        setup: The environments and the policy.
+        num_workers: Number of workers.
+        address: Address of a Ray cluster, as for ``ray.init``, or None.
+
+    Raises:
+        ConnectionError: No cluster answers at the address.
+        ImportError: Ray is not installed.
+    """
+
+    def __init__(self, setup: Setup, num_workers: int, address: str | None) -> None:
+        self._ray = import_ray()
+        self._is_owner = init_ray(address, num_workers)
+        self._make_actor = self._ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(Worker).remote
+        self._setup = self._ray.put(setup)
+        self._actors: dict[int, Any] = {}
+        self._workers: dict[Any, int] = {}  # by the references of their results
+        self._latest_state: tuple[bytes | None, Any] = None, None
+
+    def start(self, worker: int) -> None:
+        """Start an actor, or replace it by a new one without tasks."""
+        self._kill(worker)
+        self._actors[worker] = self._make_actor(self._setup)
+
+    def submit(self, worker: int, task: Task, state: bytes | None) -> None:
+        """Give an actor a task. A state that several workers need is stored in the cluster once."""
+        if state is not self._latest_state[0]:
+            self._latest_state = state, self._ray.put(state)
+        result = self._actors[worker].run.remote(task, self._latest_state[1])
+        self._workers[result] = worker
+
+    def receive(self) -> tuple[int, bytes | None]:
+        """Wait for an actor."""
+        ready, _ = self._ray.wait(list(self._workers))
+        worker = self._workers.pop(ready[0])
+        try:
+            return worker, bytes(self._ray.get(ready[0]))
+        except self._ray.exceptions.RayError:
+            return worker, None
+
+    def close(self) -> None:
+        """Stop the actors; disconnect from Ray unless the program had initialised it."""
+        if self._ray.is_initialized():
+            for worker in list(self._actors):
+                self._kill(worker)
+            if self._is_owner:
+                self._ray.shutdown()
+
+    def _kill(self, worker: int) -> None:
+        self._workers = {result: other for result, other in self._workers.items() if other != worker}
+        actor = self._actors.pop(worker, None)
+        if actor is not None:
+            self._ray.kill(actor)
+
+
+def import_ray() -> Any:
+    """Return the module ``ray``.
+
+    Raises:
+        ImportError: Ray is not installed.
+    """
+    try:
+        import ray  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise ImportError("backend='ray' needs ray; run: pip install \"her-toolkit[ray]\"") from error
+    return ray
+
+
+def init_ray(address: str | None, num_cpus: int) -> bool:
+    """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialised Ray.
+
+    Args:
+        address: Address of the cluster, or None to start Ray on this machine.
+        num_cpus: Number of logical CPUs to start with.
+
+    Returns:
+        Whether Ray was not initialised before.
+
+    Raises:
+        ConnectionError: No cluster answers at the address.
+        ImportError: Ray is not installed.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        return False
+    quiet = {"include_dashboard": False, "logging_level": "warning"}
+    if address is None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(num_cpus=max(num_cpus, os.cpu_count() or 1), _node_ip_address="127.0.0.1", **quiet)
+        return True
+    _require_answer(address)
+    try:
+        ray.init(address=address, logging_level="warning")
+    except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
+        raise ConnectionError(f"cannot connect to a Ray cluster at {address!r}: {error}") from error
+    return True
+
+
+def _require_answer(address: str) -> None:
+    """Raise unless something accepts connections at an address with a port; Ray itself waits for a minute.
+
+    Raises:
+        ConnectionError: Nothing answers.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"no Ray cluster answers at {address!r} ({error}); start one with: ray start --head"
+        ) from error

@@ -1,0 +1,29 @@
+"""The benchmark of the collector runs, and its requirements are about the measured values."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from benchmarks import collecting
+
+
+def noop(seconds):
+    """Spend no time."""
+
+
+def test_steps_after_the_warm_up_are_counted():
+    learned = []
+    make_env = partial(collecting.Timed, 3, noop, 0.0)
+    speed, seconds = collecting.steps_per_second(make_env, "local", 2, 4, learned.append)
+    assert learned == [6] * (collecting.WARM_UP + 4)
+    assert speed * seconds == pytest.approx(6)
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(1.7, "met"), (1.5, "MISSED")])
+def test_a_requirement_that_does_not_hold_is_marked(gain, verdict):
+    speeds = {"local": np.ones(3), "process": np.full(3, gain)}
+    found = collecting.requirements(speeds, {"process": (1.0, 15.0)})
+    assert [each.verdict for each in found] == [verdict, "met"]

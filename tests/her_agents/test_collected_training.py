@@ -1,0 +1,168 @@
+"""Trainings with workers: the result depends on their number, and on nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from her_agents.collected import CollectedTraining, ExploringPolicy
+from her_agents.loop import train
+from her_wrappers.collecting import Collector, CollectorError
+from tests.support.commands import her
+from tests.support.ray_cluster import one_node
+from tests.support.trainings import same, tiny, without_time
+
+
+def trained(backend, task="dqn", **options):
+    return train(tiny(task, **options), on_epoch=None, backend=backend)
+
+
+def assert_same_results(one, other):
+    assert same(one.agent.state_dict(), other.agent.state_dict())
+    assert without_time(one.history) == without_time(other.history)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_train_to_the_weights_of_one_process(workers):
+    assert_same_results(trained("process", workers=workers), trained("local", workers=workers))
+
+
+def test_ray_trains_to_the_weights_of_one_process():
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    with one_node():
+        assert_same_results(trained("ray", workers=2), trained("local", workers=2))
+
+
+@pytest.mark.parametrize("task", ["ddpg", "td3", "sac"])
+def test_all_agents_can_be_sent_to_workers(task):
+    assert len(trained("local", task, workers=1, steps=400).history) == 2
+
+
+def test_workers_act_by_what_the_agent_has_learned(monkeypatch):
+    """In each round, with the state that the agent had after the round before the last."""
+    given, used = [], []
+    update, load = Collector.update, ExploringPolicy.load_state_dict
+
+    def note_given(self, state):
+        given.append(state["network"]["layers.0.weight"].clone())
+        update(self, state)
+
+    def note_used(self, state):
+        load(self, state)
+        used.append(self._agent.policy_state()["network"]["layers.0.weight"].clone())
+
+    monkeypatch.setattr(Collector, "update", note_given)
+    monkeypatch.setattr(ExploringPolicy, "load_state_dict", note_used)
+    trained("local", workers=1)
+    assert len(used) > 5
+    assert all(map(torch.equal, given, used))
+    assert not torch.equal(used[0], used[-1])
+
+
+@pytest.mark.parametrize("backend", ["local", "process"])
+def test_a_resumed_training_is_the_uninterrupted_one_to_the_last_bit(backend, tmp_path):
+    whole = trained("local", workers=2)
+    first = {"folder": tmp_path, "on_epoch": None, "stop": lambda history: True}
+    assert len(train(tiny(workers=2), backend="local", **first).history) == 1
+    resumed = train(tiny(workers=2), folder=tmp_path, resume=True, on_epoch=None, backend=backend)
+    assert same(resumed.agent.state_dict(), whole.agent.state_dict())
+    assert without_time(resumed.history) == without_time(whole.history)
+
+
+def test_the_number_of_workers_cannot_change(tmp_path):
+    train(tiny(workers=2, steps=200), folder=tmp_path, on_epoch=None, backend="local")
+    for workers, words in ((1, "1"), (0, "None")):
+        with pytest.raises(ValueError, match=f"is of a training with workers 2, got {words}; only steps may"):
+            train(tiny(workers=workers), folder=tmp_path, resume=True, on_epoch=None)
+
+
+def kill_workers(training, rng):
+    """Kill the process of a random worker."""
+    pids = list(training._collector._backend.pids.values())
+    try:
+        os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
+    except (ProcessLookupError, ValueError):  # it is being replaced, or not started yet
+        return False
+    return True
+
+
+def test_killed_workers_change_no_weight():
+    rng, kills = np.random.default_rng(0), []
+
+    def kill_two(training):
+        if len(kills) < 2 and training.counts.env_steps > 200:
+            kills.append(kill_workers(training, rng))
+
+    disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_two)
+    assert kills == [True, True]
+    assert_same_results(disturbed, trained("local", workers=2))
+
+
+@pytest.mark.campaign
+def test_two_hundred_kills_at_random_moments_change_no_weight(monkeypatch):
+    """A thread kills workers while they start, play, send, and wait."""
+    trainings, ended, kills = [], threading.Event(), 0
+    begin = CollectedTraining.__init__
+
+    def remember(self, *arguments, **options):
+        begin(self, *arguments, **options)
+        trainings[:] = [self]
+
+    monkeypatch.setattr(CollectedTraining, "__init__", remember)
+    options = {
+        "workers": 2,
+        "num_envs": 8,
+        "steps": 6_000,
+        "steps_per_epoch": 1_000,
+        "updates_per_step": 0.25,
+    }
+    expected = train(tiny(**options), on_epoch=None, backend="local")
+    rng = np.random.default_rng(0)
+
+    def kill():
+        nonlocal kills
+        while not ended.wait(rng.uniform(0, 1.5)):
+            kills += kill_workers(trainings[0], rng)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        while kills < 200:
+            disturbed = train(tiny(**options), on_epoch=None)
+            assert_same_results(disturbed, expected)
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_the_command_trains_with_workers_and_resumes(tmp_path):
+    options = ["--env", "her_envs/PointReach-v0", "-o", "max_steps=6", "--num-envs", 2, "--workers", 2]
+    options += ["--backend", "local", "--out", tmp_path / "run", "--no-tensorboard", "--steps-per-epoch", 600]
+    result = her("train", *options, "--steps", 1_200)
+    assert result.exit_code == 0, result.output
+    result = her("train", "--resume", tmp_path / "run", "--steps", 1_800, "--backend", "local", "--no-stop")
+    assert result.exit_code == 0, result.output
+    assert "Done." in result.output
+
+
+def test_a_wrong_backend_is_one_sentence(tmp_path):
+    options = ["--env", "her_envs/PointReach-v0", "--workers", 1, "--backend", "mpi", "--out", tmp_path]
+    result = her("train", *options)
+    assert result.exit_code == 2
+    assert "backend must be one of 'local', 'process', 'ray', got 'mpi'" in result.output
+
+
+def test_an_environment_that_raises_in_the_workers_is_one_sentence(tmp_path, monkeypatch):
+    def fail_to_collect(self):
+        raise CollectorError("worker 0 failed 3 times in round 0")
+
+    monkeypatch.setattr(Collector, "_collect", fail_to_collect)
+    options = ["--env", "her_envs/PointReach-v0", "--workers", 1, "--out", tmp_path, "--no-tensorboard"]
+    result = her("train", *options)
+    assert result.exit_code == 3, result.output
+    assert "worker 0 failed 3 times in round 0" in result.output

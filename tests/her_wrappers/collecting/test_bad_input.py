@@ -1,0 +1,133 @@
+"""Mistakes of a collector's users: one clear sentence each."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers.collecting import Collector, CollectorError
+from tests.support.collecting import Noisy, Walk, disabled_walks, still
+
+
+class Locked(Noisy):
+    """A policy that cannot be pickled."""
+
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+MISTAKES = [
+    ({"num_workers": 0}, ValueError, "num_workers must be a whole number >= 1, got 0"),
+    ({"num_envs": 0}, ValueError, "num_envs must be a whole number >= 1, got 0"),
+    ({"seed": -1}, ValueError, "seed must be a whole number >= 0, got -1"),
+    ({"backend": "mpi"}, ValueError, "backend must be one of 'local', 'process', 'ray', got 'mpi'"),
+    ({"address": "auto"}, ValueError, "address is for backend='ray', got 'auto' with backend='local'"),
+    ({"info_keys": "place"}, TypeError, r"info_keys must be a list of strings, .*; write \['place'\]"),
+    ({"fresh_envs": 1}, TypeError, "fresh_envs must be True or False, got 1"),
+    (
+        {"policy": Locked()},
+        TypeError,
+        "policy must be picklable, since workers need copies of it, got <tests",
+    ),
+    ({"policy": None}, TypeError, "policy must be a function of observations, got None"),
+    ({"make_env": Walk()}, TypeError, "make_env must be a function of no arguments, got <tests"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), MISTAKES)
+def test_wrong_arguments_are_an_error_at_once(options, error, message):
+    arguments = {"make_env": Walk, "policy": still} | options
+    with pytest.raises(error, match=message):
+        Collector(**arguments)
+
+
+def raising():
+    raise OSError("no licence for the simulator")
+
+
+def other_space():
+    class Wide(Walk):
+        action_space = spaces.Box(-1, 1, (2,), np.float64)
+
+    return Wide()
+
+
+LATE = [
+    ({"make_env": raising}, "worker 0 failed 3 times in round 0.*OSError: no licence for the simulator"),
+    ({"make_env": list}, "make_env must return a gymnasium.Env or a VectorEnv, got list"),
+    (
+        {"make_env": disabled_walks, "num_envs": 3},
+        "num_envs must be 2, as in the vector environment that make_env returns, or None, got 3",
+    ),
+    ({"info_keys": ["cost"]}, "worker 0 failed 3 times in round 0.*'cost'"),
+    ({"policy": lambda observations: "left"}, "worker 0 failed 3 times in round 0.*action"),
+    (
+        {"make_env": other_space},
+        "worker 0 failed 3 times in round 0.*action at step 0 of environment 0 must have shape",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), [*LATE, ({**LATE[0][0], "backend": "process"}, LATE[0][1])])
+def test_what_only_workers_can_find_is_an_error_of_the_first_round(options, message):
+    arguments = {"make_env": Walk, "policy": still} | options
+    with Collector(**arguments) as collector, pytest.raises(CollectorError, match=message):
+        next(collector.rounds())
+
+
+def test_workers_with_different_spaces_are_an_error(tmp_path):
+    """Such as where machines have different versions of a package."""
+    marker = str(tmp_path / "made")
+
+    def make_env():
+        try:
+            with open(marker, "x"):  # noqa: PTH123 - opened in a worker
+                return gym.wrappers.TransformObservation(Walk(), list, spaces.Box(-9, 9, (2,), np.float64))
+        except FileExistsError:
+            return Walk()
+
+    with (
+        Collector(make_env, still, num_workers=2) as collector,
+        pytest.raises(ValueError, match=r"all workers must have the same spaces, got .* from worker 1, and"),
+    ):
+        next(collector.rounds())
+
+
+def test_a_policy_without_load_state_dict_takes_no_state():
+    with (
+        Collector(Walk, still) as collector,
+        pytest.raises(TypeError, match=r"update needs a policy with a method load_state_dict\(state\)"),
+    ):
+        collector.update({})
+
+
+def test_a_state_that_cannot_be_pickled_is_rejected():
+    with Collector(Walk, Noisy()) as collector, pytest.raises(TypeError, match="state must be picklable"):
+        collector.update(threading.Lock())
+
+
+@pytest.mark.parametrize("episodes", [0, 1.5])
+def test_the_number_of_episodes_is_positive(episodes):
+    with Collector(Walk, still) as collector, pytest.raises(ValueError, match="episodes_per_env must be a"):
+        next(collector.rounds(episodes))
+
+
+def test_without_ray_its_backend_says_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def without_ray(name, *arguments):
+        if name == "ray":
+            raise ImportError(name)
+        return real(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", without_ray)
+    with pytest.raises(
+        ImportError, match=r"backend='ray' needs ray; run: pip install \"her-toolkit\[ray\]\""
+    ):
+        Collector(Walk, still, backend="ray")

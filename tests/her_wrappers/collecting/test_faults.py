@@ -1,0 +1,245 @@
+"""Faults of a collector's workers: killed processes, exceptions, Ctrl-C, and a learner that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from her_wrappers.collecting import Collector, CollectorError
+from tests.support.collecting import (
+    Dies,
+    NeverSeeded,
+    Noisy,
+    Remembering,
+    SeededWhenMade,
+    Slow,
+    Unseeded,
+    Walk,
+    assert_same_rounds,
+    collect,
+    gain_of,
+    learn,
+    still,
+)
+from tests.support.interrupts import Countdown
+from tests.support.killed import ROOT
+
+SETTINGS = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"]}
+
+
+def pids_of(collector):
+    return collector._backend.pids
+
+
+def kill_any(collector, rng):
+    """Kill the process of a random worker; return whether there was one."""
+    pids = list(pids_of(collector).values())
+    try:
+        os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
+    except (ProcessLookupError, ValueError):  # it is being replaced, or not started yet
+        return False
+    return True
+
+
+def learn_while_killing(collector, rounds, seed, pause):
+    """Collect while another thread kills workers at random moments; return rounds and number of kills."""
+    rng, ended, kills = np.random.default_rng(seed), threading.Event(), []
+
+    def kill_workers():
+        while not ended.wait(rng.uniform(0, pause)):
+            kills.append(kill_any(collector, rng))
+
+    thread = threading.Thread(target=kill_workers)
+    thread.start()
+    try:
+        return learn(collector, rounds), sum(kills)
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_killed_workers_change_no_episode():
+    rng = np.random.default_rng(0)
+    with Collector(Walk, Noisy(), backend="process", **SETTINGS) as collector:
+        rounds = learn(collector, 6, disturb=lambda number: kill_any(collector, rng))
+    assert_same_rounds(rounds, collect("local", 6))
+
+
+def test_workers_killed_while_they_play_change_no_episode():
+    with Collector(Slow, Noisy(), backend="process", **SETTINGS) as collector:
+        rounds, kills = learn_while_killing(collector, 6, seed=1, pause=2.0)
+    assert kills
+    assert_same_rounds(rounds, collect("local", 6, make_env=Walk))
+
+
+def test_a_lost_worker_is_counted():
+    with Collector(Slow, Noisy(), backend="process", **SETTINGS) as collector:
+        rounds = collector.rounds()
+        assert next(rounds).lost_workers == 0
+        os.kill(pids_of(collector)[1], signal.SIGKILL)
+        assert next(rounds).lost_workers == 1
+
+
+def test_a_worker_that_always_dies_is_reported(monkeypatch):
+    monkeypatch.setitem(sys.modules["her_wrappers.collecting.collector"].MAX_ATTEMPTS, "lost", 2)
+    with Collector(Dies, still, backend="process") as collector, pytest.raises(CollectorError) as raised:
+        next(collector.rounds())
+    assert "worker 0 failed 2 times in round 0" in str(raised.value)
+    assert "the process was killed, or its machine was lost" in str(raised.value)
+
+
+class RaisesAtFirst(Walk):
+    """Raises in the first attempts at a round, which a file counts."""
+
+    path, times = None, 2
+
+    def step(self, action):
+        with open(self.path, "a+") as file:  # noqa: PTH123 - opened in a worker
+            file.seek(0)
+            count = len(file.read())
+            if count < self.times:
+                file.write("x")
+                raise ArithmeticError("the simulator diverged")
+        return super().step(action)
+
+
+@pytest.mark.parametrize("backend", ["local", "process"])
+def test_an_exception_that_does_not_come_three_times_changes_no_episode(backend, tmp_path):
+    class Raises(RaisesAtFirst):
+        path = str(tmp_path / "attempts")
+
+    assert_same_rounds(collect(backend, make_env=Raises, num_workers=1), collect("local", num_workers=1))
+
+
+@pytest.mark.parametrize("backend", ["local", "process"])
+def test_an_exception_that_comes_three_times_names_worker_round_seed_and_cause(backend, tmp_path):
+    class Raises(RaisesAtFirst):
+        path, times = str(tmp_path / "attempts"), 100
+
+    with (
+        Collector(Raises, still, backend=backend, seed=3) as collector,
+        pytest.raises(CollectorError) as raised,
+    ):
+        next(collector.rounds())
+    assert str(raised.value).startswith("worker 0 failed 3 times in round 0, whose environments are reset")
+    assert str(raised.value).endswith("ArithmeticError: the simulator diverged")
+    assert "RaisesAtFirst" not in str(raised.value)
+    assert 'raise ArithmeticError("the simulator diverged")' in str(raised.value.__cause__)
+    assert (tmp_path / "attempts").read_text().startswith("xxx")
+
+
+@pytest.mark.parametrize(
+    ("make_env", "policy", "message"),
+    [
+        (
+            Remembering,
+            still,
+            r"observations .* reset\(seed=...\) does not reset all of their state; pass fresh_",
+        ),
+        (Unseeded, still, r"observations .* in new environments; draw all random numbers"),
+        (
+            Walk,
+            NeverSeeded(),
+            r"observations .* the policy remembers the round before; give it a method seed",
+        ),
+    ],
+)
+def test_rounds_that_cannot_be_repeated_are_an_error(make_env, policy, message):
+    with Collector(make_env, policy) as collector, pytest.raises(CollectorError, match=message):
+        next(collector.rounds())
+
+
+def test_environments_that_are_seeded_when_they_are_made_get_a_seed_for_each_round():
+    settings = {"make_env": SeededWhenMade, "fresh_envs": True}
+    rounds = collect("local", **settings)
+    assert_same_rounds(collect("process", **settings), rounds)
+    starts = {episode.observations[0].tobytes() for episodes in rounds for episode in episodes}
+    assert len(starts) == 4 * 12
+    with (
+        Collector(SeededWhenMade, still) as collector,
+        pytest.raises(CollectorError, match="fresh_envs=True"),
+    ):
+        next(collector.rounds())
+
+
+def test_environments_that_remember_are_made_for_each_round():
+    settings = {"make_env": Remembering, "fresh_envs": True}
+    assert_same_rounds(collect("process", **settings), collect("local", **settings))
+
+
+@pytest.mark.parametrize("instruction", range(0, 3_600, 231))
+def test_ctrl_c_at_any_instruction_of_the_collector_loses_no_round(instruction):
+    whole = collect("local", 5)
+    countdown = Countdown(
+        instruction + 7 * instruction // 1_000, "collecting/collector", "collecting/backends"
+    )
+    collected = []
+    with Collector(Walk, Noisy(), **SETTINGS) as collector, countdown.running():
+        while len(collected) < 5:
+            try:
+                collected.append(next(collector.rounds(2)).episodes)
+                collector.update(gain_of(collected[-1]))
+            except KeyboardInterrupt:
+                if collected:
+                    collector.update(gain_of(collected[-1]))
+    assert_same_rounds(collected, whole)
+
+
+def is_running(pid):
+    """Whether a process runs, and is not a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - not a file
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(pids, seconds=10.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and any(map(is_running, pids)):
+        time.sleep(0.02)
+    return not any(map(is_running, pids))
+
+
+def test_closing_stops_busy_workers():
+    with Collector(Slow, Noisy(), backend="process", **SETTINGS) as collector:
+        next(collector.rounds(50))
+        pids = list(pids_of(collector).values())
+        assert all(map(is_running, pids))
+    assert not any(map(is_running, pids))
+    with pytest.raises(RuntimeError, match="the collector is closed"):
+        next(collector.rounds(50))
+
+
+PROGRAM = """
+from her_wrappers.collecting import Collector
+from tests.support.collecting import Noisy, Slow
+with Collector(Slow, Noisy(), num_workers=2, backend="process") as collector:
+    for each in collector.rounds(1 if collector._next == 0 else 50):
+        print(*collector._backend.pids.values(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_the_learner(number):
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    ) as learner:
+        pids = [int(pid) for pid in learner.stdout.readline().split()]
+        assert len(pids) == 2
+        learner.send_signal(number)
+        learner.stdout.close()
+        learner.wait()
+    assert wait_until_gone(pids)

@@ -1,0 +1,112 @@
+"""The Ray backend: the same episodes as in one process, on a cluster that loses workers and nodes."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import numpy as np
+import pytest
+
+from her_agents.loop import train
+from her_wrappers.collecting import Collector
+from tests.support.collecting import Noisy, Slow, Walk, assert_same_rounds, collect, gain_of, learn, still
+from tests.support.ray_cluster import LOOPBACK, one_node, three_nodes
+from tests.support.trainings import same, tiny
+
+ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+LONGER = {"num_envs": 8, "steps": 6_000, "steps_per_epoch": 1_000}
+
+SETTINGS = {"num_envs": 3, "seed": 7, "info_keys": ["place"]}
+
+
+@pytest.fixture(scope="module")
+def one_ray():
+    with one_node():
+        yield
+
+
+@pytest.mark.usefixtures("one_ray")
+class TestOneMachine:
+    """Tests that share one Ray, since it starts slowly."""
+
+    @pytest.mark.parametrize("num_workers", [1, 2, 4])
+    def test_ray_returns_the_episodes_of_one_process_bit_for_bit(self, num_workers):
+        assert_same_rounds(collect("ray", num_workers=num_workers), collect("local", num_workers=num_workers))
+        assert ray.is_initialized(), "a Ray that the program initialised is not shut down"
+
+    def test_killed_actors_change_no_episode(self):
+        rng = np.random.default_rng(0)
+        with Collector(Slow, Noisy(), backend="ray", num_workers=2, **SETTINGS) as collector:
+
+            def kill(number):
+                actors = list(collector._backend._actors.values())
+                ray.kill(actors[rng.integers(len(actors))])
+
+            rounds = learn(collector, 5, disturb=kill)
+        assert_same_rounds(rounds, collect("local", 5))
+
+    def test_episodes_own_their_memory(self):
+        with Collector(Walk, Noisy(), backend="ray", **SETTINGS) as collector:
+            episodes = next(collector.rounds()).episodes
+        episodes.observations[:] = 0  # raises if the array is read-only
+
+
+def unused_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_an_address_that_nobody_answers_is_an_error_within_seconds():
+    ray.shutdown()
+    address = f"127.0.0.1:{unused_port()}"
+    started = time.monotonic()
+    with pytest.raises(
+        ConnectionError, match=f"no Ray cluster answers at '{address}' .*; start one with: ray"
+    ):
+        Collector(Walk, still, backend="ray", address=address)
+    assert time.monotonic() - started < 60, "Ray itself waits longer"
+
+
+@pytest.fixture
+def cluster():
+    with three_nodes() as nodes:
+        yield nodes
+
+
+def test_a_lost_node_changes_no_episode(cluster):
+    settings = {**SETTINGS, "num_workers": 3}
+    with Collector(Slow, Noisy(), backend="ray", **settings) as collector:
+        collected = []
+        for each in collector.rounds(2):
+            collected.append(each.episodes)
+            collector.update(gain_of(each.episodes))
+            if each.number == 1:
+                cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+            if each.number == 4:
+                break
+    assert_same_rounds(collected, collect("local", 5, num_workers=3))
+
+
+@pytest.mark.campaign
+def test_five_lost_nodes_and_twenty_killed_actors_change_no_weight():
+    """In trainings of a DQN; a new node replaces each lost one."""
+    expected = train(tiny(workers=3, **LONGER), on_epoch=None, backend="local")
+    rng, faults = np.random.default_rng(0), {"nodes": 0, "actors": 0}
+    with three_nodes() as nodes:
+
+        def disturb(training):
+            if rng.random() < 0.3:
+                actors = list(training._collector._backend._actors.values())
+                ray.kill(actors[rng.integers(len(actors))])
+                faults["actors"] += 1
+            if rng.random() < 0.1:
+                nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
+                nodes.add_node(num_cpus=2, node_ip_address=LOOPBACK)
+                faults["nodes"] += 1
+
+        while faults["nodes"] < 5 or faults["actors"] < 20:
+            result = train(tiny(workers=3, **LONGER), on_epoch=None, on_step=disturb, backend="ray")
+            assert same(result.agent.state_dict(), expected.agent.state_dict())

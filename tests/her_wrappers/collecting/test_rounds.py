@@ -1,0 +1,141 @@
+"""Rounds of a collector: which episodes, by which policy, and where they can be continued."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from her_wrappers.collecting import Collector
+from tests.support.collecting import Noisy, Walk, assert_same_rounds, collect, learn, still, two_walks
+from tests.support.equality import assert_same_episodes
+
+BACKENDS = ["local", "process"]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+def test_processes_return_the_episodes_of_one_process_bit_for_bit(num_workers):
+    assert_same_rounds(collect("process", num_workers=num_workers), collect("local", num_workers=num_workers))
+
+
+def test_each_environment_plays_its_number_of_episodes_and_no_more():
+    """Episodes have random lengths, so that some environments end before others."""
+    for episodes in collect("local", num_workers=3, num_envs=4):
+        assert len(episodes) == 3 * 4 * 2
+        assert episodes.terminated.all()
+        assert len(np.unique(episodes.lengths)) > 1
+
+
+def test_workers_rounds_and_seeds_have_episodes_of_their_own():
+    starts = {
+        float(episode.observations[0, 0])
+        for seed in (0, 1)
+        for episodes in collect("local", seed=seed)
+        for episode in episodes
+    }
+    assert len(starts) == 2 * 4 * 12
+
+
+def test_workers_are_joined_in_their_order():
+    """A worker's part does not depend on the number of workers."""
+    for one, two in zip(
+        collect("local", num_workers=1, policy=still_policy()),
+        collect("local", num_workers=2, policy=still_policy()),
+        strict=True,
+    ):
+        assert_same_episodes(one, two[:6])
+
+
+def still_policy():
+    class Still(Noisy):
+        def __call__(self, observations):
+            return still(observations)
+
+    return Still()
+
+
+class Marks(Noisy):
+    """Its actions are the state, so that rewards say which state played."""
+
+    def __call__(self, observations):
+        return np.full((len(observations), 1), self.gain)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_round_is_played_with_the_state_given_after_the_round_before_the_last(backend):
+    gains, ages = [], []
+    with Collector(Walk, Marks(), backend=backend) as collector:
+        for each in collector.rounds():
+            gains.append(each.episodes.rewards[0])
+            ages.append(each.policy_age)
+            if each.number == 6:
+                break
+            if each.number != 3:  # no update: the latest state stays in use
+                collector.update({"gain": each.number / 10})
+    assert gains == [0.1, 0.1, 0.0, 0.1, 0.2, 0.2, 0.4]
+    assert ages == [1, 2, 2, 2, 2, 3, 2]
+
+
+def test_a_state_is_copied_when_it_is_given():
+    state = {"gain": 0.5}
+    with Collector(Walk, Marks()) as collector:
+        rounds = collector.rounds()
+        next(rounds)
+        collector.update(state)
+        state["gain"] = -1.0
+        assert [next(rounds).episodes.rewards[0] for _ in range(3)] == [0.1, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("after", "backend"), [(0, "local"), (1, "local"), (3, "local"), (3, "process")])
+def test_another_collector_continues_from_a_state_with_the_same_episodes(backend, after):
+    whole = collect("local", 6)
+    settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"], "backend": backend}
+    with Collector(Walk, Noisy(), **settings) as first:
+        begun = learn(first, after) if after else []
+        saved = first.state_dict()
+    with Collector(Walk, Noisy(), **settings) as second:
+        second.load_state_dict(saved)
+        assert_same_rounds(begun + learn(second, 6 - after), whole)
+
+
+def test_a_state_of_another_collector_is_rejected():
+    with (
+        Collector(Walk, Noisy(), seed=1) as first,
+        Collector(Walk, Noisy(), seed=2) as second,
+        pytest.raises(ValueError, match="the state is of a collector with seed=1, got seed=2"),
+    ):
+        second.load_state_dict(first.state_dict())
+
+
+def test_rounds_can_be_left_and_called_again():
+    with Collector(Walk, Noisy()) as collector:
+        numbers = [next(iter(collector.rounds())).number for _ in range(3)]
+        assert numbers == [0, 1, 2]
+        with pytest.raises(ValueError, match="episodes_per_env must stay 1, since the workers play round 3"):
+            next(iter(collector.rounds(2)))
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_vector_environments_in_all_autoreset_modes_play_whole_episodes(mode):
+    def make_envs():
+        return two_walks(mode)
+
+    rounds = collect("local", make_env=make_envs, num_envs=None)
+    assert [len(episodes) for episodes in rounds] == [8] * 4
+    assert all(episodes.terminated.all() for episodes in rounds)
+    assert_same_rounds(rounds, collect("process", make_env=make_envs, num_envs=None))
+
+
+def test_episodes_own_their_memory():
+    with Collector(Walk, Noisy(), backend="process") as collector:
+        episodes = next(collector.rounds()).episodes
+    episodes.observations[:] = 0  # raises if the array is read-only
+
+
+def test_statistics_of_a_round():
+    with Collector(Walk, Noisy(), num_workers=2) as collector:
+        each = next(collector.rounds())
+    assert each.steps_per_second.shape == (2,)
+    assert (each.steps_per_second > 0).all()
+    assert each.seconds_waiting > 0
+    assert each.lost_workers == 0

@@ -1,0 +1,150 @@
+"""Environments and policies for collectors, and what a collector returned."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from her_wrappers.collecting import Collector
+from tests.support.equality import assert_same_episodes
+
+
+class Walk(gym.Env):
+    """A random walk with episodes of random length; everything is drawn from the generator of the reset."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = spaces.Box(-1, 1, (1,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = int(self.np_random.integers(2, 7))
+        self.place = self.np_random.normal(size=2)
+        return self.place.copy(), {"place": self.place[0]}
+
+    def step(self, action):
+        self.place = self.place + action + self.np_random.normal(size=2)
+        self.left -= 1
+        return self.place.copy(), float(action[0]), self.left == 0, False, {"place": self.place[0]}
+
+
+class Slow(Walk):
+    """The same with steps that take time."""
+
+    def step(self, action):
+        time.sleep(0.01)
+        return super().step(action)
+
+
+class Remembering(Walk):
+    """Its places depend on the episodes before, whatever the seed."""
+
+    episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        self.episodes += 1
+        self.place = observation + self.episodes
+        return self.place.copy(), info
+
+
+class Unseeded(Walk):
+    """Its places do not depend on the seed."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()
+
+
+class SeededWhenMade(Walk):
+    """Its generator is seeded once, when it is made; resets ignore their seed."""
+
+    def __init__(self, seed=0):
+        super().reset(seed=seed)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()
+
+
+class Dies(Walk):
+    """Its process is killed at the second step."""
+
+    def step(self, action):
+        if self.left < 6:
+            os.kill(os.getpid(), 9)
+        return super().step(action)
+
+
+class Noisy:
+    """A policy that explores and learns: actions with noise around a gain."""
+
+    def __init__(self):
+        self.gain, self.rng = 0.1, np.random.default_rng(0)
+
+    def seed(self, n):
+        self.rng = np.random.default_rng(n)
+
+    def load_state_dict(self, state):
+        self.gain = state["gain"]
+
+    def __call__(self, observations):
+        noise = self.rng.normal(size=(len(observations), 1))
+        return (self.gain * observations[:, :1] + noise).clip(-1, 1)
+
+
+class NeverSeeded:
+    """A policy that explores and has no ``seed``."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, observations):
+        return self.rng.uniform(-1, 1, (len(observations), 1))
+
+
+def still(observations):
+    """Return no movement."""
+    return np.zeros((len(observations), 1))
+
+
+def two_walks(mode):
+    """Return a vector environment with an autoreset mode."""
+    return SyncVectorEnv([Walk] * 2, autoreset_mode=mode)
+
+
+def disabled_walks():
+    """Return a vector environment that the collector resets."""
+    return two_walks(AutoresetMode.DISABLED)
+
+
+def gain_of(episodes):
+    """Return the state that a learner would compute from the episodes of a round."""
+    return {"gain": float(np.tanh(episodes.rewards.sum()))}
+
+
+def learn(collector, rounds, *, disturb=lambda number: None, episodes_per_env=2):
+    """Return the episodes of some rounds; each round gives the policy a new state, as a learner would."""
+    collected = []
+    for each in collector.rounds(episodes_per_env):
+        collected.append(each.episodes)
+        collector.update(gain_of(each.episodes))
+        if len(collected) == rounds:
+            return collected
+        disturb(each.number)
+    raise AssertionError("rounds never end")
+
+
+def collect(backend, rounds=4, *, make_env=Walk, policy=None, **options):
+    """Return the episodes of some rounds of a new collector."""
+    settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"]} | options
+    with Collector(make_env, policy or Noisy(), backend=backend, **settings) as collector:
+        return learn(collector, rounds)
+
+
+def assert_same_rounds(some, others):
+    """The same episodes in the same rounds, to the last bit."""
+    for one, other in zip(some, others, strict=True):
+        assert_same_episodes(one, other)

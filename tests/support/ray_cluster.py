@@ -1,0 +1,51 @@
+"""Ray on this machine, on loopback only, for tests that start and stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of the machine in the network
+
+# Without these, a busy machine leaves no time to Ray's workers, and Ray reports its use.
+os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+
+@contextlib.contextmanager
+def one_node(num_cpus=8):
+    """Start Ray in this process."""
+    import ray  # noqa: PLC0415 - an optional dependency
+
+    ray.shutdown()
+    ray.init(
+        num_cpus=num_cpus,
+        include_dashboard=False,
+        _node_ip_address="127.0.0.1",
+        logging_level="error",
+        log_to_driver=False,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def three_nodes(num_cpus=2):
+    """Start three nodes, and connect this process to the first."""
+    import ray  # noqa: PLC0415 - an optional dependency
+    from ray.cluster_utils import Cluster  # noqa: PLC0415 - an optional dependency
+
+    ray.shutdown()
+    head = {"num_cpus": num_cpus, "include_dashboard": False, "node_ip_address": LOOPBACK}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=num_cpus, node_ip_address=LOOPBACK)
+        options = {"logging_level": "error", "log_to_driver": False}
+        ray.init(address=cluster.address, _node_ip_address=LOOPBACK, **options)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
