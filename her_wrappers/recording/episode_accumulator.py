@@ -120,7 +120,7 @@ class EpisodeAccumulator:
         """
         difference = _difference(self._observation_columns, self.length, observation)
         if difference:
-            raise ValueError(f"obs does not follow on the next_obs before: {difference}")
+            raise ValueError(f"obs must equal the previous next_obs: {difference}")
 
     def act(self, action: Tree) -> None:
         """Record the action of the next step; `observe` completes the step.

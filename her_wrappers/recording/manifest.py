@@ -250,7 +250,13 @@ def with_unlisted_shards(folder: Path, manifest: Manifest) -> Manifest:
         if (labels.get("archive"), labels.get("number")) != (manifest.archive, len(shards)):
             raise CorruptFileError(f"{path} belongs to another archive; move it to another folder")
         try:
-            shards.append(Shard(_as_count(labels.get("episodes")), _as_count(labels.get("steps")), checksum))
+            shards.append(
+                Shard(
+                    _as_count("episodes", labels.get("episodes")),
+                    _as_count("steps", labels.get("steps")),
+                    checksum,
+                )
+            )
         except TypeError as error:
             raise CorruptFileError(f"{path} is damaged: {error}") from error
     return replace(manifest, shards=tuple(shards))
@@ -322,7 +328,7 @@ def _as_content(text: bytes) -> dict[str, Json]:
         raise ValueError(f"expected the kind {KIND!r}, got {content['kind']!r}")
     if checksum != _checksum(content):
         raise ValueError("the checksum is wrong")
-    _as_count(content["version"])
+    _as_count("version", content["version"])
     return content
 
 
@@ -331,7 +337,13 @@ def _as_manifest(folder: Path, content: dict[str, Json]) -> Manifest:
     for number, entry in enumerate(content["shards"]):
         if entry["file"] != shard_path(folder, number).name:
             raise ValueError(f"shard {number} has the wrong name {entry['file']!r}")
-        shards.append(Shard(_as_count(entry["episodes"]), _as_count(entry["steps"]), int(entry["crc32"], 16)))
+        shards.append(
+            Shard(
+                _as_count("episodes", entry["episodes"]),
+                _as_count("steps", entry["steps"]),
+                int(entry["crc32"], 16),
+            )
+        )
     source = content["source"]
     if source is not None:
         source = Source(**source)
@@ -342,7 +354,7 @@ def _as_manifest(folder: Path, content: dict[str, Json]) -> Manifest:
     return Manifest(str(content["archive"]), source, dict(content["versions"]), tuple(shards))
 
 
-def _as_count(value: Json) -> int:
+def _as_count(name: str, value: Json) -> int:
     if type(value) is not int or not 0 <= value <= MAX_COUNT:
-        raise TypeError(f"expected an integer in [0, {MAX_COUNT}], got {value!r}")
+        raise TypeError(f"{name} must be an integer in [0, {MAX_COUNT}], got {value!r}")
     return value

@@ -296,7 +296,10 @@ class SavedBuffer:
         for path in self._deduplicated:
             leaf, goal = leaves[path], leaves["achieved_goal",]
             if (leaf.shape, leaf.dtype) != (goal.shape, goal.dtype) or path[0] in GOALS:
-                raise ValueError(f"{path_name(path)} cannot be the achieved goal")
+                raise ValueError(
+                    f"{path_name(path)} must be an observation with the shape and dtype of achieved_goal, "
+                    f"{goal.shape} {goal.dtype}, got {leaf.shape} {leaf.dtype}"
+                )
 
 
 def _unfinished(episodes: Episodes) -> StoredEpisodes:

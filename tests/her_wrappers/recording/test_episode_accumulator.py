@@ -92,7 +92,7 @@ def test_an_observation_that_differs_from_the_present_state_is_named():
     episode.require_continuation(observation(1))
     episode.require_continuation({"a": np.array([1.0, -1.0]), "b": {"c": np.int8(1)}})
     with pytest.raises(
-        ValueError, match=r"obs does not follow on the next_obs before: observation/b/c is 2, was 1"
+        ValueError, match=r"obs must equal the previous next_obs: observation/b/c is 2, was 1"
     ):
         episode.require_continuation({"a": np.array([1.0, -1.0]), "b": {"c": 2}})
 

@@ -52,7 +52,7 @@ def test_a_transition_that_does_not_continue_the_episode_is_an_error(key):
     (first, second) = transitions(counting_episode(0, 2))
     buffer.add(*first)
     elsewhere = second[0] | {key: second[0][key] + 1}
-    with pytest.raises(ValueError, match=f"obs does not follow on the next_obs before: observation/{key} is"):
+    with pytest.raises(ValueError, match=f"obs must equal the previous next_obs: observation/{key} is"):
         buffer.add(elsewhere, *second[1:])
     buffer.add(*second)
     assert len(buffer) == 2

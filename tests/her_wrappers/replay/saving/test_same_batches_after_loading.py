@@ -90,7 +90,7 @@ def test_the_open_episode_is_restored_and_continues(tmp_path):
     for transition in steps[:5]:
         buffer.add(*transition)
     twin = reloaded(buffer, tmp_path / "buffer")
-    with pytest.raises(ValueError, match="obs does not follow on the next_obs before"):
+    with pytest.raises(ValueError, match="obs must equal the previous next_obs"):
         twin.add(*steps[0])
     for transition in steps[5:]:
         for each in (buffer, twin):
