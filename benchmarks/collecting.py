@@ -100,7 +100,7 @@ def steps_per_second(
     backend: str,
     num_workers: int,
     rounds: int,
-    learn: Callable[[int], None] = lambda steps: None,
+    update: Callable[[int], None] = lambda steps: None,
 ) -> tuple[float, float]:
     """Return the steps of all workers per second, and the seconds of a round.
 
@@ -109,12 +109,12 @@ def steps_per_second(
         backend: Backend of the collector.
         num_workers: Number of workers.
         rounds: Rounds that count.
-        learn: Called with the number of steps after each round.
+        update: Called with the number of steps after each round.
     """
     steps = 0
     with Collector(make_env, still, num_workers=num_workers, backend=backend) as collector:
         for each in collector.rounds():
-            learn(each.episodes.num_steps)
+            update(each.episodes.num_steps)
             if each.number == WARM_UP - 1:
                 started = time.perf_counter()
             elif each.number >= WARM_UP:
@@ -129,13 +129,13 @@ def overlap(rounds: int, repeats: int) -> dict[str, np.ndarray]:
     """Return the steps per second of one process, and of one worker with the learner in another process."""
     bare = steps_per_second(make_fetch, "local", 1, rounds)[0]
 
-    def learn(steps: int) -> None:
+    def update(steps: int) -> None:
         compute(steps / bare)
 
     speeds: dict[str, list[float]] = {"local": [], "process": []}
     for _ in range(repeats):
         for backend, found in speeds.items():
-            found.append(steps_per_second(make_fetch, backend, 1, rounds, learn)[0])
+            found.append(steps_per_second(make_fetch, backend, 1, rounds, update)[0])
     return {backend: np.array(found) for backend, found in speeds.items()}
 
 

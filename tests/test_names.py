@@ -95,6 +95,10 @@ RULES = (
 
 ALLOWED = {
     ("her_wrappers/recording/episodes.py", "ends"): "public Episodes.ends: the last step of each episode",
+    (
+        "her_wrappers/collecting/backends.py",
+        "Backend",
+    ): "where the workers of a Collector run: its argument `backend`",
     ("tests/her_wrappers/replay/goals/test_trivial_goals.py", "skip_trivial"): "tests of the deprecated name",
 }
 """Reasons for identifiers that have a retired name in another meaning, by file and name."""

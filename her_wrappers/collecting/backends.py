@@ -149,5 +149,5 @@ class ProcessBackend:
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:]; "
-    "from her_wrappers.collecting.worker_process import main; main(int(sys.argv[1]))"
+    "from her_wrappers.collecting.worker_process import run_worker; run_worker(int(sys.argv[1]))"
 )

@@ -27,7 +27,7 @@ import numpy as np
 from her_wrappers.arguments import require_count, require_flag, require_function, require_keys
 from her_wrappers.collecting.backends import LocalBackend, ProcessBackend
 from her_wrappers.collecting.ray_backend import RayBackend
-from her_wrappers.collecting.worker import Failure, Result, Setup, Task, seeds_of
+from her_wrappers.collecting.worker import Setup, Task, WorkerFailure, WorkerResult, seeds_of
 from her_wrappers.recording.episodes import Episodes
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Collector:
         self._state = _PolicyState()
         self._submitted: dict[int, _PolicyState] = {}  # the state of each round that workers play
         self._episodes_per_env = 0
-        self._results: dict[tuple[int, int], Result] = {}  # by round and worker
+        self._results: dict[tuple[int, int], WorkerResult] = {}  # by round and worker
         self._attempts: Counter[tuple[str, int, int]] = Counter()  # that failed, by kind, round and worker
         self._spaces: tuple[Any, Any] | None = None
         self._is_consistent = False  # whether each worker has the tasks that it should have
@@ -321,9 +321,9 @@ class Collector:
             self._count_failure(LOST, number, worker, "the process was killed, or its machine was lost", "")
             self._restart(worker)
             return
-        outcome: Result | Failure = pickle.loads(message)
+        outcome: WorkerResult | WorkerFailure = pickle.loads(message)
         number = outcome.task.round
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, WorkerFailure):
             kind = FINAL if outcome.is_final else RAISED
             self._count_failure(kind, number, worker, outcome.reason, outcome.trace)
             self._restart(worker)

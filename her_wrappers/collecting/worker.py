@@ -70,7 +70,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Result:
+class WorkerResult:
     """The episodes of one worker in one round.
 
     Attributes:
@@ -87,7 +87,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Failure:
+class WorkerFailure:
     """An exception in a worker.
 
     Attributes:
@@ -134,14 +134,14 @@ class Worker:
             state: Pickled state of the policy, or None for the initial one.
 
         Returns:
-            A pickled `Result` or `Failure`.
+            A pickled `WorkerResult` or `WorkerFailure`.
         """
         try:
-            outcome: Result | Failure = self._collect(task, state)
+            outcome: WorkerResult | WorkerFailure = self._collect(task, state)
         except Exception as error:  # any error of the environment or the policy
             is_final = isinstance(error, NotRepeatableError)
             reason = str(error) if is_final else f"{type(error).__name__}: {error}"
-            outcome = Failure(task, reason, traceback.format_exc(), is_final)
+            outcome = WorkerFailure(task, reason, traceback.format_exc(), is_final)
         return pickle.dumps(outcome, protocol=5)
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class Worker:
         if envs is not None:
             envs.close()
 
-    def _collect(self, task: Task, state: bytes | None) -> Result:
+    def _collect(self, task: Task, state: bytes | None) -> WorkerResult:
         try:
             started = time.perf_counter()
             if self._setup.fresh_envs:
@@ -163,7 +163,9 @@ class Worker:
         except BaseException:  # the next attempt begins with new environments
             self.close()
             raise
-        return Result(task, episodes, seconds, (envs.single_observation_space, envs.single_action_space))
+        return WorkerResult(
+            task, episodes, seconds, (envs.single_observation_space, envs.single_action_space)
+        )
 
     def _prepare(self, task: Task) -> tuple[VectorEpisodeRecorder, Any]:
         """Return the environments and the policy; make them if there are none."""

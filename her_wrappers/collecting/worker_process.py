@@ -14,7 +14,7 @@ CHECK_PARENT = 1.0
 """Seconds between checks that the process of the learner exists."""
 
 
-def main(file_number: int) -> None:
+def run_worker(file_number: int) -> None:
     """Play rounds until the learner closes the connection or ends.
 
     Args:

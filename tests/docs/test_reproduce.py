@@ -17,7 +17,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 def test_the_commands_are_valid(monkeypatch):
     done = []
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
-    monkeypatch.setattr("her_agents.studies.study.reproduce", lambda study, *_: done.append(study.name) or [])
+    monkeypatch.setattr(
+        "her_agents.studies.study.reproduce", lambda study, *_, **__: done.append(study.name) or []
+    )
     for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
         result = CliRunner().invoke(app, line.split()[1:])
         assert result.exit_code == 0, result.output

@@ -125,7 +125,7 @@ def gain_of(episodes):
     return {"gain": float(np.tanh(episodes.rewards.sum()))}
 
 
-def learn(collector, rounds, *, disturb=lambda number: None, episodes_per_env=2):
+def collect_with_updates(collector, rounds, *, disturb=lambda number: None, episodes_per_env=2):
     """Return the episodes of some rounds; each round gives the policy a new state, as a learner would."""
     collected = []
     for each in collector.rounds(episodes_per_env):
@@ -141,7 +141,7 @@ def collect(backend, rounds=4, *, make_env=Walk, policy=None, **options):
     """Return the episodes of some rounds of a new collector."""
     settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"]} | options
     with Collector(make_env, policy or Noisy(), backend=backend, **settings) as collector:
-        return learn(collector, rounds)
+        return collect_with_updates(collector, rounds)
 
 
 def assert_same_rounds(some, others):

@@ -24,8 +24,8 @@ from tests.support.collecting import (
     Walk,
     assert_same_rounds,
     collect,
+    collect_with_updates,
     gain_of,
-    learn,
     still,
 )
 from tests.support.interrupts import Countdown
@@ -59,7 +59,7 @@ def learn_while_killing(collector, rounds, seed, pause):
     thread = threading.Thread(target=kill_workers)
     thread.start()
     try:
-        return learn(collector, rounds), sum(kills)
+        return collect_with_updates(collector, rounds), sum(kills)
     finally:
         ended.set()
         thread.join()
@@ -68,7 +68,7 @@ def learn_while_killing(collector, rounds, seed, pause):
 def test_killed_workers_change_no_episode():
     rng = np.random.default_rng(0)
     with Collector(Walk, Noisy(), backend="process", **SETTINGS) as collector:
-        rounds = learn(collector, 6, disturb=lambda number: kill_any(collector, rng))
+        rounds = collect_with_updates(collector, 6, disturb=lambda number: kill_any(collector, rng))
     assert_same_rounds(rounds, collect("local", 6))
 
 

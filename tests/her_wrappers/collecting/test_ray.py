@@ -10,7 +10,16 @@ import pytest
 
 from her_agents.loop import train
 from her_wrappers.collecting import Collector
-from tests.support.collecting import Noisy, Slow, Walk, assert_same_rounds, collect, gain_of, learn, still
+from tests.support.collecting import (
+    Noisy,
+    Slow,
+    Walk,
+    assert_same_rounds,
+    collect,
+    collect_with_updates,
+    gain_of,
+    still,
+)
 from tests.support.ray_cluster import LOOPBACK, one_node, three_nodes
 from tests.support.trainings import same, tiny
 
@@ -44,7 +53,7 @@ class TestOneMachine:
                 actors = list(collector._backend._actors.values())
                 ray.kill(actors[rng.integers(len(actors))])
 
-            rounds = learn(collector, 5, disturb=kill)
+            rounds = collect_with_updates(collector, 5, disturb=kill)
         assert_same_rounds(rounds, collect("local", 5))
 
     def test_episodes_own_their_memory(self):

@@ -7,7 +7,15 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.collecting import Collector
-from tests.support.collecting import Noisy, Walk, assert_same_rounds, collect, learn, still, two_walks
+from tests.support.collecting import (
+    Noisy,
+    Walk,
+    assert_same_rounds,
+    collect,
+    collect_with_updates,
+    still,
+    two_walks,
+)
 from tests.support.equality import assert_same_episodes
 
 BACKENDS = ["local", "process"]
@@ -91,11 +99,11 @@ def test_another_collector_continues_from_a_state_with_the_same_episodes(backend
     whole = collect("local", 6)
     settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"], "backend": backend}
     with Collector(Walk, Noisy(), **settings) as first:
-        begun = learn(first, after) if after else []
+        begun = collect_with_updates(first, after) if after else []
         saved = first.state_dict()
     with Collector(Walk, Noisy(), **settings) as second:
         second.load_state_dict(saved)
-        assert_same_rounds(begun + learn(second, 6 - after), whole)
+        assert_same_rounds(begun + collect_with_updates(second, 6 - after), whole)
 
 
 def test_a_state_of_another_collector_is_rejected():
