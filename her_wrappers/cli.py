@@ -32,7 +32,7 @@ EXPLAINED = (BrokenModuleError, gym.error.DependencyNotInstalled)
 
 
 class _Commands(TyperGroup):
-    """Group of all commands. If the user's code or data cannot be used, a command ends with exit code 3."""
+    """Group of all commands. Unusable code or data end a command with one sentence and exit code 3."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""

@@ -253,7 +253,7 @@ class EpisodeIndex:
         return EpisodeIndex(self.first, self.end, slots, segments, self.state_capacity)
 
     def appended(self, packed: PackedEpisodes) -> EpisodeIndex:
-        """Return the index with more episodes, for which there must be room.
+        """Return the index with the packed episodes, for which there must be room.
 
         Only slots that are not in use are written, so this index stays valid.
         """

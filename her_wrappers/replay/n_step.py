@@ -51,7 +51,7 @@ class NStepWindows:
         self._within: Any = order[:, None] < steps_left
 
     def steps(self, first: Any) -> Any:
-        """Return the (B * W,) serial numbers or offsets of all steps, given (B,) those of the first steps."""
+        """Return the (B * W,) serial numbers or offsets of all steps, given the (B,) ones of the first."""
         return (first[:, None] + self._ahead).ravel()
 
     def repeat_rows(self, rows: Any) -> Any:
