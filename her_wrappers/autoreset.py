@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode
 
 
 def declared_mode(env: Any) -> AutoresetMode | None:
-    """Return the autoreset mode in a vector environment's metadata; None without a valid mode.
+    """Return the autoreset mode in a vector environment's metadata; None if it has no valid mode.
 
     Before Gymnasium 1.4, the vector environments of one class share a metadata dict, so a vector environment
     overwrites the mode of those created before it. Gymnasium's own vector environments also have the

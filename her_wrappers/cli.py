@@ -1,4 +1,4 @@
-"""The ``her`` command. It imports everything; nothing imports it."""
+"""The ``her`` command. This module imports the parts of the toolkit; no other module imports it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXPLAINED = (BrokenModuleError, gym.error.DependencyNotInstalled)
 
 
 class _Commands(TyperGroup):
-    """Group of all commands; unusable code or data end a command with one sentence and exit code 3."""
+    """Group of all commands. Unusable code or data end a command with one sentence and exit code 3."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""

@@ -182,7 +182,7 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     """Import a file, unless it was imported before; the file can import the modules of its folder."""
     path = path.resolve()
-    key = str(path)  # as the name of the module, since the stem may be the name of another one
+    key = str(path)  # the module is named by its path, since the stem may be the name of another module
     if key in sys.modules:
         return sys.modules[key]
     sys.modules[key] = module = ModuleType(key)

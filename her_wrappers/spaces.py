@@ -2,7 +2,7 @@
 
 An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path leads
 to a leaf: the keys of the dicts and the positions in the tuples, ``()`` for a space that is itself a leaf.
-A `SpaceSpec` reads the paths, shapes and dtypes once, so that later steps do not recurse through it.
+A `SpaceSpec` reads the paths, shapes and dtypes once, so that later steps do not recurse through the space.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.
 
 
 def build_tree(space: spaces.Space[Any], leaves: Mapping[Path, Any], path: Path = ()) -> Tree:
-    """Return the tree of ``space``'s structure that has the given leaves."""
+    """Return a tree with the structure of ``space`` and the given leaves."""
     if isinstance(space, spaces.Dict):
         return {key: build_tree(part, leaves, (*path, key)) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -117,7 +117,7 @@ class SpaceSpec:
     Attributes:
         name: Name of the elements in messages, such as ``"observation"``.
         leaves: The leaves, in the order of the space.
-        structure: Tree of the space's structure that has at each leaf the leaf's position in ``leaves``.
+        structure: Tree with the structure of the space; the value of each leaf is its position in ``leaves``.
         flat_keys: Keys of the leaves if the elements are dicts of arrays, else None.
     """
 
@@ -251,7 +251,7 @@ def _array_of(leaf: LeafSpec) -> tuple[Any, ...]:
 
 
 def _structure(space: spaces.Space[Any], positions: Iterable[int]) -> Tree:
-    """Return the tree of a space's structure that has the next of ``positions`` at each leaf."""
+    """Return a tree with the structure of a space, whose leaves are successive elements of ``positions``."""
     if isinstance(space, spaces.Dict):
         return {key: _structure(part, positions) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):

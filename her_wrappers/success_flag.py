@@ -12,12 +12,12 @@ FLAG_NAMES = ("is_success", "success")
 
 
 def flag_name(info: Any) -> str | None:
-    """Return the key of the success flag in an info; None without such a flag."""
+    """Return the key of the success flag in an info, or None if the info has no such flag."""
     return next((name for name in FLAG_NAMES if isinstance(info, dict) and name in info), None)
 
 
 def flag_of(info: Any) -> bool | None:
-    """Return the success flag of an info; None if the info does not have one number or bool as a flag."""
+    """Return the success flag of an info, or None if the flag is missing or not a single number or bool."""
     name = flag_name(info)
     if name is None:
         return None

@@ -147,9 +147,9 @@ def as_array(value: Any) -> np.ndarray:
     """Return an array, a torch tensor on any device, or nested lists as an array.
 
     Raises:
-        RuntimeError: ``value`` cannot be converted.
-        TypeError: ``value`` cannot be converted.
-        ValueError: ``value`` cannot be converted.
+        RuntimeError: torch cannot convert a tensor, for example one with its conjugate bit set.
+        TypeError: NumPy has no such type, for example for a sparse tensor.
+        ValueError: Nested lists have different lengths.
     """
     if hasattr(value, "detach"):
         value = value.detach().cpu()

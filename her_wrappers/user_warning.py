@@ -25,7 +25,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 def renamed_argument(old: str, new: str) -> Callable[[F], F]:
     """Return a decorator for functions whose keyword argument ``old`` is now called ``new``.
 
-    The old name still works, with a DeprecationWarning; to pass both is a TypeError.
+    The old name still works, with a DeprecationWarning; passing both names raises TypeError.
     """
 
     def decorate(function: F) -> F:

@@ -118,7 +118,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file for reading; pipes and devices are an error.
+    """Open a file for reading; raise OSError for pipes and devices.
 
     Raises:
         OSError: The file does not exist, or is not a regular file.

@@ -1,8 +1,7 @@
 """Read files of arrays that may be damaged or malicious.
 
 The footer has the position of the header, and the header has the positions of the arrays; the structure of
-the zip is not used. Not more memory is allocated than the file has bytes, and nothing is unpickled or
-executed.
+the zip is not used. The allocated memory is not larger than the file, and nothing is unpickled or executed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` can read it too. The last member,
 ``header.json``, lists the dtype, shape, position and checksum of every array. The comment of the zip is the
 footer: it has the position of the header, the length of the file, and the checksum of all bytes from the
-    header
-on.
+header on.
 
 ::
 

@@ -61,7 +61,7 @@ class EpisodeArchive:
         path: The folder; it is created if necessary.
         env: Environment of the episodes, single or vectorised. The archive stores its id, arguments and
             spaces, and is opened for writing at once.
-        shard_steps: Number of steps after which a shard is written; also after 64 MiB.
+        shard_steps: Number of steps after which a shard is written. A shard is also written after 64 MiB.
 
     Raises:
         CorruptFileError: The archive is damaged, or the manifest is not of an archive; or with ``env``, a

@@ -29,7 +29,7 @@ class Episode:
             recorder.
         infos: Arrays (T, ...) of the recorded infos, by key.
         reset_info: Recorded infos of the first state, by key: from ``reset``, or from the step after which
-            ``max_episode_steps`` truncated the episode before.
+            ``max_episode_steps`` truncated the previous episode.
         is_repeated: Whether a sink gets the episode a second time, since a KeyboardInterrupt interrupted the
             first call; not stored in archives.
 

@@ -23,7 +23,7 @@ class LastStates(NamedTuple):
     """The states in which episodes ended.
 
     Attributes:
-        rows: (n,) numbers of the environments, ascending.
+        rows: (n,) indices of the environments, ascending.
         observations: The leaves, each (n, ...).
         infos: The requested infos, each (n, ...).
     """
@@ -41,7 +41,7 @@ def read_last_observations(
     Args:
         spec: The leaves of the observation space.
         infos: Infos of the step at which episodes ended.
-        rows: (n,) numbers of the environments of these episodes.
+        rows: (n,) indices of the environments of these episodes.
         num_envs: Number of environments, N.
         where: Returns the place of an environment, for messages.
 

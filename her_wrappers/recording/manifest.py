@@ -1,8 +1,8 @@
 """Manifest of an archive: list of the shards, and description of the environment.
 
 The manifest is a JSON file in the folder of the shards. It is replaced from time to time and when the archive
-is closed. Shards that the manifest does not list, such as those before a kill, are found by their names and
-labels.
+is closed. Shards that the manifest does not list, such as those written shortly before the process was
+killed, are found by their names and labels.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ArchiveState:
 
     @property
     def num_pending(self) -> tuple[int, int]:
-        """Numbers of episodes and of steps that are not in shards."""
+        """Number of episodes and number of steps that are not in shards."""
         pending = self.pending.values()
         return sum(each.num_episodes for each in pending), sum(each.num_steps for each in pending)
 

@@ -35,7 +35,7 @@ class OpenEpisodes:
 
     Attributes:
         single: The episode of transitions without a leading axis.
-        vector: The episodes of transitions of N environments; None before the first.
+        vector: The episodes of transitions of N environments; None before the first such transition.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class OpenEpisodes:
             self.vector.release()
 
     def truncate(self) -> None:
-        """End the open episodes as truncated; those with steps are in `ended` then."""
+        """End the open episodes as truncated; then `ended` includes the episodes that have steps."""
         if self.single.length > 0:
             self.single.finish(terminated=False, truncated=True)
         elif self.single.finished is None:
@@ -92,7 +92,7 @@ class OpenEpisodes:
         for leaf in self.single.observations.leaves[:1]:
             try:
                 shape = np.shape(leaf.find(obs, ""))
-            except ValueError:  # whose message `add` repeats with the step
+            except ValueError:  # `add` raises this error again, with the step in its message
                 return None
             return shape[0] if len(shape) == len(leaf.shape) + 1 else None
         return None
@@ -188,7 +188,7 @@ def _as_flags(name: str, values: Any, count: int) -> np.ndarray:
 
 
 def _as_array(value: Any) -> np.ndarray:
-    """Return an array, of None if ``value`` is neither an array nor a tensor nor numbers."""
+    """Return ``value`` as an array, or an array that contains None if ``value`` cannot be converted."""
     try:
         return as_array(value)
     except (TypeError, ValueError, RuntimeError):

@@ -27,7 +27,7 @@ NOT_CONTINUED = (
 
 
 class OpenVectorEpisodes(VectorEpisodeAccumulator):
-    """The open episodes of N environments, whose transitions come with their observations.
+    """The open episodes of N environments, whose transitions are added with their observations.
 
     Args:
         observation_space: Observations of one environment.
@@ -58,7 +58,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) number of steps of the open episodes; below 1 if none is open."""
+        """(N,) number of steps of each open episode; below 1 if the environment has no open episode."""
         return self._state.lengths
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
@@ -108,7 +108,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
 
         Args:
             lengths: (N,) number of steps of the episode of each environment.
-            episodes: The episodes of those with steps.
+            episodes: The open episodes that have steps.
 
         Raises:
             ValueError: The episodes do not have these lengths, or do not fit the spaces.
@@ -144,7 +144,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
             self.observe(at(t + 1, states), rewards, no, no, infos)
 
     def _require_continuation(self, obs: Tree, rows: np.ndarray) -> None:
-        """Raise ValueError unless the episodes of ``rows`` are in these states."""
+        """Raise ValueError unless ``obs`` equals the present states of the episodes of ``rows``."""
         for leaf, was, given, same in self._compare(obs, rows):
             if not same.all():
                 k = int(same.argmin())

@@ -25,7 +25,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     """Record the episodes of a single environment.
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. They also get an episode that ``reset`` or ``close`` interrupts, as truncated.
+    terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, they get it as truncated.
 
     A KeyboardInterrupt loses at most the step during which it comes. If it comes while sinks are called, the
     next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
@@ -40,7 +40,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         info_keys: Keys of ``info`` to record, in addition to the ``info_keys`` of the sinks, such as those of
             a buffer. The info of every step must have them.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
-            reset: the next episode begins in the same state. For tasks that never end.
+            reset: the next episode begins in the same state. Use this for tasks that never end.
 
     Raises:
         TypeError: ``env`` is not a single environment, a sink is not callable, ``info_keys`` is a single

@@ -44,7 +44,7 @@ class PendingEpisodes:
     Attributes:
         num_episodes: Number of episodes.
         num_steps: Number of steps of all episodes.
-        step_size: Mean size of a step in bytes, of the first episodes.
+        step_size: Mean size of a step of the first episodes, in bytes.
     """
 
     def __init__(self, last: Episodes, before: PendingEpisodes | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Sinks: the receivers of finished episodes, also if one of them raises an error or is interrupted."""
+"""Sinks: delivery of finished episodes to all sinks, even if one raises an error or is interrupted."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class SinkError(RuntimeError):
 
     Args:
         message: Description of the error.
-        episodes: Episodes that at least one sink that raised did not add. Empty if all of them have
-            ``last_added`` and did add the episodes, such as an archive that keeps its episodes in memory
-            while the disk is full.
+        episodes: Episodes that at least one of the sinks that raised an error did not add. Empty if all these
+            sinks have ``last_added`` and did add the episodes, such as an archive that keeps its episodes in
+            memory while the disk is full.
         result: Values that ``step`` would have returned; None if the episodes ended by ``reset`` or
             ``close``.
 

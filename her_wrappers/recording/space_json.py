@@ -103,8 +103,8 @@ class Source:
     """Description of an environment, for the manifest of an archive.
 
     Attributes:
-        observation_space: Space of one environment, by `space_to_json`.
-        action_space: Space of one environment, by `space_to_json`.
+        observation_space: Observation space of one environment, as described by `space_to_json`.
+        action_space: Action space of one environment, as described by `space_to_json`.
         env_id: Id of the environment; None if ``gymnasium.make`` did not make it.
         env_class: Name of the environment's class, without wrappers.
         max_episode_steps: Time limit of the environment's spec, or None.
@@ -167,7 +167,7 @@ class Source:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON stores a value exactly: not tuples, and not numbers as keys."""
+    """Whether JSON stores a value exactly; it does not for tuples and for dicts whose keys are numbers."""
     try:
         back = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
@@ -262,7 +262,7 @@ def _with_infinities(value: Any) -> Any:
 
 
 def _nbytes(described: SpaceJson) -> int:
-    """Return the size in bytes of an element of a space; 0 for spaces whose description is as long."""
+    """Return the size in bytes of an element of a space; 0 if the description is as long as an element."""
     kind = described["type"]
     if kind == "Dict":
         return sum(_nbytes(part) for _, part in described["spaces"])

@@ -88,9 +88,9 @@ class StepRing(NamedTuple):
         """Return the rows of some episodes.
 
         Args:
-            rows: (n,) numbers of the environments.
+            rows: (n,) indices of the environments.
             begun: (n,) first moments of the episodes.
-            lengths: (n,) numbers of steps of the episodes.
+            lengths: (n,) number of steps of each episode.
         """
         states, steps, outcomes = (
             self._index(rows, first, counts)

@@ -57,7 +57,7 @@ class _State(NamedTuple):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) int64, number of steps of the open episodes; -1 without an open episode."""
+        """(N,) int64, number of steps of the open episodes; -1 if no episode is open."""
         lengths: np.ndarray = np.where(self.is_open, self.now - self.begun, -1)
         return lengths
 
@@ -86,8 +86,8 @@ class VectorEpisodeAccumulator:
         mode: Autoreset mode of the environments.
         info_keys: Keys of the infos to record.
         max_steps: Number of steps after which an episode ends and the next one begins, or None.
-        may_reset_twice: Whether an environment that ``reset`` resets after an end may reset again at the next
-            step.
+        may_reset_twice: Whether an environment whose episode ended and which ``reset`` has reset may reset
+            itself once more at the next step.
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
@@ -139,7 +139,7 @@ class VectorEpisodeAccumulator:
         """Open episodes with their first states.
 
         Args:
-            rows: (n,) numbers of the environments, which have no open episodes.
+            rows: (n,) indices of the environments, which have no open episodes.
             observations: Observations of all environments.
             infos: Infos of all environments.
 
@@ -211,10 +211,10 @@ class VectorEpisodeAccumulator:
         self.is_moving = False
 
     def truncate(self, rows: np.ndarray) -> None:
-        """Close the open episodes of some environments as truncated; ``finished`` gets those with steps.
+        """Close the open episodes of some environments as truncated; ``finished`` gets those that have steps.
 
         Args:
-            rows: (n,) numbers of the environments, ascending. ``finished`` must be None.
+            rows: (n,) indices of the environments, ascending. ``finished`` must be None.
         """
         state = self._state
         none = np.zeros(self._num_envs, bool)
@@ -283,7 +283,7 @@ class VectorEpisodeAccumulator:
         truncated: np.ndarray,
         last: LastStates | None = None,
     ) -> Episodes | None:
-        """Return a copy of the open episodes of some environments, without episodes of no steps."""
+        """Return a copy of the open episodes of some environments, except episodes without steps."""
         lengths = state.lengths[rows]
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         if not rows.size:
@@ -308,7 +308,7 @@ class VectorEpisodeAccumulator:
         return lambda i: f"at step {max(0, int(self._state.lengths[i]) + ahead)} of environment {i}"
 
     def _rewind(self, moment: int) -> None:
-        """Return to the first slot if no episode is open: its memory is in the processor's cache."""
+        """Return to the first slot, which is in the processor's cache, if no episode is open."""
         if not self._state.is_open.any():
             self._state = self._state._replace(now=moment, oldest=max(0, moment))
 

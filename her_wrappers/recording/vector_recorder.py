@@ -26,7 +26,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     """Record the episodes of a vector environment, in each of the three autoreset modes.
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. They also get episodes that ``reset`` or ``close`` interrupts, as truncated.
+    terminates or is truncated. If ``reset`` or ``close`` interrupts episodes, they get them as truncated.
     In mode NEXT_STEP the step that begins the next episode is not a transition and is not recorded as one. In
     mode SAME_STEP the last state of an episode is read from ``final_obs`` and ``final_info``.
 
@@ -41,7 +41,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, such as those
             of a buffer. The infos of every step and environment must have them.
         max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
-            reset: the next episode begins in the same state. For tasks that never end.
+            reset: the next episode begins in the same state. Use this for tasks that never end.
 
     Raises:
         TypeError: ``env`` is not a vector environment, an argument of ``sinks`` is not a sink, ``info_keys``
@@ -180,7 +180,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             raise error from sink_error
 
     def _rows_to_reset(self, options: Mapping[str, Any] | None) -> np.ndarray:
-        """Return the numbers of the environments that these options of ``reset`` select."""
+        """Return the indices of the environments that these options of ``reset`` select."""
         mask = None if options is None else options.get("reset_mask")
         if mask is None:
             return np.arange(self.num_envs)

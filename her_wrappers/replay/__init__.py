@@ -1,1 +1,1 @@
-"""Replay: episodes in, relabeled transitions out."""
+"""Replay buffers: complete episodes are added, and relabeled transitions are sampled."""

@@ -26,7 +26,7 @@ class Provenance(NamedTuple):
         episode: (B,) serial number of the first transition of each row's episode.
         goal_index: (B,) serial number of the transition that achieved the new goal; any value for original
             rows.
-        component: (B,) which of ``names`` each row belongs to.
+        component: (B,) index in ``names`` of each row's strategy.
         names: Names of the strategies; the last is that of the original rows.
     """
 
@@ -48,12 +48,12 @@ class Batch:
         actions: Tree of (B, ...) arrays.
         rewards: (B,) float32; with ``n_steps``, discounted sums of m rewards, 1 <= m <= ``n_steps``.
         next_observations: Like ``observations``, m steps later.
-        terminations: (B,) bool, whether the last step is terminal; targets do not bootstrap there.
-        truncations: (B,) bool, whether the episode was truncated there; targets bootstrap.
+        terminations: (B,) bool, whether the last step is terminal; then targets do not bootstrap.
+        truncations: (B,) bool, whether the last step truncated the episode; targets still bootstrap.
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, 0 where terminated.
         weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
-        index: (B,) int64, serial number of each transition in the buffer, never used again.
+        index: (B,) int64, serial number of each transition in the buffer, which is never used again.
         provenance: Source of `episode`, `goal_index` and `strategy`; always NumPy arrays.
     """
 
@@ -105,8 +105,8 @@ class Batch:
 
         Raises:
             ImportError: torch is not installed.
-            RuntimeError: Unknown device, or one that is not available.
-            TypeError: torch does not have a dtype of the batch.
+            RuntimeError: ``device`` is unknown or not available.
+            TypeError: torch does not support a dtype of the batch.
         """
         require_torch("to_torch", otherwise="use the arrays")
         from her_wrappers.replay.torch_records import to_tensor  # noqa: PLC0415 - imports torch
@@ -114,7 +114,7 @@ class Batch:
         return self.map(to_tensor(device, are_arrays=isinstance(self.rewards, np.ndarray)))
 
     def to_numpy(self) -> Batch:
-        """Return the batch as NumPy arrays; arrays of CPU tensors share their memory."""
+        """Return the batch as NumPy arrays, which share the memory of CPU tensors."""
         return self.map(lambda values: values if isinstance(values, np.ndarray) else values.cpu().numpy())
 
     def map(self, function: Callable[[Any], Any]) -> Batch:
@@ -148,7 +148,7 @@ class Statistics:
         relabeled_reward: Mean reward of the relabeled rows.
         original_reward: Mean reward of the original rows.
         terminated_share: Share of relabeled rows that terminate.
-        trivial_share: Share of relabeled rows whose new goal was achieved before the step already.
+        trivial_share: Share of relabeled rows whose new goal was already achieved before the step.
         mean_ahead: Mean number of transitions from a step to the one that achieved its new goal; 0 is the
             step itself.
     """

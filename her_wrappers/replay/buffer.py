@@ -56,8 +56,9 @@ class HindsightReplayBuffer(EpisodeBuffer):
         buffer_size: Maximum number of transitions.
         compute_reward: Rewards of a batch of goals; not needed if nothing is relabeled.
         reward_fn: Rewards of a `Batch`, instead of ``compute_reward``, if rewards depend on the state or the
-            action. The batch has relabeled transitions with new goals, recorded rewards and terminations,
-            discounts ``gamma``, read-only arrays and no infos; with ``n_steps``, the single steps of windows.
+            action. The batch consists of the relabeled transitions with their new goals, their recorded
+            rewards and terminations, and discounts of ``gamma``. Its arrays are read-only, and it has no
+            infos. With ``n_steps``, the batch consists of the single steps of the windows.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
             nothing is relabeled.
@@ -69,16 +70,17 @@ class HindsightReplayBuffer(EpisodeBuffer):
             the first. Or a function ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a
             `Mixture` of these.
         termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; an
-            episode that terminated independently of its goal, such as a crash, still does. ``"success"``:
-            where the new reward is that of an achieved goal, or the episode terminated independently of its
-            goal; needs rewards of two values. ``"keep"``: as recorded. ``"never"``. Or a function. The
-            default is ``"recompute"`` if there is a ``compute_terminated``, else ``"keep"``.
+            step that terminated independently of its goal, such as a crash, still terminates.
+            ``"success"``: where the new reward is that of an achieved goal, or the episode terminated
+            independently of its goal; needs rewards of two values. ``"keep"``: as recorded. ``"never"``: no
+            terminations. Or a function that is called like ``compute_terminated``. The default is
+            ``"recompute"`` if there is a ``compute_terminated``, else ``"keep"``.
         n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. A window ends
             with the episode, with the first step that terminates (under the new goal if relabeled), or, if it
             is not relabeled, before the goal changes. The functions get the steps of all windows in one call;
             a shorter window repeats its last step.
         gamma: Discount factor of the sums of rewards and of ``discounts``.
-        resample_achieved_goals: Whether a new goal that was achieved before the step already is sampled once
+        resample_achieved_goals: Whether a new goal that was already achieved before the step is sampled once
             more. `statistics` returns the share of such goals. Called ``skip_trivial`` in version 0.1.
         info_keys: Infos that are stored for ``compute_reward`` and ``compute_terminated``, as recorded under
             the original goal. Without ``info_keys``, the functions get an empty dict per row.
@@ -88,11 +90,12 @@ class HindsightReplayBuffer(EpisodeBuffer):
             sampling. Priorities take 8.6 bytes per transition.
         seed: Seed of the private generator.
         device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
-            the same rows and goals on all devices. If the functions accept tensors (they are called with two
-            rows), transitions are stored and relabeled on the device; otherwise batches are copied to it.
+            the same rows and goals on all devices. If the functions accept tensors (which a call with two
+            rows tests), transitions are stored and relabeled on the device; otherwise batches are copied to
+            the device.
 
     Raises:
-        ImportError: ``device`` needs torch.
+        ImportError: ``device`` is given, but torch is not installed.
         MemoryError: Not enough memory for ``buffer_size`` transitions.
         TypeError: Elements of a space are not arrays of one shape, or torch does not support their dtype.
         ValueError: An argument has a wrong value, or a function is missing.
@@ -179,7 +182,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
-        """Make a buffer for an environment, single or vectorised: its spaces, rewards and terminations.
+        """Make a buffer with the spaces and goal functions of a single or vectorised environment.
 
         Args:
             env: A goal environment, with any wrappers around it, or a vector environment of such.
@@ -281,7 +284,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
 
         Raises:
             ValueError: The shapes differ, a serial number was never given to a transition, a priority is
-                negative or not finite, or the buffer has no priorities; nothing changes.
+                negative or not finite, or the buffer has no priorities. No priority changes.
         """
         if self._priorities is None:
             raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
@@ -299,7 +302,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             batch_size: Number of rows of the batch.
 
         Raises:
-            ValueError: As `sample`.
+            ValueError: A batch cannot be sampled, see `sample`.
         """
         with self._lock:
             batch = self._sample(self._sampler.fork(), batch_size).to_numpy()
@@ -308,7 +311,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        Includes the open episodes of `add`, but no functions. Other threads wait meanwhile.
+        The file includes the open episodes of `add`, but no functions. Other threads that use the buffer wait
+        until the file is written.
 
         Args:
             path: The file to write or replace.

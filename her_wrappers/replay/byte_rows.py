@@ -1,6 +1,7 @@
 """Records as rows of plain bytes, which are compared as a whole and stored in ring buffers.
 
-NumPy copies and compares rows of plain bytes several times as fast as rows of records, field by field.
+NumPy copies and compares rows of plain bytes several times as fast as rows of records, which NumPy handles
+field by field.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Records: TypeAlias = Any
 
 
 class StoredSteps(NamedTuple):
-    """B steps copied out of the storage.
+    """Copies of B stored steps.
 
     Attributes:
         records: (2, B) records of the states before and after the steps.
@@ -91,7 +92,7 @@ def row_changes(leaves: Iterable[np.ndarray]) -> np.ndarray | None:
 
 
 def ring_slices(serial: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return the slots of ``count`` rows from a serial number on, as one or two slices, and which rows."""
+    """Return pairs of slices, of slots and of the rows in them; two pairs if the rows wrap around."""
     first = serial % capacity
     until_end = min(count, capacity - first)
     slices = [(slice(first, first + until_end), slice(0, until_end))]
@@ -129,12 +130,12 @@ class ByteRing:
         return self.memory.nbytes
 
     def empty_like(self, capacity: int, dtype: DTypeLike) -> ByteRing:
-        """Return a ring of the same kind, whose records have any content."""
+        """Return a ring of the same kind, whose records are not initialized."""
         return ByteRing(capacity, dtype)
 
     def take(self, offsets: np.ndarray) -> np.ndarray:
         """Return copies of records, in the shape of ``offsets``, which are in [-capacity, 2 * capacity)."""
-        rows = self.memory.take(offsets, mode="wrap")  # does not check the offsets: a quarter of the time
+        rows = self.memory.take(offsets, mode="wrap")  # "wrap" skips checks: a quarter of the time
         return np.ndarray(offsets.shape, self.dtype, rows)
 
     def take_range(self, first: int, end: int) -> np.ndarray:
@@ -152,7 +153,7 @@ class ByteRing:
         function(self.records(slots))
 
     def records(self, slots: slice) -> np.ndarray:
-        """Return a view of records."""
+        """Return a view of the records in ``slots``."""
         rows = self.memory[slots]
         return np.ndarray(len(rows), self.dtype, rows)
 
@@ -176,7 +177,8 @@ class ByteRing:
             first: Serial number of the first record.
             end: Serial number after that of the last.
             dtype: Dtype of the new records.
-            copied: New fields, with the old fields that they have the values of; others keep their name.
+            copied: Name of the old field whose values a new field gets, by the name of the new field. Other
+                fields have the same name in both.
 
         Raises:
             MemoryError: Not enough memory.
@@ -190,7 +192,7 @@ class ByteRing:
 
 
 def select_fields(dtype: np.dtype[Any], names: Sequence[str], size: int) -> np.dtype[Any]:
-    """Return a dtype of some fields of another one, at the same distances, with a size in bytes."""
+    """Return a dtype of ``size`` bytes with some fields of another dtype, at the same distances."""
     fields: Mapping[str, Any] = dtype.fields or {}
     formats, offsets = [], []
     for name in names:
@@ -200,5 +202,5 @@ def select_fields(dtype: np.dtype[Any], names: Sequence[str], size: int) -> np.d
 
 
 def fast_itemsize(size: int) -> int:
-    """Return a size in bytes that NumPy gathers fast and that ``size`` bytes fit into, or ``size``."""
+    """Return the smallest record size >= ``size`` that NumPy gathers fast, or ``size`` if there is none."""
     return min((fast for fast in FAST_SIZES if fast >= size), default=size)

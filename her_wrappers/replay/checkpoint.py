@@ -1,8 +1,8 @@
-"""Buffers in files, written as a whole or not at all, and read without trust.
+"""Buffers in files. A file is written as a whole or not at all, and validated when it is read.
 
-A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; the open episodes
-of `add`; and as JSON the rest: spaces, options, the state of the relabeler, the serial number of the oldest
-transition, the state of the generator, and how many prefetched batches were used.
+A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; and the open
+episodes of `add`. The rest is JSON: spaces, options, the state of the relabeler, the serial number of the
+oldest transition, the state of the generator, and the number of prefetched batches that were used.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class SavedBuffer:
     Attributes:
         observation_space: Observations of one environment.
         action_space: Actions of one environment.
-        options: Options of the buffer, with names in the place of functions.
+        options: Options of the buffer, with the names of functions instead of the functions.
 
     Raises:
         CorruptFileError: The file is damaged, not a buffer, or of a later version.
@@ -136,10 +136,10 @@ class SavedBuffer:
 
     @contextlib.contextmanager
     def reraise_as_corrupt(self) -> Iterator[None]:
-        """Raise CorruptFileError for the errors of content that is not that of a buffer.
+        """Raise CorruptFileError instead of an error that invalid content of the file causes.
 
         Raises:
-            CorruptFileError: Such an error was raised.
+            CorruptFileError: The content is not that of a buffer.
         """
         try:
             yield
@@ -231,7 +231,7 @@ class SavedBuffer:
                 buffer._open_episodes.resume_rows(self._open_lengths, stored.episodes)
 
     def _restore_episodes(self, buffer: EpisodeBuffer, *, is_new_rule: bool) -> None:
-        """Store the saved episodes; a new termination rule inspects them."""
+        """Store the saved episodes; if the termination rule is new, it inspects them."""
         storage, relabeler = buffer._storage, buffer._relabeler
         state = self._relabeler_state
         is_fitted = state is not None and not is_new_rule

@@ -38,8 +38,7 @@ class EpisodeBuffer:
     Args:
         storage: Memory of the episodes.
         options: Options of the buffer.
-        relabeler: Inspects new episodes, or None.
-
+        relabeler: Relabeler that inspects new episodes, or None if nothing is relabeled.
     """
 
     def __init__(self, storage: EpisodeStorage, options: Options, relabeler: Relabeler | None) -> None:
@@ -117,24 +116,24 @@ class EpisodeBuffer:
             obs: Observation; after the first step of an episode, equal to the previous ``next_obs``.
             action: Action.
             reward: Reward, a number or (N,).
-            next_obs: Next observation, also where the episode ended. With N environments, the ``final_obs``
-                or ``terminal_observation`` of an info has precedence where an episode ended.
+            next_obs: Next observation, also at the last step of an episode. With N environments, a
+                ``final_obs`` or ``terminal_observation`` in ``info`` has precedence at that step.
             terminated: Whether the task ended, a bool or (N,) bool.
             truncated: Whether the episode was truncated, a bool or (N,) bool.
-            info: Info, which has the ``info_keys``. Of N environments, a list of dicts, or one dict of arrays
-                as Gymnasium's vector environments return.
+            info: Info, which has the ``info_keys``. For N environments, a list of dicts, or one dict of
+                arrays as Gymnasium's vector environments return.
             skip: (N,) bool, the environments whose row is not a transition. In Gymnasium's autoreset mode
                 NEXT_STEP, these are the environments whose episode ended at the previous step.
 
         Raises:
-            MemoryError: Not enough memory; an episode that ended is stored by the next call.
+            MemoryError: Not enough memory; the next call stores the episodes that ended.
             TypeError: A flag is not a bool; nothing is added.
             ValueError: A value does not fit its space, a reward is not finite, ``obs`` differs from the
                 previous ``next_obs``, N differs while episodes are open, or an episode is longer than the
-                buffer; nothing is added. Or `add_episodes` rejects the episodes that end; they are dropped.
+                buffer; nothing is added. Or `add_episodes` rejects the ended episodes, which are dropped.
         """
         with self._lock:
-            self._store_ended()  # of a call that was interrupted
+            self._store_ended()  # the ended episodes of an interrupted call
             episodes, transition = self._open_episodes, (obs, action, reward, next_obs, terminated, truncated)
             count = episodes.num_rows(obs)
             if count is not None:
@@ -146,10 +145,10 @@ class EpisodeBuffer:
             self._store_ended()
 
     def truncate_open_episode(self) -> None:
-        """End the open episodes of `add` as truncated, if there are any: after an interruption, for example.
+        """End the open episodes of `add` as truncated, for example after an interruption.
 
         Raises:
-            ValueError: `add_episodes` rejects them; they are dropped.
+            ValueError: `add_episodes` rejects the episodes, which are dropped.
         """
         with self._lock:
             self._store_ended()
@@ -187,7 +186,7 @@ class EpisodeBuffer:
         self._add([episode], episode)
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add complete episodes, all or none; many at once cost much less than one by one.
+        """Add complete episodes, all or none, which is much faster than adding them one by one.
 
         Args:
             episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
@@ -195,7 +194,7 @@ class EpisodeBuffer:
         Raises:
             TypeError: An element is not an `Episode`.
             MemoryError: Not enough memory; nothing is added or evicted.
-            ValueError: As `add_episode`, for one of the episodes, which is named.
+            ValueError: An episode is not valid, see `add_episode`; the message names the episode.
         """
         if isinstance(episodes, Episodes):
             self._add(episodes, episodes)
@@ -204,10 +203,10 @@ class EpisodeBuffer:
 
     @property
     def last_added(self) -> Episode | Episodes | None:
-        """The object that was added last, as long as it exists; None for a list of episodes.
+        """The object that was added last; None if it no longer exists or was a list of episodes.
 
-        It changes at the same moment as the stored episodes, so recorders can find out whether an interrupted
-        call of `add_episode` or `add_episodes` took effect.
+        This attribute changes at the same moment as the stored episodes, so recorders can find out whether an
+        interrupted call of `add_episode` or `add_episodes` took effect.
         """
         added = self._storage.memory.last_added
         return None if added is None else added()
@@ -246,8 +245,9 @@ class EpisodeBuffer:
     def _inspect(self, validated: Episodes) -> np.ndarray:
         """Return which episodes terminated independently of their goal."""
         if self._relabeler is not None:
-            # The relabeler is replaced before the episodes are stored, so that no batch is relabeled without
-            # it, and before the warning, which a filter may turn into an error, so that it comes once.
+            # The relabeler is replaced before the episodes are stored, so that batches with these episodes
+            # are relabeled by the new one. It is also replaced before the user is warned, so that the warning
+            # comes once even if a filter turns it into an error.
             self._relabeler, goal_independent, warnings = self._relabeler.fit(validated)
             for warning in warnings:
                 warn_user(warning)
@@ -273,7 +273,7 @@ class EpisodeBuffer:
 
         Raises:
             TypeError: An element is not an `Episode`.
-            ValueError: As `add_episode`.
+            ValueError: An episode is not valid, see `add_episode`.
         """
         if isinstance(episodes, EpisodeArchive):
             for block in episodes.batches():
@@ -288,7 +288,7 @@ class EpisodeBuffer:
                 self.add_episode(episode)
 
     def episodes(self) -> Iterator[Episode]:
-        """Iterate over the stored episodes, oldest first, in memory of their own.
+        """Iterate over copies of the stored episodes, oldest first.
 
         Episodes added after the iteration began are not returned, nor episodes evicted before their turn.
         Rewards have the precision of float32; infos are those of ``info_keys``.
@@ -319,7 +319,7 @@ class EpisodeBuffer:
                 self._priorities.verify()
 
     def clear(self) -> None:
-        """Remove all transitions, open episodes and the state found in episodes; serial numbers continue.
+        """Remove all transitions and open episodes, and reset the relabeler; serial numbers continue.
 
         Raises:
             MemoryError: Not enough memory for new allocations; nothing changes.

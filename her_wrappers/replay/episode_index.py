@@ -34,9 +34,9 @@ class EvictionPoint(NamedTuple):
 
 
 class SampledIndices(NamedTuple):
-    """The B rows of a batch, relabeled ones first; or of several batches, with a leading axis.
+    """Indices of the B rows of a batch, relabeled rows first. Several batches have one more leading axis.
 
-    NumPy arrays, except that fields of type Any are on the device of the storage.
+    All fields are NumPy arrays, except that fields of type Any are on the device of the storage.
 
     Attributes:
         host_serials: (B,) serial numbers of the steps.
@@ -48,7 +48,7 @@ class SampledIndices(NamedTuple):
         goal_index: (B,) serial numbers of the steps that led to those states; any value for original rows.
         component: (B,) component of the mixture of each row.
         is_relabeled: (B,) bool, whether the row gets a new goal.
-        steps_left: (B,) number of steps that the window of each row may have; None without n-step returns.
+        steps_left: (B,) maximum number of steps in each row's window, or None without n-step returns.
     """
 
     host_serials: np.ndarray
@@ -68,7 +68,7 @@ class PackedEpisodes:
     """Records of n validated episodes with T steps in total.
 
     Attributes:
-        of_states: Fields of a record with their (T + n, ...) values.
+        of_states: Pairs of the name of a field and its values in all states, (T + n, ...).
         steps: (T,) records of the actions, rewards and flags; the last state of an episode has none.
         segments: (M, 4) int64, the fields of `SEGMENT` records; episodes and steps are counted from 0.
         desired: (M,) records of the desired goals of the segments.
@@ -206,7 +206,7 @@ class EpisodeIndex:
     def evicted(self, serial: int) -> EpisodeIndex:
         """Return the index without the episodes that begin before the step with this serial number.
 
-        Always another object, so that prefetched batches are out of date.
+        The result is always a new object, so that prefetched batches count as out of date.
         """
         return self._with_span(self._eviction_point(serial), self.end)
 
@@ -225,7 +225,7 @@ class EpisodeIndex:
         return EvictionPoint(step, episode + 1, oldest)
 
     def skipped(self, num_steps: int, num_episodes: int) -> EpisodeIndex:
-        """Return the index without steps, after serial numbers that are not used."""
+        """Return an index without steps, in which this many serial numbers are left out."""
         step, episode, segment = self.end
         start = EvictionPoint(step + num_steps, episode + num_episodes, segment)
         return self._with_span(start, start)
@@ -253,7 +253,7 @@ class EpisodeIndex:
         return EpisodeIndex(self.first, self.end, slots, segments, self.state_capacity)
 
     def appended(self, packed: PackedEpisodes) -> EpisodeIndex:
-        """Return the index with episodes added, for which there must be room.
+        """Return the index with the packed episodes, for which there must be room.
 
         Only slots that are not in use are written, so this index stays valid.
         """

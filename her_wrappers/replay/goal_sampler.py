@@ -89,7 +89,7 @@ class GoalMixture:
 
     Raises:
         TypeError: ``strategy`` is not a name, a function or a `Mixture`.
-        ValueError: Unknown strategy, or the share is given twice or is out of range.
+        ValueError: The strategy is unknown, or the share is given twice or is out of range.
 
     Attributes:
         components: The components of relabeled rows.
@@ -118,8 +118,8 @@ class GoalMixture:
     def sample_components(self, batches: int, batch_size: int, rng: np.random.Generator) -> np.ndarray:
         """Sample how many rows of each batch belong to each component.
 
-        One random number per batch makes the size of each component exact in expectation, and wrong by less
-        than one row.
+        One random number per batch determines the sizes of the components. The size of a component is exact
+        in expectation, and differs from its share by less than one row.
 
         Returns:
             (batches, batch_size) index of each row's component, ascending; original rows come last.
@@ -139,8 +139,8 @@ class GoalSampler:
 
     Args:
         mixture: Components of a batch.
-        resample_achieved_goals: Whether a goal that was achieved before the step already is sampled again,
-            once.
+        resample_achieved_goals: Whether a goal that was already achieved before the step is sampled once
+            more.
     """
 
     def __init__(self, mixture: GoalMixture, *, resample_achieved_goals: bool) -> None:
@@ -177,7 +177,7 @@ class GoalSampler:
     def _already_achieved(
         self, storage: EpisodeStorage, states: np.ndarray, refs: StepRefs, component: Ints
     ) -> Ints:
-        """Return the component of steps whose new goal was achieved before them; of others, no component."""
+        """Return ``component``, with "original" for steps whose new goal was not achieved before the step."""
         rows = np.flatnonzero(component < len(self._components))
         achieved = rows[storage.same_goals(refs.states[rows], states[rows])]
         components = np.full_like(component, len(self._components))

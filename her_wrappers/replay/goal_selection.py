@@ -86,7 +86,7 @@ class Geometric:
     arXiv 2410.20092). The distribution is renormalized over the steps that are left.
 
     Attributes:
-        gamma: In (0, 1); 1 / (1 - gamma) is the mean distance [steps] in an endless episode.
+        gamma: Number in (0, 1); 1 / (1 - gamma) is the mean distance [steps] in an endless episode.
 
     Raises:
         ValueError: ``gamma`` lies outside (0, 1).
@@ -97,7 +97,7 @@ class Geometric:
     def __post_init__(self) -> None:
         if not (isinstance(self.gamma, Real) and 0 < self.gamma < 1):
             raise ValueError(f"gamma of Geometric must lie in (0, 1), got {self.gamma!r}")
-        object.__setattr__(self, "gamma", float(self.gamma))  # as a file holds it
+        object.__setattr__(self, "gamma", float(self.gamma))  # the type that a saved file has
 
     def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
         """Pick states, see `future`."""

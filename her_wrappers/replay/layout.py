@@ -43,7 +43,7 @@ WORD = 8
 
 @dataclass(frozen=True, eq=False)
 class StepLayout:
-    """Dtypes of the records of states, goals and infos. A change makes a new layout.
+    """Dtypes of the records of states, goals and infos. Layouts are never changed, only replaced.
 
     Attributes:
         observation_space: Dict with the goal keys, of one environment.
@@ -197,7 +197,7 @@ class StepLayout:
         return frozenset(duplicates)
 
     def fitted_to(self, episodes: Episodes, deduplicated: frozenset[Path]) -> StepLayout:
-        """Return the layout for the stored episodes and some validated ones.
+        """Return a layout that fits both the stored episodes and some validated ones.
 
         Args:
             episodes: The episodes.
@@ -206,7 +206,7 @@ class StepLayout:
         """
         info_dtype = self.info_dtype
         if self.info_keys:
-            # Numbers that are integers at first, such as a cost of 0, may become floats.
+            # Infos that are integers at first, such as a cost of 0, may become floats.
             fields = []
             for key, column in episodes.infos.items():
                 dtypes = [column.dtype] if info_dtype is None else [column.dtype, info_dtype[key].base]

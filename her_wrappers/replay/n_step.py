@@ -22,7 +22,7 @@ class NStepReturns(NamedTuple):
         lengths: (B,) int64, number of steps in each window, m.
         rewards: (B,) float32, discounted sums of the rewards.
         terminations: (B,) bool, whether the last step terminated.
-        truncations: (B,) bool, whether the episode was truncated there.
+        truncations: (B,) bool, whether the last step truncated the episode.
         discounts: (B,) float32, gamma^m, or 0 where the last step terminated.
     """
 
@@ -51,7 +51,7 @@ class NStepWindows:
         self._within: Any = order[:, None] < steps_left
 
     def steps(self, first: Any) -> Any:
-        """Return (B * W,) serial numbers or offsets, from the (B,) ones of the first steps of the windows."""
+        """Return the (B * W,) serial numbers or offsets of all steps, given the (B,) ones of the first."""
         return (first[:, None] + self._ahead).ravel()
 
     def repeat_rows(self, rows: Any) -> Any:
@@ -114,4 +114,4 @@ def mask_through_first_done(dones: Any, within: Any) -> Any:
         dones: (W, B) bool, which steps terminate.
         within: (W, B) bool, which steps belong to the window.
     """
-    return within & (dones.cumsum(0) <= dones)  # of the steps that terminate, only the first
+    return within & (dones.cumsum(0) <= dones)  # False after the first step that terminates

@@ -1,6 +1,6 @@
-"""Options of a buffer: its arguments without spaces, functions of goals, seed and device; also as JSON.
+"""Options of a buffer: all arguments except spaces, goal functions, seed and device; also as JSON.
 
-Functions are not saved. Of a user's function among the options, the name is saved; `load` needs the function.
+Functions are not saved. If an option is a user's function, its name is saved, and `load` needs the function.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ MAX_SIZE = 2**62
 
 @dataclass(frozen=True)
 class FunctionName:
-    """The name of a user's function that was an option of a saved buffer; callable as a function would be."""
+    """The saved name of a user's function, which replaces the function in the options and is callable too."""
 
     name: str
 
     def __call__(self, *_: Any) -> Any:
-        """Raise ValueError: `require_no_names` comes before all calls."""
+        """Raise ValueError; this is never called, since `require_no_names` raises an error before."""
         raise ValueError(f"the function {self.name!r} of the saved buffer is not in the file")
 
 
@@ -124,7 +124,7 @@ class Options:
 
         Raises:
             TypeError: ``goal_selection_strategy`` is not a name, a function or a `Mixture`.
-            ValueError: Unknown strategy, or the share is given twice or out of its range.
+            ValueError: The strategy is unknown, or the share is given twice or out of its range.
         """
         return GoalMixture(self.goal_selection_strategy, self.n_sampled_goal, self.her_ratio)
 
@@ -160,7 +160,7 @@ class Options:
         """Return these saved options and given arguments, which have precedence.
 
         Raises:
-            TypeError: ``info_keys`` has other than strings.
+            TypeError: An element of ``info_keys`` is not a string.
             ValueError: Other infos are requested than were saved, or the saved strategy was a user's
                 function.
         """
@@ -188,8 +188,8 @@ def relabels(
     """Whether a buffer with these arguments relabels anything.
 
     Raises:
-        TypeError: As `Options.goal_mixture`.
-        ValueError: As `Options.goal_mixture`.
+        TypeError: The strategy has a wrong type, see `Options.goal_mixture`.
+        ValueError: The strategy is unknown or a share is wrong, see `Options.goal_mixture`.
     """
     return GoalMixture(goal_selection_strategy, n_sampled_goal, her_ratio).relabels
 

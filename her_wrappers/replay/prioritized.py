@@ -104,7 +104,7 @@ class Priorities:
         return serials
 
     def weights(self, index: np.ndarray, beta: float | None) -> np.ndarray:
-        """Return the weights that correct for the probabilities P of steps: (N P)^-beta, over the largest.
+        """Return weights that correct for the probabilities P of steps: (N P)^-beta, divided by the largest.
 
         Args:
             index: (B,) serial numbers of the steps.
@@ -126,11 +126,11 @@ class Priorities:
             priorities: (B,) numbers of at least 0, an array or a tensor.
 
         Returns:
-            Number of steps that are left out, because they are evicted.
+            Number of steps that are ignored because they are evicted.
 
         Raises:
-            ValueError: The shapes differ, a serial number was never given, or a priority is negative or not
-                finite; nothing changes.
+            ValueError: The shapes differ, a serial number was never given to a step, or a priority is
+                negative or not finite. No priority changes.
         """
         index, priorities = _as_index(index), _as_priorities(priorities)
         if priorities.shape != index.shape:
@@ -143,7 +143,7 @@ class Priorities:
         stored = index >= self._first
         index, priorities = index[stored].astype(np.int64), priorities[stored]
         if len(index):
-            # Updated first, so that no interruption leaves a priority above the largest.
+            # The largest priority is updated first, so that no interruption leaves a priority above it.
             self._largest = max(self._largest, float(priorities.max()))
             self._tree.set(index % self._capacity, self._priority.scale(priorities))
         return len(stored) - len(index)
@@ -172,11 +172,11 @@ class Priorities:
         return SavedPriorities(self._largest, self._tree.get(stored))
 
     def restore(self, saved: SavedPriorities, first: int, priority: Priority | None) -> None:
-        """Set the priorities of steps of which the storage has the newest.
+        """Restore saved priorities; the storage has the newest of the saved steps, or all of them.
 
         Args:
             saved: Priorities of another buffer.
-            first: Serial number of its oldest step.
+            first: Serial number of the oldest step in ``saved``.
             priority: The `Priority` of that buffer. If it scales priorities differently, nothing is restored.
 
         Raises:
@@ -204,8 +204,8 @@ class Priorities:
     def _follow(self) -> None:
         """Add the steps that were stored since the last call, and remove those that were evicted.
 
-        Adding episodes costs nothing until then. A step gets the present largest priority, which equals the
-        largest priority at the time at which the step was stored, since `update` calls `_follow` first.
+        A step gets the present largest priority. It equals the largest priority at the time at which the step
+        was stored, since `update` calls `_follow` first.
         """
         self._tree.repair()
         index = self._storage.memory.index
@@ -262,7 +262,7 @@ def require_between(name: str, value: object, lowest: float, highest: float) -> 
 
 
 def _as_index(index: Any) -> np.ndarray:
-    """Return serial numbers as an array; of integers, unless it is empty."""
+    """Return serial numbers as an array of integers; an empty array may have any dtype."""
     array = _as_array(index)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise ValueError(
@@ -285,7 +285,7 @@ def _as_priorities(priorities: Any) -> np.ndarray:
 
 
 def _as_array(values: Any) -> np.ndarray:
-    """Return an array; an array of None if ``values`` cannot be converted."""
+    """Return ``values`` as an array, or an array that contains None if they cannot be converted."""
     try:
         return as_array(values)
     except (TypeError, ValueError, RuntimeError):

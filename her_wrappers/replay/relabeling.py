@@ -1,4 +1,4 @@
-"""Rewards and terminations under new desired goals, in a batch and in the copies of an episode."""
+"""Rewards and terminations under new desired goals, in a batch and in relabeled copies of an episode."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Relabeler:
         reward: The reward function.
         rule: The termination rule.
         info_keys: Infos that the functions get.
-        info_format: Form in which they get them, ``"list"`` or ``"columns"``.
+        info_format: Form of these infos, ``"list"`` or ``"columns"``.
         gamma: Discount factor in the batches that ``reward_fn`` gets.
         episodes_to_check: Number of episodes whose rewards are still to be compared with the reward function.
     """
@@ -98,7 +98,7 @@ class Relabeler:
         rewards = self.reward(transition, batch)
         batch.rewards[:count] = rewards
         terminations = self.rule.terminations(transition, rewards)
-        if terminations is not transition.terminated:  # which is a view of the batch
+        if terminations is not transition.terminated:  # else the batch has them already
             batch.terminations[:count] = terminations
 
     def fit(self, episodes: Episodes) -> FittedEpisodes:
@@ -160,14 +160,14 @@ class Relabeler:
 
     @property
     def loops_over_rows(self) -> bool:
-        """Whether terminations are computed for one goal at a time, or may be."""
+        """Whether terminations are computed, or may be computed, for one goal at a time."""
         looped = LoopedGoalFunction | LazilyVectorizedGoalFunction
         return isinstance(self.rule, Recompute) and isinstance(self.rule.function, looped)
 
     def recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
     ) -> GoalTransition:
-        """Return steps of episodes in the form in which the functions get them.
+        """Return steps of episodes in the form in which the user's functions get them.
 
         Args:
             episodes: The episodes.
@@ -278,14 +278,15 @@ def relabel_episode(
         episode: An episode of a goal environment, T steps.
         strategy: Source of the goals: ``"future"``, ``"final"`` (all copies of a step are equal then),
             ``"episode"``, ``"geometric"`` or `Geometric`, a function ``(t, length, rng) -> s``, or a
-            `Mixture` of these: each copy uses one of them, by its share.
+            `Mixture` of these, in which the share of a strategy is its share of the copies.
         n_sampled_goal: Copies of every step, k.
         compute_reward: Rewards of a batch of goals; its infos are those of the episode, as a list of dicts.
         rng: Source of all randomness.
         termination: Terminations of the copies, as in `HindsightReplayBuffer`: a function of a batch of
-            goals, such as ``GoalInterface.of(env).compute_terminated``, or ``"success"``; an episode that
-            terminated independently of its goal does so in every copy. Or ``"never"``, or ``"keep"``, which
-            is the default, with a warning if the episode terminated at its goal.
+            goals, such as ``GoalInterface.of(env).compute_terminated``, ``"success"``, ``"never"`` or
+            ``"keep"``. With a function or ``"success"``, an episode that terminated independently of its goal
+            terminates in every copy. The default is ``"keep"``, with a warning if the episode terminated at
+            its goal.
         gamma: Discount factor, for ``discounts``.
 
     Returns:

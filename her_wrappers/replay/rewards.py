@@ -91,7 +91,7 @@ class RewardFunction:
 
         Args:
             transition: The B steps.
-            batch: Batch that begins with the same steps, with the desired goals in question; needed if
+            batch: Batch whose first B rows are the same steps, with the same desired goals; needed if
                 ``takes_batch``.
 
         Raises:
@@ -159,7 +159,7 @@ def read_only(tree: Any, count: int) -> Any:
 
 
 def call_user_function(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's function; a note with its name is added to an exception."""
+    """Call a user's function; if it raises an exception, add a note with the function's name."""
     try:
         return function(*arguments)
     except Exception as error:
@@ -172,7 +172,7 @@ def call_user_function(name: str, function: Callable[..., Any], *arguments: Any)
 def validate_terminations(name: str, terminations: Any, like: Any) -> Bools:
     """Return the result of a function of terminations as bools.
 
-    Of tensors, the values are not checked, since that would wait for the device.
+    The values of tensors are not checked, since a check would wait for the device.
 
     Args:
         name: Name of the function.

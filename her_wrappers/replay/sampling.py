@@ -1,7 +1,7 @@
 """BatchSampler: which steps make up the next batches, and which states supply their goals.
 
 NumPy needs little more time for thousands of rows than for hundreds. So the indices of several batches are
-sampled at once, twice as many as the last time, until an episode is added or a priority changes. The batches
+sampled at once. Their number doubles each time until an episode is added or a priority changes. The batches
 have the same distribution as batches that are sampled one by one.
 """
 
@@ -37,10 +37,10 @@ class PrefetchState(NamedTuple):
     """State from which the prefetched batches can be sampled again.
 
     Attributes:
-        generator: State of the generator before they were sampled, as JSON.
+        generator: State of the generator before the batches were sampled, as JSON.
         batch_size: Number of rows of a batch.
         batches: Number of batches that were sampled at once.
-        used: Number of batches of them that were returned.
+        used: Number of these batches that were returned already.
     """
 
     generator: Json
@@ -50,12 +50,12 @@ class PrefetchState(NamedTuple):
 
 
 class Prefetched(NamedTuple):
-    """Prefetched batches. One record, so that an interruption or a signal handler never sees parts of two.
+    """Prefetched batches, replaced in one assignment, so that an interruption leaves them consistent.
 
     Attributes:
-        batches: Indices and number of relabeled rows of each batch that is left, the next one last.
-        state: How they were sampled.
-        memory: What was stored then, or None.
+        batches: Indices and number of relabeled rows of each remaining batch; the next batch is last.
+        state: State from which the batches can be sampled again.
+        memory: Memory of the storage at the time of sampling, or None.
     """
 
     batches: list[tuple[SampledIndices, int]]
@@ -72,7 +72,7 @@ class BatchSampler:
         goals: Samples the states that supply goals.
         priorities: Priorities of the steps, or None for uniform sampling.
         seed: Seed of the generator.
-        windowed: Whether batches are of windows of n steps.
+        windowed: Whether batches consist of windows of n steps.
 
     Attributes:
         rng: Source of all randomness.
@@ -100,7 +100,7 @@ class BatchSampler:
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Drop prefetched batches, because the probability of a step changes."""
+        """Drop the prefetched batches, since the probability of a step changes."""
         self._prefetched = Prefetched([], PrefetchState(None, 0, 0, 0), None)
 
     def next(self, batch_size: int) -> tuple[SampledIndices, int]:
@@ -121,7 +121,7 @@ class BatchSampler:
         return self._prefetched.batches.pop()
 
     def prefetch_state(self) -> PrefetchState | None:
-        """Return the state of the prefetched batches; None without any, or if they are out of date."""
+        """Return the state of the prefetched batches; None if there are none or they are out of date."""
         left, state, memory = self._prefetched
         if not state.batches or memory is not self._storage.memory:
             return None
@@ -129,11 +129,11 @@ class BatchSampler:
         return state._replace(used=state.batches - (len(left) if state.generator is not None else 0))
 
     def restore_prefetch(self, state: PrefetchState) -> None:
-        """Sample the batches again that were prefetched, from the same episodes and priorities.
+        """Sample the prefetched batches again, from the same episodes and priorities.
 
         Raises:
-            TypeError: ``state`` is not the state of a prefetch.
-            ValueError: ``state`` is not the state of a prefetch.
+            TypeError: The state of the generator has a wrong type.
+            ValueError: A number in ``state`` is out of its range, or the generator is of another kind.
         """
         batch_size = require_count("batch_size", state.batch_size, at_least=1)
         batches = require_count("batches", state.batches, at_least=1)
@@ -220,7 +220,7 @@ def _make_generator(seed: int | None) -> np.random.Generator:
 
 
 def _steps_left(refs: StepRefs, is_relabeled: np.ndarray) -> np.ndarray:
-    """Return how many stored steps from each on may have its goal, in the shape of ``is_relabeled``."""
+    """Return the number of stored steps, from each row's step on, that may get the goal of the row."""
     segments = refs.segments.reshape(is_relabeled.shape)
     episode_end = segments["first_step"] + segments["length"]
     left: np.ndarray = np.where(is_relabeled, episode_end, segments["end"])
@@ -245,7 +245,8 @@ def n_step_batch(  # noqa: PLR0917 - the parts that `HindsightReplayBuffer.sampl
         sampled: (B,) sampled steps.
         desired: (2, B) desired goals.
         weights: (B,) weights.
-        relabel: Makes a batch of single steps, with new rewards and terminations for the first of them.
+        relabel: Function that returns single steps as a batch, with new rewards and terminations in the
+            relabeled rows, which come first.
         num_relabeled: Number of relabeled rows.
         n_steps: Number of steps that a window has at most.
         gamma: Discount factor.

@@ -40,7 +40,7 @@ class StoredMemory:
         index: Index of the stored steps.
         states: Ring of the records of states.
         desired: Ring of the desired goals of segments.
-        infos: Ring of the infos of steps, or None if none are stored.
+        infos: Ring of the infos of steps, or None if no infos are stored.
         last_added: Weak reference to the object that was added last, or None.
     """
 
@@ -113,7 +113,7 @@ class EpisodeStorage:
 
         Args:
             episodes: Episodes, each of at most ``buffer_size`` steps. If they have more steps in total, the
-                first of them only take serial numbers.
+                first episodes are not stored, but still use up serial numbers.
             goal_independent: (n,) bool, whether an episode terminated independently of its goal.
             source: The object that the episodes come from, for ``last_added``.
 
@@ -138,7 +138,7 @@ class EpisodeStorage:
         self.memory = StoredMemory(layout, index, room.states, room.desired, room.infos, added)
 
     def _layout_for(self, memory: StoredMemory, episodes: Episodes) -> StepLayout:
-        """Return the layout for validated episodes and what is stored."""
+        """Return a layout that fits both validated episodes and the stored ones."""
         layout = memory.layout
         duplicates = layout.find_duplicates(episodes)
         if memory.index.num_steps:
@@ -146,7 +146,7 @@ class EpisodeStorage:
         return layout.fitted_to(episodes, duplicates)
 
     def _with_room(self, layout: StepLayout, index: EpisodeIndex, packed: PackedEpisodes) -> StoredMemory:
-        """Return the memory of what ``index`` has, with room for more episodes.
+        """Return the memory of the steps in ``index``, with room for the packed episodes.
 
         Raises:
             MemoryError: Not enough memory; nothing changes.
@@ -189,7 +189,7 @@ class EpisodeStorage:
         return states, infos
 
     def _write(self, packed: PackedEpisodes) -> None:
-        """Write all but the index to slots that are not in use."""
+        """Write the records of packed episodes to slots that are not in use; the index does not change."""
         memory = self.memory
         layout, index, states = memory.layout, memory.index, memory.states
         size = max(1, BLOCK_BYTES // states.dtype.itemsize)
@@ -203,7 +203,7 @@ class EpisodeStorage:
             memory.infos.write(index.end.step, packed.infos)
 
     def gather(self, serials: Any, states: Any, desired: Records) -> StoredSteps:
-        """Copy steps out.
+        """Return copies of stored steps.
 
         Args:
             serials: (B,) serial numbers of the steps.
@@ -211,7 +211,7 @@ class EpisodeStorage:
             desired: (2, B) desired goals, see `desired_goals`.
         """
         memory = self.memory
-        rows = memory.states.memory.take(states, mode="wrap")  # does not check the offsets: 3/4 of the time
+        rows = memory.states.memory.take(states, mode="wrap")  # "wrap" skips checks: 3/4 of the time
         records = np.ndarray(rows.shape, memory.states.dtype, rows)
         if memory.infos is None:
             return StoredSteps(records, desired, None)
@@ -222,19 +222,19 @@ class EpisodeStorage:
 
         Args:
             goal_states: (C,) offsets of the states that supply the goals of the first steps.
-            segment_slots: (D,) slots of the segments of the others, which keep their desired goals.
+            segment_slots: (D,) slots of the segments of the other steps, which keep their desired goals.
         """
         memory, layout = self.memory, self.memory.layout
         count = len(goal_states)
         rows = np.empty((2, count + len(segment_slots)), layout.goal_bytes)
-        before, after = rows[0], rows[1]  # to assign to both at once takes longer
+        before, after = rows[0], rows[1]  # assigning both at once takes longer
         before[:count] = after[:count] = self._goal_bytes()[goal_states]
         recorded = memory.desired.memory.take(segment_slots)
         rows[:, count:] = np.ndarray((len(recorded), 2), rows.dtype, recorded).T
         return np.ndarray(rows.shape, layout.goal_dtype, rows)
 
     def same_goals(self, states: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Compare the goals achieved in states with those in others, bit by bit: (n,) bool."""
+        """Return which states have the same achieved goals as ``others``, compared bit by bit: (n,) bool."""
         dtype = self.memory.layout.goal_dtype
         goals = [np.ndarray(len(rows), dtype, self._goal_bytes()[rows]) for rows in (states, others)]
         return same_rows(*([each[name] for name in dtype.names or ()] for each in goals))
@@ -245,23 +245,23 @@ class EpisodeStorage:
         return np.ndarray(len(rows), self.memory.layout.goal_bytes, rows, 0, rows.strides)
 
     def read(self, serials: np.ndarray) -> StoredSteps:
-        """Copy steps out as they were recorded, as arrays."""
+        """Return copies of steps as they were recorded, as NumPy arrays."""
         refs = self.memory.index.locate(serials)
         desired = self.desired_goals(serials[:0], refs.segment_slots)
         return self.gather(serials, np.stack([refs.states, refs.states + 1]), desired)
 
     def to_device(self, values: np.ndarray) -> Any:
-        """Return an array in the memory of the records: unchanged."""
+        """Return the array unchanged, since the records are in host memory."""
         return values
 
     def filled(self, count: int, value: float) -> Any:
-        """Return (count,) float32 of one value, in the memory of the records."""
+        """Return a (count,) float32 array filled with one value."""
         array = np.empty(count, np.float32)
         array.fill(value)  # `numpy.full` takes three times as long
         return array
 
     def indices_to_device(self, sampled: SampledIndices) -> SampledIndices:
-        """Return sampled indices in the memory of the records: unchanged."""
+        """Return the indices unchanged, since the records are in host memory."""
         return sampled
 
     def state_pairs(self, before: Any, after: Any) -> Any:
@@ -296,7 +296,7 @@ class EpisodeStorage:
         try:
             states = self._new_ring(capacity, layout.record_dtype)
             index = EpisodeIndex.empty(start, self._buffer_size, capacity)
-        except (MemoryError, ValueError) as error:  # the latter for more than NumPy can address
+        except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
             gigabytes = capacity * layout.record_dtype.itemsize / 2**30
             raise MemoryError(
                 f"{self.location}buffer_size={self._buffer_size} needs {gigabytes:.1f} GiB, and there is not "

@@ -71,7 +71,7 @@ class EpisodeReader:
         return len(self._begins) - 1
 
     def read(self, block: int) -> StoredEpisodes | None:
-        """Return the episodes of a block that have not been evicted; None if all of them have."""
+        """Return the episodes of a block that have not been evicted; None if all have been evicted."""
         begin, end = self._begins[block : block + 2]
         first = self._storage.memory.index.first.step
         begin = max(begin, int(np.searchsorted(self._starts, first)))
@@ -85,12 +85,12 @@ class EpisodeReader:
         last = np.cumsum(lengths) - 1
         final = map_tree(lambda leaf: leaf[last], next_observations)
         states = concatenate_trees("observations", [observations, final])
-        # So far, the final states follow after all others.
+        # The final states are at the end of ``states``; the order puts each after its episode.
         order = np.insert(np.arange(len(serials)), last + 1, len(serials) + np.arange(len(last)))
         infos = {} if steps.infos is None else {key: steps.infos[key] for key in layout.info_keys}
         episodes = Episodes(
             observations=map_tree(lambda leaf: leaf[order], states),
-            actions=copy_tree(actions),  # views would keep all that was read
+            actions=copy_tree(actions),  # views would keep the whole records in memory
             rewards=rewards.copy(),
             lengths=lengths,
             terminated=terminated[last],
@@ -127,7 +127,7 @@ class EpisodeArrays:
             arrays[_name("infos", (key,))] = episodes.infos[key]
         leaves = {leaf.path: leaf.find(episodes.observations, "") for leaf in self.observations}
         desired = [values for path, values in leaves.items() if _is_desired(path)]
-        changed = row_changes(desired)  # bit by bit, so that NaN comes back too
+        changed = row_changes(desired)  # bit by bit, so that NaN is restored too
         begins = episodes.ends[:-1] + np.arange(len(episodes))
         if changed is not None:
             begins = np.union1d(begins, changed.nonzero()[0] + 1)

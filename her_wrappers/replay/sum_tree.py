@@ -24,7 +24,7 @@ MOST_AT_TOP = 4096
 class SumTree:
     """Non-negative values of ``capacity`` slots, initially 0.
 
-    A slot is sampled with probability value / sum of all values. A slot with value 0 is never sampled, also
+    A slot is sampled with probability value / sum of all values. A slot with value 0 is never sampled, even
     with rounding errors. Each sum is computed from its children and never updated by differences, so rounding
     errors do not accumulate: equal values give bit-identical trees.
 

@@ -1,9 +1,9 @@
 """Terminations of relabeled steps: whether a step would have ended the episode under its new goal.
 
-An environment that ends on success ends elsewhere if the goal is another one. Keeping the recorded flag makes
-a relabeled success bootstrap beyond its end: the most frequent bug report about HER buffers
-(Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the goal, such as a crash,
-hold under every goal.
+An environment that terminates on success terminates at another step if the goal is another one. Keeping the
+recorded flag makes a relabeled success bootstrap beyond its end, the most frequent bug report about HER
+buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the goal, such as
+a crash, hold under every goal.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class TerminationRule:
         """Return the rule with the state that `state_dict` returned; the initial rule if ``state`` is None.
 
         Raises:
-            TypeError: ``state`` is not the state of such a rule.
-            ValueError: ``state`` is not the state of such a rule.
+            TypeError: A part of ``state`` has a wrong type for this rule.
+            ValueError: A part of ``state`` has a wrong value or length for this rule.
         """
         return self
 
@@ -153,7 +153,7 @@ class Recompute(TerminationRule):
         return self._by_goal(transition) | transition.goal_independent_termination
 
     def fit(self, transition: GoalTransition, rewards_fn: Rewards, self_goal_rewards_fn: Rewards) -> Fitted:
-        """Return the terminations for which the function returns False."""
+        """Find the goal-independent terminations: those for which the function returns False."""
         return Fitted(self, transition.terminated & ~self._by_goal(transition))
 
     def _by_goal(self, transition: GoalTransition) -> Bools:
@@ -205,7 +205,7 @@ class Success(TerminationRule):
         return Fitted(rule, transition.terminated & missed)
 
     def state_dict(self) -> Json:
-        """Return both rewards, None for one that is not known."""
+        """Return both rewards, with None for a reward that is not known."""
         return [None if np.isnan(value) else value for value in (self.achieved_reward, self.missed_reward)]
 
     def with_state(self, state: Json) -> TerminationRule:
@@ -245,7 +245,8 @@ def termination_rule(
 
     Raises:
         TypeError: A function cannot be called with three arguments.
-        ValueError: Unknown mode, no function to recompute with, or the function returns a wrong shape.
+        ValueError: The mode is unknown, the mode needs a function that is missing, or the function returns a
+            wrong shape.
     """
     if choice is None or choice == "recompute" or callable(choice):
         function = choice if callable(choice) else compute_terminated
@@ -256,10 +257,10 @@ def termination_rule(
 
 
 def named_rule(choice: TerminationMode | None) -> TerminationRule:
-    """Return a rule that calls no function; None if the user chose none.
+    """Return a rule that calls no function; ``choice`` is None if the user chose no mode.
 
     Raises:
-        ValueError: Unknown mode, or a mode that needs a function.
+        ValueError: The mode is unknown, or needs a function.
     """
     if choice == "recompute":
         raise ValueError(

@@ -52,17 +52,19 @@ MAX_INFO_KEYS = 3
 def make_storage(
     name: str | torch.device, layout: StepLayout, buffer_size: int, relabeler: Relabeler | None
 ) -> tuple[EpisodeStorage, torch.device]:
-    """Return a storage, on the device if the user's functions take tensors there, and the device.
+    """Return a storage and the device of the batches.
+
+    The storage is on the device if the user's functions take tensors on the device, else on the host.
 
     Args:
         name: Device of the batches.
         layout: Dtypes of the records.
         buffer_size: Number of steps that can be stored.
-        relabeler: Has the user's functions; None if nothing is relabeled.
+        relabeler: Relabeler with the user's functions, or None if nothing is relabeled.
 
     Raises:
         MemoryError: Not enough memory.
-        TypeError: torch does not have a dtype of the spaces.
+        TypeError: torch does not support a dtype of the spaces.
         ValueError: torch cannot use the device.
     """
     device, reason = find_device(name), None
@@ -88,8 +90,8 @@ def find_device(name: str | torch.device) -> torch.device:
     """
     try:
         probe = torch.zeros(1, dtype=torch.uint8, device=torch.device(name))
-        probe.cpu()  # fails for a device without data
-    except (RuntimeError, AssertionError, TypeError) as error:  # the second by a torch without CUDA
+        probe.cpu()  # fails for a device that holds no data, such as "meta"
+    except (RuntimeError, AssertionError, TypeError) as error:  # AssertionError: torch without CUDA
         available = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         available += ["mps"] * torch.backends.mps.is_available()
         names = ", ".join(map(repr, available))
@@ -117,13 +119,13 @@ class TorchStorage(EpisodeStorage):
         super().__init__(layout, buffer_size)
 
     def gather(self, serials: Any, states: Any, desired: Records) -> StoredSteps:
-        """Copy steps out, see `EpisodeStorage.gather`, from tensors of serial numbers and slots."""
+        """Return copies of steps, given tensors of serial numbers and slots; see `EpisodeStorage.gather`."""
         memory = self.memory
         infos = None if memory.infos is None else memory.infos.take(serials % memory.infos.capacity)
         return StoredSteps(memory.states.take(states), desired, infos)
 
     def desired_goals(self, goal_states: Any, segment_slots: Any) -> Records:
-        """Return desired goals, see `EpisodeStorage.desired_goals`, from tensors of slots."""
+        """Return desired goals, given tensors of slots; see `EpisodeStorage.desired_goals`."""
         dtype, count = self.memory.layout.goal_dtype, len(goal_states)
         rows = empty_bytes((2, count + len(segment_slots), dtype.itemsize), self._device)
         rows[:, :count] = take_row_bytes(self.memory.states.memory[:, : dtype.itemsize], goal_states)
@@ -145,7 +147,7 @@ class TorchStorage(EpisodeStorage):
         return result
 
     def read(self, serials: np.ndarray) -> StoredSteps:
-        """Copy steps out as they were recorded, as arrays."""
+        """Return copies of steps as they were recorded, as NumPy arrays."""
         refs = self.memory.index.locate(serials)
         states = np.stack([refs.states, refs.states + 1]) % self.memory.states.capacity
         desired = self.desired_goals(self.to_device(serials[:0]), self.to_device(refs.segment_slots))
@@ -157,11 +159,11 @@ class TorchStorage(EpisodeStorage):
         return to_tensor(self._device, are_arrays=True)(values)
 
     def filled(self, count: int, value: float) -> Any:
-        """Return (count,) float32 of one value on the device."""
+        """Return a (count,) float32 tensor filled with one value, on the device."""
         return torch.full((count,), value, dtype=torch.float32, device=self._device)
 
     def indices_to_device(self, sampled: SampledIndices) -> SampledIndices:
-        """Return sampled indices with all that batches are gathered by on the device, copied in two pieces.
+        """Return sampled indices whose fields for gathering batches are on the device, after two copies.
 
         Offsets become slots, since torch has no negative indices.
         """
@@ -213,7 +215,7 @@ class TorchWindows(NStepWindows):
         return torch.arange(self.width + 1, dtype=torch.float64, device=self._within.device)
 
     def _require_finite(self, sums: Any) -> None:
-        """Do nothing: the host would wait for the device."""
+        """Do nothing, since a check would wait for the device."""
 
     def _as_float32(self, values: Any) -> Any:
         return values.float()
@@ -225,7 +227,7 @@ def incompatibility(relabeler: Relabeler, layout: StepLayout, device: torch.devi
     Each function is tried for two steps, with arrays and with tensors.
 
     Args:
-        relabeler: Has the functions.
+        relabeler: Relabeler with the user's functions.
         layout: Dtypes of the steps.
         device: Device of the tensors.
     """
@@ -274,7 +276,7 @@ def _difference(
     expected: _ProbeResult,
     device: torch.device,
 ) -> str | None:
-    """Describe a difference between the results for tensors and for arrays; None without any."""
+    """Describe a difference between the results for tensors and for arrays; None if they are equal."""
     convert = to_tensor(device, are_arrays=True)
 
     def to_device(tree: Tree) -> Any:
@@ -311,9 +313,9 @@ def _described(error: Exception | None) -> str:
 
 
 def dummy_transitions(relabeler: Relabeler, layout: StepLayout) -> list[tuple[GoalTransition, Batch]]:
-    """Return two steps with values of their spaces, of which the first achieves its goal.
+    """Return two steps with values from the spaces; the first step achieves its goal.
 
-    There is one element for each combination of dtypes of infos, which the first episode determines.
+    The list has one element for each combination of dtypes of infos, since these are not known yet.
     """
     rng, keys = np.random.default_rng(0), layout.info_keys
     observations = _dummy(layout.observations, layout.observation_space, 3, rng)
@@ -338,7 +340,7 @@ def _dummy(spec: SpaceSpec, space: spaces.Space[Any], rows: int, rng: np.random.
 
 
 def _dummy_leaf(space: spaces.Space[Any], rows: int, rng: np.random.Generator) -> np.ndarray:
-    if isinstance(space, spaces.Box):  # whose own samples may be too large to compute with
+    if isinstance(space, spaces.Box):  # its own samples may be too large to compute with
         values = rng.normal(0, 3, (rows, *space.shape)).clip(space.low, space.high)
         return values.astype(space.dtype)
     private = copy.deepcopy(space)

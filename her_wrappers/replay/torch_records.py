@@ -20,7 +20,7 @@ WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def to_tensor(device: str | torch.device, *, are_arrays: bool) -> Callable[[Any], torch.Tensor]:
-    """Return a function from arrays, or else tensors, to tensors on a device.
+    """Return a function that converts arrays (or moves tensors) to tensors on a device.
 
     On the CPU a tensor shares the array's memory. Copies to CUDA go through pinned memory, asynchronously.
     """
@@ -31,12 +31,12 @@ def to_tensor(device: str | torch.device, *, are_arrays: bool) -> Callable[[Any]
 
 
 def pin(array: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a tensor of the values of an array; if they are to go to CUDA, in pinned memory."""
+    """Return an array as a tensor, in pinned memory if its values will be copied from the host to CUDA."""
     tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor
-    # In contiguous memory, which `pin_memory` does not make: otherwise it would be copied again,
-    # synchronously.
+    # The memory must be contiguous, or else it would be copied again, synchronously. `Tensor.pin_memory` does
+    # not make it contiguous.
     pinned = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
     return pinned.copy_(tensor)
 
@@ -49,7 +49,7 @@ def empty_bytes(shape: Sequence[int], device: torch.device) -> torch.Tensor:
     """
     try:
         return torch.empty(tuple(shape), dtype=torch.uint8, device=device)
-    except (RuntimeError, TypeError) as error:  # the second for sizes of more than 64 bits
+    except (RuntimeError, TypeError) as error:  # TypeError: sizes of more than 64 bits
         gigabytes = float(np.prod(shape, dtype=np.float64)) / 2**30
         raise MemoryError(f"cannot allocate {gigabytes:.1f} GiB on {device}") from error
 
@@ -71,7 +71,7 @@ def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
 
 
 class TensorField(NamedTuple):
-    """Position of a field in a record, counted in numbers of its dtype, with its dtype and shape."""
+    """Dtype and shape of a field, and its position in a record, counted in elements of that dtype."""
 
     begin: int
     end: int
@@ -85,7 +85,7 @@ class TensorRecords:
     Args:
         rows: (..., size of a record) uint8.
         dtype: Dtype of the records.
-        fields: Fields that were looked up in the dtype already, which is slow.
+        fields: Cache of the fields that were looked up in the dtype, since looking up is slow; or None.
 
     Attributes:
         rows: The bytes.
@@ -109,7 +109,7 @@ class TensorRecords:
         return (TensorRecords(rows, self.dtype, self._fields) for rows in self.rows.unbind())
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a view: a field by its name, as a tensor; or some of the records."""
+        """Return a view: a tensor of the field if ``key`` is a name, else some of the records."""
         if not isinstance(key, str):
             return TensorRecords(self.rows[key], self.dtype, self._fields)
         begin, end, dtype, shape = self._field(key)
@@ -210,7 +210,8 @@ class TensorRing:
             first: Serial number of the first record.
             end: Serial number after that of the last.
             dtype: Dtype of the new records.
-            copied: New fields, with the old fields that they have the values of; others keep their name.
+            copied: Name of the old field whose values a new field gets, by the name of the new field. Other
+                fields have the same name in both.
 
         Raises:
             MemoryError: Not enough memory on the device.
