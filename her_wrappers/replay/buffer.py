@@ -56,9 +56,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
         buffer_size: Maximum number of transitions.
         compute_reward: Rewards of a batch of goals; not needed if nothing is relabeled.
         reward_fn: Rewards of a `Batch`, instead of ``compute_reward``, if rewards depend on the state or the
-            action. The batch consists of the relabeled transitions with their new goals, their recorded
-            rewards and terminations, and discounts of ``gamma``. Its arrays are read-only, and it has no
-            infos. With ``n_steps``, the batch consists of the single steps of the windows.
+            action. Its batch has the relabeled transitions with new goals, recorded rewards and terminations,
+            and discounts ``gamma``; with ``n_steps``, the single steps of the windows. It has no infos.
         compute_terminated: Terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
             nothing is relabeled.
@@ -69,12 +68,11 @@ class HindsightReplayBuffer(EpisodeBuffer):
             probabilities that decrease with the distance. ``"random"``: any state of any stored episode after
             the first. Or a function ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a
             `Mixture` of these.
-        termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; an
+        termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; a
             step that terminated independently of its goal, such as a crash, still terminates.
-            ``"success"``: where the new reward is that of an achieved goal, or the episode terminated
-            independently of its goal; needs rewards of two values. ``"keep"``: as recorded. ``"never"``: no
-            terminations. Or a function that is called like ``compute_terminated``. The default is
-            ``"recompute"`` if there is a ``compute_terminated``, else ``"keep"``.
+            ``"success"``: where the new reward is that of an achieved goal, or independently of the goal;
+            needs rewards of two values. ``"keep"``: as recorded. ``"never"``: none. Or a function like
+            ``compute_terminated``. By default ``"recompute"`` with ``compute_terminated``, else ``"keep"``.
         n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. A window ends
             with the episode, with the first step that terminates (under the new goal if relabeled), or, if it
             is not relabeled, before the goal changes. The functions get the steps of all windows in one call;
@@ -90,9 +88,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
             sampling. Priorities take 8.6 bytes per transition.
         seed: Seed of the private generator.
         device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
-            the same rows and goals on all devices. If the functions accept tensors (which a call with two
-            rows tests), transitions are stored and relabeled on the device; otherwise batches are copied to
-            the device.
+            the same rows and goals on all devices. If the functions accept tensors, transitions are
+            stored and relabeled on the device; otherwise batches are copied to it.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -311,8 +308,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        The file includes the open episodes of `add`, but no functions. Other threads that use the buffer wait
-        until the file is written.
+        The file includes the open episodes of `add`, but no functions. Other threads wait until it is written.
 
         Args:
             path: The file to write or replace.

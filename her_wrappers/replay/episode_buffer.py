@@ -319,7 +319,7 @@ class EpisodeBuffer:
                 self._priorities.verify()
 
     def clear(self) -> None:
-        """Remove all transitions and open episodes, and reset the relabeler; serial numbers continue.
+        """Remove all transitions, what was found in them, and open episodes; serial numbers continue.
 
         Raises:
             MemoryError: Not enough memory for new allocations; nothing changes.
