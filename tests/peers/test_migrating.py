@@ -1,4 +1,4 @@
-"""docs/migrating.md against the libraries themselves: every parameter of theirs is there, and no other."""
+"""docs/migrating.md compared with the libraries: the tables have every parameter of theirs, and no other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tables():
 
 
 def parameters(section, path):
-    """The parameters of a function, or of what makes objects of a class, without `self`."""
+    """The parameters of a function, or of the constructor of a class, without `self`."""
     for name in MODULES[section]:
         found = pytest.importorskip(name)
         for part in path.split("."):

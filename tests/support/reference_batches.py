@@ -134,7 +134,7 @@ def update_priorities(buffer, batch):
 
 
 def save_and_load(buffer, batch):
-    """Return what comes back of a buffer that was saved."""
+    """Save a buffer, and return the loaded one."""
     with tempfile.TemporaryDirectory() as folder:
         buffer.save(Path(folder) / "buffer")
         return HindsightReplayBuffer.load(

@@ -55,7 +55,7 @@ def still_policy():
 
 
 class Marks(Noisy):
-    """Its actions are the state, so that rewards say which state played."""
+    """Actions equal the state of the policy, so that rewards identify the state that was used."""
 
     def __call__(self, observations):
         return np.full((len(observations), 1), self.gain)
