@@ -29,7 +29,7 @@ class RunResults:
     """The results of S runs.
 
     Attributes:
-        all: The results, in the order of the study's runs.
+        all: The results, in the order of the runs of the study.
     """
 
     all: Sequence[RunResult]

@@ -25,7 +25,7 @@ IN_PART = {"DDPG"}  # a learner, of which the page has what belongs to replay
 
 
 def tables():
-    """For each table of the page its section, the function of its heading, and the parameters in its rows."""
+    """For each table of the page: its section, the function in its heading, the parameters in its rows."""
     found = []
     for section in MODULES:
         for table in re.findall(r"(?:^\|.*\n)+", SECTIONS[section], re.MULTILINE):

@@ -1,4 +1,4 @@
-"""Environments and policies for collectors, and what a collector returned."""
+"""Environments and policies for collectors, and comparisons of the rounds of collectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Walk(gym.Env):
 
 
 class Slow(Walk):
-    """The same with steps that take time."""
+    """A random walk with steps that take time."""
 
     def step(self, action):
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Replay buffers whose methods are interrupted, and what must hold afterwards."""
+"""Replay buffers whose methods are interrupted, and assertions about them afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorders that are interrupted, and what their sinks must have afterwards."""
+"""Recorders that are interrupted, and assertions about their sinks afterwards."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Once:
 
 
 class Counted(Numbered):
-    """Episodes of 3, 1 and 5 steps; counts its steps and notes its ends."""
+    """Episodes of 3, 1 and 5 steps; counts its steps and stores the ends of episodes."""
 
     def __init__(self):
         super().__init__()

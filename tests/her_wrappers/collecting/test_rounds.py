@@ -1,4 +1,4 @@
-"""Rounds of a collector: which episodes, by which policy, and where they can be continued."""
+"""Rounds of a collector: their episodes, the states of the policy, and continuing from a saved state."""
 
 from __future__ import annotations
 
