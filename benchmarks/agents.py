@@ -99,7 +99,7 @@ def gradient_step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, inputs: 
 
 
 def bare_dqn(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that takes the bare steps of double DQN."""
+    """Return a function that does the torch steps of one update of double DQN."""
     online, target = bare.network(10), bare.network(10)
     optimizer = adam(online)
 
@@ -114,7 +114,7 @@ def bare_dqn(bare: BareSteps) -> Callable[[], None]:
 
 
 def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that takes the bare steps of DDPG."""
+    """Return a function that does the torch steps of one update of DDPG."""
     actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
     critic, target_critic = (bare.network(1, 2) for _ in range(2))
     actor_optimizer, critic_optimizer = adam(actor), adam(critic)
@@ -132,7 +132,7 @@ def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
 
 
 def bare_td3(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that takes the bare steps of TD3, with the actor in every second call."""
+    """Return a function that does the torch steps of a TD3 update, of the actor only in every second call."""
     actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
     critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
     actor_optimizer, critic_optimizer = adam(actor), adam(critics)
@@ -156,7 +156,7 @@ def bare_td3(bare: BareSteps) -> Callable[[], None]:
 
 
 def bare_sac(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that takes the bare steps of SAC with a learned temperature."""
+    """Return a function that does the torch steps of one update of SAC with a learned temperature."""
     actor = bare.network(4)
     critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
     log_temperature = nn.ParameterDict({"log": torch.tensor(math.log(0.1))})

@@ -70,7 +70,7 @@ class CallPath:
 
     @property
     def switches(self) -> int:
-        """Number of calls of a function in another file than that of the call before."""
+        """Number of calls of a function in another file than the function called before."""
         return sum(file != before for (file, _), (before, _) in zip(self.calls[1:], self.calls, strict=False))
 
 

@@ -6,7 +6,7 @@ For example:
     python -m benchmarks.collecting --out a_page.md     about ten minutes, on an idle machine with two cores
 
 Overlap: FetchPush-v4 if gymnasium-robotics is installed, else an environment that computes for 1.4 ms in each
-step. After each round the learner computes for as long as the steps of the round took, without a collector.
+step. After each round the learner computes for the time that the steps of the round take without a collector.
 "One process" is one worker of the backend `local`, which takes turns with the learner.
 
 Many workers: an environment that sleeps for 20 ms in each step, so that workers do not compete for cores. Ray
@@ -14,7 +14,7 @@ has one logical CPU for each worker.
 
 Overhead: episodes of one step that takes no time. The time of a round is overhead.
 
-The rounds before and including number 1 do not count, since workers start in them.
+Rounds 0 and 1 do not count, since workers start in them.
 """
 
 from __future__ import annotations

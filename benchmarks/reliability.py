@@ -50,7 +50,7 @@ from tests.support.trials import KINDS
 
 BENCHMARK = Benchmark("reliability", "Interruptions, kills and damage: random trials", __doc__)
 QUICK = 100
-"""What the number of trials is divided by with --quick."""
+"""Divisor of the number of trials with --quick."""
 
 BLOCK = 20
 """Trials that a process makes before it reports."""

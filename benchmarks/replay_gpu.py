@@ -13,7 +13,7 @@ For example:
 **Measurements.** *On the device*: `sample(n)` of a buffer with `device=`, from the sampling of indices on the
 host to the last operation on the device. *Copied to the device*: `sample(n).to_torch(device)` of a buffer
 without `device=`, until the copy is complete. *Copying on the device*, a lower bound for every batch: reading
-and writing the records of the states before and after each step and the goals once, at the rate at which the
+and writing once the goals and the records of the states before and after each step, at the rate at which the
 device copies a block of 1 GiB.
 
 **Method.** One thread on the host. All buffers run in turns, and sample a few batches before each

@@ -13,7 +13,7 @@ highest probabilities is compared with the expected share. For the buffers that 
 
 **Measurements.** *Sampling*: `sample(256)`, with weights. *Sampling and updating*: `sample(256)`, and
 `update_priorities` of the batch with new random priorities, which are computed before the measurement. A
-learner does the latter. Our buffer prefetches batches only while priorities are not updated.
+learner does the second of these. Our buffer prefetches batches only while priorities are not updated.
 
 **Method.** One thread. All buffers run in turns, and sample a few batches before each measurement. Every
 ratio is computed within one turn, so that a busy machine slows both sides; the tables show medians over the

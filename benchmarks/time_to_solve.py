@@ -27,10 +27,10 @@ with one seed each: 16 to 128 environments, batches of 128 to 512, learning rate
 of 128 to 512, discounts of 0.9 to 0.98, 4 or 8 relabeled transitions, 0.025 to 0.2 updates per step, 0.1 to
 0.6 of the actions random, target networks moved by 0.05 to 0.5 or replaced at intervals of up to 1,000 steps.
 Then seven of the best settings and four settings between them were tried with three seeds. The best settings
-of each library are those with the lowest median time. The seeds on this page are different ones. Two more
-settings were tried with SB3 only, with one seed and an evaluation every 5,000 steps, and were slower: two
-layers of 256 with the target network replaced every 500 or 800 steps (solved by 10,000 steps, in 9 to 11 s);
-and the settings of SB3's own test of HER, which are for 10 bits and one goal (0.27 after 20,000 steps and
+of each library are those with the lowest median time. The seeds on this page were not used in the search. Two
+more settings were tried with SB3 only, with one seed and an evaluation every 5,000 steps, and were slower:
+two layers of 256 with the target network replaced every 500 or 800 steps (solved by 10,000 steps, in 9 to 11
+s); and the settings of SB3's own test of HER, which are for 10 bits and one goal (0.27 after 20,000 steps and
 49 s).
 """
 

@@ -1,4 +1,4 @@
-"""Timing: of workloads that run in turns, so that a busy machine slows all of them, and of single calls."""
+"""Timing of workloads that run in turns, so that a busy machine slows all of them, and of single calls."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class ExploringPolicy:
         self._agent.seed(seed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what `Agent.policy_state` of the learner returned."""
+        """Load the state that `Agent.policy_state` of the learner returned."""
         self._agent.load_policy_state(state)
 
 
@@ -69,7 +69,7 @@ class CollectedTraining(Training):
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
-        TypeError: As in `Training`.
+        TypeError: The algorithm does not support the spaces of the environment.
         ValueError: As in `Training`; or ``backend`` does not exist.
     """
 

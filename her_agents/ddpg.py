@@ -45,7 +45,7 @@ class DDPG(Agent):
         learning_rate: Step size of both Adam optimizers.
         gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
         tau: Weight of the online parameters in the Polyak update of the target networks.
-        action_l2: Weight in the actor's loss of the mean square of actions, which are scaled to [-1, 1].
+        action_l2: Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss.
         epsilon: Probability of a uniformly random action while exploring.
         noise: Standard deviation of the Gaussian exploration, for actions scaled to [-1, 1].
         clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].

@@ -2,8 +2,8 @@
 
 Double Q-learning as in van Hasselt et al. 2016. The network reads the concatenated observation and desired
 goal. Targets are clipped to [-1 / (1 - gamma), 0], the range of returns of rewards in {-1, 0}, as in the HER
-paper (appendix A). The loss is the squared error: the Huber loss limits the gradients of rare successes,
-which training without relabeling needs.
+paper (appendix A). The loss is the squared error, not the Huber loss, which would limit the gradients of rare
+successes; training without relabeling needs these gradients.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class RunFolder:
         """Write the log and the checkpoints of an epoch.
 
         Args:
-            training: A training at the end of an epoch, or interrupted.
+            training: A training at the end of an epoch, or an interrupted training.
             ended: Whether the training ends; then ``latest.pt`` is always written.
         """
         epochs, config = training.counts.epochs, training.config

@@ -37,7 +37,8 @@ def sample_starts(
         task: The task.
         num_envs: Number of environments, N.
         rng: Random generator.
-        options: ``"goal"`` and ``"state"``; values for one environment, used for all, or for all N.
+        options: ``"goal"`` and ``"state"``; values for one environment, which are used for all N, or with a
+            leading axis N.
         rows: (n,) indices of the environments that start; by default all N.
 
     Returns:
@@ -88,7 +89,7 @@ def _validate_starts(task: GoalTask, state: State, options: dict[str, Any]) -> N
 
 
 def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: np.ndarray) -> State:
-    """Return the entries of the state that the options give, with the shapes and dtypes of ``state``."""
+    """Return the entries of the state that the options contain, with the shapes and dtypes of ``state``."""
     if unknown := options.keys() - {"goal", "state"}:
         raise ValueError(f"unknown reset option {min(map(repr, unknown))}; choose from 'goal', 'state'")
     entries = {"goal": ("reset option 'goal'", options["goal"])} if "goal" in options else {}

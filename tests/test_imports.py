@@ -1,4 +1,4 @@
-"""Directions of imports between modules, and modules that the packages must not import."""
+"""Allowed imports between modules, and modules that the packages must not import."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ RELABELED_GOAL = np.dtype([("goal", np.float32, GOAL)])
 
 
 class Floor:
-    """Gathers the records of steps, those of the next steps, and the goals of the relabeled share.
+    """Gathers the records of steps and of their next steps, and the goals of the relabeled rows.
 
     Every batch has other random indices, as in a buffer; they are sampled before the measurement.
 

@@ -188,7 +188,7 @@ class Page:
         title: Title of the page.
         about: Description of the measurement, as Markdown.
         grids: Tables, first that of the requirements.
-        facts: Facts about the measurement, by name, first those of `provenance`.
+        facts: Facts about the measurement, by name; the first ones are those of `provenance`.
         method: Description of the method, as Markdown; can contain sections.
         picture: Name of a picture in the same folder, or "".
     """

@@ -29,7 +29,7 @@ class RunResults:
     """The results of S runs.
 
     Attributes:
-        all: The results, in the order of the study's runs.
+        all: The results, in the order of the runs of the study.
     """
 
     all: Sequence[RunResult]
@@ -93,10 +93,10 @@ def median(values: Floats) -> float | None:
 
 
 class ResultsFile:
-    """The results of a study in a CSV file: for each run a row for each evaluation, then the final one.
+    """The CSV file of a study: for each run, one row per evaluation, and a last row for the final policy.
 
-    Rows of other runs or settings, and rows of incomplete runs, are removed from the file; a copy of the file
-    before is ``<name>.csv.old``.
+    Rows of other runs or settings, and rows of incomplete runs, are removed from the file; ``<name>.csv.old``
+    is a copy of the file before the removal.
 
     Args:
         path: The file; it is created if it does not exist.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from her_agents.studies.runs import Run, RunResult
 
 MAX_RETRIES = 20
-"""Times that Ray starts a run again whose worker or node was lost."""
+"""Largest number of times that Ray restarts a run after its worker or node was lost."""
 
 
 def run_on_ray(
@@ -25,14 +25,14 @@ def run_on_ray(
     num_cpus: int,
     address: str | None = None,
 ) -> None:
-    """Execute runs in a Ray cluster, with the longest runs first. Each takes one logical CPU.
+    """Execute runs in a Ray cluster, with the longest runs first. Each run takes one logical CPU.
 
     A run whose node is lost is executed again on another node.
 
     Args:
         runs: The runs.
         on_result: Called with each result.
-        num_cpus: Logical CPUs of a Ray that is started on this machine.
+        num_cpus: Number of logical CPUs, if this function starts Ray on this machine.
         address: Address of a Ray cluster. None uses the Ray that the program has initialised, or starts Ray
             on this machine.
 

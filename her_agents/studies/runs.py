@@ -109,8 +109,8 @@ def execute(run: Run) -> RunResult:
 
     Raises:
         KeyboardInterrupt: The training was ended by Ctrl-C.
-        TypeError: As `train`.
-        ValueError: As `train`.
+        TypeError: The algorithm does not support the spaces of the environment.
+        ValueError: The options or the environment cannot be used, see `train`.
     """
     started, processor_started = time.perf_counter(), time.process_time()
     times: list[dict[str, float]] = []

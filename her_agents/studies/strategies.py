@@ -37,7 +37,7 @@ KS = (1, 2, 4, 8)
 """Numbers of relabeled transitions for each original one."""
 
 SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
-"""Options for all runs. After these steps the best arms are nearly solved, and arms differ most."""
+"""Options for all runs. After this number of steps the best arms are nearly solved, and arms differ most."""
 
 QUICK = ("future", "random"), (1, 4)
 """Strategies and k with ``--quick``."""

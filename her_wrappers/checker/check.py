@@ -49,8 +49,8 @@ def check_goal_env(
             else by a deep copy.
         max_steps: Number of steps of the environment. The replicas together take up to 25 % more steps, and
             at least 200.
-        max_seconds: Time in seconds after which the run stops early, which the report then contains; None for
-            no limit.
+        max_seconds: Time in seconds after which the run stops early, as the report then says;
+            None for no limit.
         policy: Function ``observation -> action`` that chooses the actions of two thirds of the steps, for
             goals that random actions do not reach; None for the policies of the check.
         reset_options: Options dict of ``reset`` for every second episode, or a list of dicts that are used in

@@ -27,7 +27,7 @@ EPISODE_CAP = 0.3
 """An episode that does not end stops after this share of the budget."""
 
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
-"""Errors of the steering policy with the observations of a faulty environment."""
+"""Errors that the steering policy can raise for the observations of a faulty environment."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ class Evidence:
         replica: Another environment of the same kind for experiments, or None.
         compared: Whether the rollout was replayed on a replica.
         divergence: First difference between the rollout and its replay on a replica, or None.
-        side_effect: The same with calls of ``compute_reward`` between the steps of the replay.
+        side_effect: First difference between the rollout and a replay with calls of ``compute_reward``
+            between its steps, or None.
         reset_divergence: First difference between two resets of ``env`` with the same seed, or None.
         rerun_divergence: First difference between the rollout and its replay on a used replica, or None.
         options_divergence: First difference between two resets with the same seed and options, or None.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy, ResetRecord, Rollout, StepRecord
 
 REPLAY_DIVISOR = 20
-"""The first one in 20 steps of the rollout are replayed on each replica."""
+"""The first twentieth of the steps of the rollout is replayed on each replica."""
 
 MIN_CLOCK_STEPS = 80
 """Smallest number of steps with calls of the goal functions; it contains the ends of some episodes."""

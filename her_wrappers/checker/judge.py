@@ -75,7 +75,7 @@ def _finding(rule: Rule, group: Sequence[Violation]) -> Finding:
 
 
 def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
-    """Return the situations that did not occur, each with those of ``rules`` that need it."""
+    """Return the situations that did not occur, each with the rules among ``rules`` that need it."""
     gaps: dict[str, list[str]] = {}
     if evidence.rollout.cut_off:
         gaps[f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"] = []

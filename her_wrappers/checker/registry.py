@@ -85,7 +85,7 @@ RULES: dict[str, Rule] = {}
 """All rules, by code."""
 
 REWARD_VALUE_RULES = ("GE101", "GE103", "GE106", "GE119", "GE121", "GE202", "GE205")
-"""Rules that compare values of ``compute_reward``, and so follow from faults of the function itself."""
+"""Rules that compare values of ``compute_reward``; faults of this function can cause their findings."""
 
 SUCCESS_RULES = ("GE115", "GE204", "GE207")
 """Rules that use rewards to decide whether a goal is reached."""

@@ -1,7 +1,7 @@
 """Rollouts of vector environments, and their split into episodes of single environments.
 
-The result of the split is a rollout as of a single environment, so the same rules apply to both. The split
-depends on the `gymnasium.vector.AutoresetMode` of the vector environment.
+The result of the split is a rollout like that of a single environment, so the same rules apply to both. The
+split depends on the `gymnasium.vector.AutoresetMode` of the vector environment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collecting: episodes from many processes or a Ray cluster, identical bits wherever they are played."""
+"""Collecting: episodes from many processes or a Ray cluster, bit-identical wherever they are played."""
 
 from her_wrappers.collecting.collector import Collector, CollectorError, Round
 

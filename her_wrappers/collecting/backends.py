@@ -132,7 +132,7 @@ class ProcessBackend:
 
     @property
     def pids(self) -> dict[int, int]:
-        """The process of each worker."""
+        """The process id of each worker."""
         return {worker: process.pid for worker, process in self._processes.items()}
 
     def _send(self, worker: int, message: bytes) -> None:

@@ -44,7 +44,7 @@ MAX_ATTEMPTS = {RAISED: 3, LOST: 20, FINAL: 1}
 
 
 class CollectorError(RuntimeError):
-    """A worker failed in the same round again and again; the cause has the traceback of the worker."""
+    """A worker failed too often in the same round; the cause has the traceback of the worker."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never raised
@@ -58,7 +58,7 @@ class Round:
     Attributes:
         number: Number of the round, from 0.
         episodes: The episodes: those of worker 0, then those of worker 1, and so on.
-        policy_age: Number of rounds since the state of the policy was given: 2 if there is an `update` after
+        policy_age: Number of rounds since `update` got the state of the policy: 2 if `update` is called after
             each round.
         steps_per_second: (W,) float64, steps of the episodes per second, for each worker.
         seconds_waiting: Seconds for which the learner waited for this round.
@@ -74,7 +74,7 @@ class Round:
 
 
 class _PolicyState(NamedTuple):
-    """A state of the policy, pickled, or None for the initial one; and the round after which it was given."""
+    """A pickled state of the policy, None for the initial one, and the round after which `update` got it."""
 
     pickled: bytes | None = None
     after_round: int = -1
@@ -84,8 +84,9 @@ class Collector:
     """Collects episodes in rounds, with workers in this process, in other processes, or in a Ray cluster.
 
     In each round, each worker plays ``episodes_per_env`` episodes in each of its environments. The episodes
-    depend on the seed, the worker, the round and the state of the policy alone: the backend, the timing, and
-    workers that are killed and replaced change no bit, on one type of processor with the same versions.
+    depend only on the seed, the worker, the round and the state of the policy. They are bit-identical for all
+    backends and timings, also if workers are killed and replaced, on one type of processor with the same
+    versions of all packages.
 
     While the learner works with round r - 1, the workers play round r, with the state that `update` got after
     round r - 2. Rounds 0 and 1 use the initial policy. Without an `update` the latest state stays in use.
@@ -99,12 +100,12 @@ class Collector:
             a method ``load_state_dict(state)``; those that explore need ``seed(n)``, which is called with an
             int at the start of each round. Pickled once.
         num_workers: Number of workers, W.
-        num_envs: Number of environments of each worker; None for one, or for as many as the vector
-            environment of ``make_env`` has.
+        num_envs: Number of environments of each worker; None for one, or for the number of
+            environments in the vector environment that ``make_env`` returns.
         backend: ``"local"``: in this process. ``"process"``: in processes on this machine. ``"ray"``: in a
             Ray cluster.
         seed: Seed of environments and policies.
-        info_keys: Entries of the infos to record; each must be there at every step.
+        info_keys: Entries of the infos to record; each must exist at every step.
         fresh_envs: Whether to make new environments for each round, for environments that remember the
             episodes before, or that are seeded only when they are made. If ``make_env`` has a parameter
             ``seed``, it gets an int that differs for each environment and round.
@@ -116,7 +117,8 @@ class Collector:
         ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
         TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, or ``info_keys`` is not
             a list of strings.
-        ValueError: A number is out of range, or the backend does not exist or has no address.
+        ValueError: A number is out of range, the backend does not exist, or ``address`` is given for a
+            backend other than ``"ray"``.
 
     Example:
         >>> import gymnasium as gym, her_envs, numpy as np
@@ -181,7 +183,7 @@ class Collector:
                 episodes are short continue until the others are done; their additional episodes are dropped.
 
         Yields:
-            The next round. Calling this method again continues with the round after.
+            The next round. Calling this method again continues with the next round.
 
         Raises:
             CollectorError: The environment or the policy raised three times in the same round, or a worker
@@ -206,7 +208,7 @@ class Collector:
         """Give the policy a new state, which is used from the round after the next one.
 
         Args:
-            state: Argument of ``policy.load_state_dict``. Copied at once.
+            state: Argument of ``policy.load_state_dict``. The state is copied at once.
 
         Raises:
             TypeError: The policy has no ``load_state_dict``, or the state cannot be pickled.
@@ -303,7 +305,7 @@ class Collector:
         self._attempts = Counter({key: n for key, n in self._attempts.items() if key[1] >= self._next})
 
     def _restart(self, worker: int) -> None:
-        """Start or replace a worker, and submit the rounds of which it has returned nothing."""
+        """Start or replace a worker, and submit the rounds for which it has returned no result."""
         self._backend.start(worker)
         for number in sorted(self._submitted):
             if (number, worker) not in self._results:
@@ -340,7 +342,7 @@ class Collector:
         """Count a failed attempt.
 
         Raises:
-            CollectorError: There were as many as are allowed.
+            CollectorError: The worker failed as often as is allowed.
         """
         self._attempts[kind, number, worker] += 1
         count = self._attempts[kind, number, worker]
@@ -381,7 +383,7 @@ def _make_backend(name: str, setup: Setup, num_workers: int, address: str | None
     """Return the backend with a name.
 
     Raises:
-        ValueError: The backend does not exist, or has no address.
+        ValueError: The backend does not exist, or ``address`` is given for a backend other than Ray.
     """
     if name not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {name!r}")

@@ -18,8 +18,8 @@ TIMEOUT = 5.0
 class RayBackend:
     """Workers that are Ray actors, one logical CPU each.
 
-    A Ray that the program has initialised is used as it is. Otherwise this backend connects to ``address``,
-    or starts Ray on this machine if that is None, and disconnects at the end.
+    If the program has initialised Ray already, this backend uses it. Otherwise this backend connects to
+    ``address``, or starts Ray on this machine if ``address`` is None, and disconnects at the end.
 
     Args:
         setup: The environments and the policy.
@@ -120,7 +120,7 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
 
 
 def _require_answer(address: str) -> None:
-    """Raise unless something accepts connections at an address with a port; Ray itself waits for a minute.
+    """Raise unless a server accepts connections at an address with a port; Ray would wait for a minute.
 
     Raises:
         ConnectionError: Nothing answers.

@@ -168,7 +168,7 @@ class Worker:
         )
 
     def _prepare(self, task: Task) -> tuple[VectorEpisodeRecorder, Any]:
-        """Return the environments and the policy; make them if there are none."""
+        """Return the environments and the policy; make them if they do not exist."""
         setup = self._setup
         if self._envs is None or self._policy is None:
             sys.path.extend(folder for folder in setup.sys_path if folder not in sys.path)
@@ -259,7 +259,7 @@ def _make_envs(
 ) -> VectorEnv[Any, Any, Any]:
     """Return the vector environment that a user's function makes, or one of ``num_envs`` environments.
 
-    If there is a seed, the function gets it, plus the number of the environment.
+    If there is a seed, the function is called with the seed plus the index of the environment.
 
     Raises:
         TypeError: The function returns neither an environment nor a vector environment.
@@ -280,7 +280,7 @@ def _make_envs(
 
 
 def _select(episodes: Episodes, is_wanted: np.ndarray) -> list[Episodes]:
-    """Return the wanted ones of n episodes; ``is_wanted`` is (n,) bool."""
+    """Return the episodes for which ``is_wanted``, (n,) bool, is True."""
     if is_wanted.all():
         return [episodes]
     return [episodes[i : i + 1] for i in np.flatnonzero(is_wanted).tolist()]

@@ -86,7 +86,7 @@ def key_map(space: spaces.Space[Any]) -> KeyMap:
     """Return the keys of an action space.
 
     Raises:
-        typer.BadParameter: The space has no keys.
+        typer.BadParameter: No keys are defined for the space.
     """
     if isinstance(space, spaces.Discrete):
         start = int(space.start)

@@ -48,14 +48,14 @@ class OneEnvPolicy:
     """A policy for one environment, used with a vector environment of one environment.
 
     Args:
-        policy: Returns the action for an observation; may have ``seed``.
+        policy: Returns the action for an observation; may have a method ``seed``.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
     def seed(self, seed: int) -> None:
-        """Seed the policy, if it has ``seed``."""
+        """Seed the policy, if it has a method ``seed``."""
         if hasattr(self._policy, "seed"):
             self._policy.seed(seed)
 
@@ -77,7 +77,7 @@ def make_collector(
     info_keys: list[str],
     max_episode_steps: int | None,
 ) -> Collector:
-    """Make the collector of the command line; each worker has one environment.
+    """Make the collector for the options of the command line; each worker has one environment.
 
     Raises:
         typer.BadParameter: An option is wrong, or the policy cannot be pickled.
@@ -109,7 +109,7 @@ def record_rounds(
     """Add a number of episodes to an archive.
 
     Args:
-        collector: Its workers have one environment each.
+        collector: A collector whose workers have one environment each.
         archive: The archive.
         episodes: Number of episodes.
         num_workers: Number of workers.

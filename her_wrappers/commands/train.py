@@ -295,7 +295,7 @@ def _check(name: str, factory: "Callable[[], gym.Env[Any, Any]]", *, force: bool
 
 
 def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: bool) -> "Config":
-    """Check the success flag and the rewards; do not clip targets if rewards are dense, unless told to.
+    """Check the success flag and the rewards; disable clipped targets for dense rewards unless required.
 
     Raises:
         ValueError: ``--clip-targets`` is given, and a reward is outside [-1, 0].
@@ -320,7 +320,7 @@ def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: b
 
 @contextmanager
 def unusable(*errors: type[Exception]) -> Iterator[None]:
-    """Print such an error as one sentence, and exit with code 3: environment or data cannot be used."""
+    """Print an error about an unusable environment or file as one sentence, and exit with code 3."""
     try:
         yield
     except errors as error:

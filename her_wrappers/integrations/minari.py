@@ -149,7 +149,7 @@ def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceS
 
 
 def _fitting(episode: Episode, number: int, observations: SpaceSpec, actions: SpaceSpec) -> Episode:
-    """Return a copy with the dtypes of the environment's spaces."""
+    """Return a copy of an episode with the dtypes of the environment's spaces."""
     try:
         return Episodes.of([episode]).cast(observations, actions)[0]
     except ValueError as error:
@@ -171,7 +171,7 @@ def _as_buffer(episode: Episode, number: int) -> Any:
 
 
 def _as_minari_infos(episode: Episode, number: int) -> dict[str, Any]:
-    """Return infos with T + 1 rows if the reset has them too, else with T rows."""
+    """Return infos with T + 1 rows if the reset has infos too, else with T rows."""
     only_at_reset = episode.reset_info.keys() - episode.infos.keys()
     if only_at_reset:
         raise ValueError(

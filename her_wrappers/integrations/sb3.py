@@ -65,8 +65,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         device: Device of the batches.
         n_envs: Number of environments, N.
         optimize_memory_usage: Ignored, since a state is never stored twice.
-        handle_timeout_termination: Whether an end with ``info["TimeLimit.truncated"]`` is a truncation, not a
-            termination.
+        handle_timeout_termination: Whether an episode that ends with ``info["TimeLimit.truncated"]`` is
+            truncated, not terminated.
         n_sampled_goal: Number of relabeled transitions per original transition; None if a `Mixture` sets the
             share.
         goal_selection_strategy: SB3's enum or names, or a strategy of `HindsightReplayBuffer`:
@@ -79,10 +79,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             ``compute_terminated``.
         n_steps: Maximal number of steps whose rewards are summed, all for one goal. SB3's algorithms ignore
             their own ``n_steps`` if they have a custom replay buffer.
-        gamma: Discount factor of those sums, to be the same as the algorithm's; of no influence on one step.
-        resample_achieved_goals: Whether a new goal that was achieved before the step already is sampled once
-            more. Called ``skip_trivial`` in version 0.1.
-        seed: Seeds the private generator; without one, NumPy's global generator does, and SB3 seeds that.
+        gamma: Discount factor of these sums, which must equal the algorithm's. Unused if ``n_steps`` is 1.
+        resample_achieved_goals: Whether a new goal is sampled once more if it was already achieved before the
+            step. Called ``skip_trivial`` in version 0.1.
+        seed: Seed of the private generator; None seeds it from NumPy's global generator, which SB3 seeds.
 
     Raises:
         TypeError: A space has elements that are not arrays of one shape.
@@ -197,7 +197,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         Args:
             batch_size: Number of transitions, B.
             env: Environment that normalizes observations and rewards of the batch, or None. Rewards are
-                computed before, from goals that are not normalized.
+                computed from goals that are not normalized.
 
         Raises:
             RuntimeError: No episode is complete yet.
@@ -235,7 +235,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
-        """Object that ignores assignments, as of ``learn`` with ``optimize_memory_usage=True``."""
+        """Object that ignores assignments; ``learn`` assigns to it if ``optimize_memory_usage`` is True."""
         return Ignored()
 
     def __getattr__(self, name: str) -> Any:

@@ -24,16 +24,17 @@ MAX_BYTES = 2**23
 """Maximal size in bytes of the batches that are sampled at once, unless one batch is larger."""
 
 NUM_INTERVALS = 8
-"""Number of past intervals between changes of the buffer whose numbers of used batches are known."""
+"""Number of past intervals between changes of the buffer for which the number of used batches is stored."""
 
 
 class TensorBatches:
     """Samples several batches at once from a buffer.
 
     Several batches take little more time than one, since NumPy, torch and the environment are called once.
-    When episodes are added, the unused batches are dropped. So the first number of batches is the minimum of
-    the numbers that were used in the last intervals between additions, and each further number is that of the
-    batches used beyond this minimum. Each batch has the same distribution as if it were sampled alone.
+    When episodes are added, the unused batches are dropped. To drop few of them, the first call of `sample`
+    after an addition samples the smallest number of batches that was used between two recent additions. If
+    more batches are used, each further call samples as many as were used beyond this number so far. Each
+    batch has the same distribution as if it were sampled alone.
 
     Args:
         buffer: Buffer to sample from.
@@ -128,7 +129,7 @@ class TensorBatches:
         return [made[i] for i in self._rng.permutation(count).tolist()]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without batches, since a pickle of one view has the memory of all."""
+        """Return the state without batches: each is a view, whose pickle would contain all batches."""
         return self.__dict__ | {"_batches": []}
 
 

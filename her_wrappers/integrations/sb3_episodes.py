@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from her_wrappers.spaces import LeafSpec, SpaceSpec
 
 Row = list[bytes]
-"""A value of all environments: the bytes of each leaf."""
+"""Observations or actions of all environments: the bytes of each leaf."""
 
 
 class StepBytes(NamedTuple):
@@ -54,7 +54,7 @@ class VectorEpisodeBytes:
 
     @property
     def lengths(self) -> list[int]:
-        """N numbers of steps of the open episodes; -1 without an open episode."""
+        """Number of steps of the open episode of each of N environments; -1 if no episode is open."""
         return [-1 if begun is None else len(self._steps) - begun for begun in self._begun]
 
     @property
@@ -95,11 +95,11 @@ class VectorEpisodeBytes:
         self._states.append(states)
 
     def finish(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
-        """Close open episodes, and return them without episodes of no steps.
+        """Close open episodes, and return those with at least one step, or None if there are none.
 
         Args:
-            envs: Numbers of the environments.
-            terminated: Whether the episodes are terminated; the others are truncated.
+            envs: Indices of the environments.
+            terminated: Whether each episode is terminated; the others are truncated.
         """
         lengths = self.lengths
         ends = {i: end for i, end in zip(envs, terminated, strict=True) if lengths[i] > 0}

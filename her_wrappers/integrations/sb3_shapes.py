@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Sb3Shapes:
-    """Shapes and dtypes of transitions in SB3: numbers have one axis, and actions have one axis.
+    """Shapes and dtypes of transitions in SB3: a Discrete value has one axis, and so has an action.
 
     Args:
         observation_space: Dict observation space of one environment.
@@ -84,7 +84,7 @@ class Sb3Shapes:
         return [actions.tobytes()]
 
     def _read_others(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
-        """Return the bytes of observations with other shapes or dtypes than the stored ones."""
+        """Return the bytes of observations whose shapes or dtypes differ from the stored ones."""
         states = dict(obs)
         for key, shape, dtype in self._parts:
             value = obs.get(key)

@@ -44,7 +44,7 @@ def test_all_agents_can_be_sent_to_workers(task):
 
 
 def test_workers_act_by_what_the_agent_has_learned(monkeypatch):
-    """In each round, with the state that the agent had after the round before the last."""
+    """In each round, workers use the state that the agent had after the round before the last."""
     given, used = [], []
     update, load = Collector.update, ExploringPolicy.load_state_dict
 

@@ -57,7 +57,7 @@ POINT_PUSH = {
 
 @pytest.mark.slow
 def test_ddpg_learns_point_maze_faster_with_her():
-    """Without HER it learns later: many goals of this small maze are reached by chance."""
+    """Without HER the agent learns later, since many goals of this small maze are reached by chance."""
     few = POINT_MAZE | {"steps": 4_000}
     assert success_after_training(**few) >= success_after_training(**few, her=False) + 0.2
 

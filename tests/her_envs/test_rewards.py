@@ -1,4 +1,4 @@
-"""Rewards of every bundled task, as relabeling needs them: of any batch, in NumPy and torch."""
+"""Rewards of every bundled task are computed as relabeling needs: for any batch, in NumPy and torch."""
 
 from __future__ import annotations
 

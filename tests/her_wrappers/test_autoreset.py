@@ -11,7 +11,7 @@ from tests.support.specimens.reach import Reach
 
 @pytest.fixture
 def shared():
-    """Return two environments that share their metadata, as those of one class before Gymnasium 1.4."""
+    """Return two environments that share their metadata, as all of one class did before Gymnasium 1.4."""
     earlier = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.SAME_STEP)
     later = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.NEXT_STEP)
     earlier.metadata = later.metadata

@@ -1,4 +1,4 @@
-"""docs/migrating.md against the libraries themselves: every parameter of theirs is there, and no other."""
+"""docs/migrating.md compared with the libraries: the tables have every parameter of theirs, and no other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_PART = {"DDPG"}  # a learner, of which the page has what belongs to replay
 
 
 def tables():
-    """For each table of the page its section, the function of its heading, and the parameters in its rows."""
+    """For each table of the page: its section, the function in its heading, the parameters in its rows."""
     found = []
     for section in MODULES:
         for table in re.findall(r"(?:^\|.*\n)+", SECTIONS[section], re.MULTILINE):
@@ -37,7 +37,7 @@ def tables():
 
 
 def parameters(section, path):
-    """The parameters of a function, or of what makes objects of a class, without `self`."""
+    """The parameters of a function, or of the constructor of a class, without `self`."""
     for name in MODULES[section]:
         found = pytest.importorskip(name)
         for part in path.split("."):

@@ -51,7 +51,7 @@ def test_final_and_future_goals_are_those_after_the_step():
 
 
 def test_a_relabeled_success_does_not_terminate():
-    """Issue 627: the flag is that for the old goal."""
+    """Issue 627: the flag is computed for the old goal."""
     model = DQN(
         "MultiInputPolicy",
         BitFlippingEnv(5),

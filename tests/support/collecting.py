@@ -1,4 +1,4 @@
-"""Environments and policies for collectors, and what a collector returned."""
+"""Environments and policies for collectors, and comparisons of the rounds of collectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Walk(gym.Env):
 
 
 class Slow(Walk):
-    """The same with steps that take time."""
+    """A random walk with steps that take time."""
 
     def step(self, action):
         time.sleep(0.01)
@@ -41,7 +41,7 @@ class Slow(Walk):
 
 
 class Remembering(Walk):
-    """Its places depend on the episodes before, whatever the seed."""
+    """Positions depend on the episodes before, not only on the seed."""
 
     episodes = 0
 
@@ -53,7 +53,7 @@ class Remembering(Walk):
 
 
 class Unseeded(Walk):
-    """Its places do not depend on the seed."""
+    """Positions do not depend on the seed."""
 
     def reset(self, *, seed=None, options=None):
         return super().reset()
@@ -145,6 +145,6 @@ def collect(backend, rounds=4, *, make_env=Walk, policy=None, **options):
 
 
 def assert_same_rounds(some, others):
-    """The same episodes in the same rounds, to the last bit."""
+    """Assert that both have the same episodes in the same rounds, to the last bit."""
     for one, other in zip(some, others, strict=True):
         assert_same_episodes(one, other)

@@ -1,4 +1,4 @@
-"""Replay buffers whose methods are interrupted, and what must hold afterwards."""
+"""Replay buffers whose methods are interrupted, and assertions about them afterwards."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ LIMITED = Size(200_000, 9_000, 60_000)
 def full_buffer(size: Size = SMALL, **options: object) -> HindsightReplayBuffer:
     """A full buffer, some of whose batches are prefetched.
 
-    With priorities, unless its batches are large: OpenBLAS, which finds priorities, ends the process if it
-    has no memory for the threads of a large product.
+    Buffers with large batches have no priorities: these need a large matrix product, and OpenBLAS ends the
+    process if it has no memory for the threads of the product.
     """
     priority = None if size is LIMITED else Priority()
     buffer = counting_buffer(buffer_size=size.buffer, prioritized=priority, **options)
@@ -57,7 +57,7 @@ def stored(buffer: HindsightReplayBuffer) -> list[tuple[int, int]]:
 
 
 def assert_rows_are_right(buffer: HindsightReplayBuffer) -> None:
-    """Each row of a batch is a step that was recorded, with a goal that was achieved or its own."""
+    """Assert that each row of a batch is a recorded step, with its own goal or an achieved goal."""
     buffer.verify()
     known = dict(stored(buffer))
     if not known:
@@ -147,9 +147,9 @@ def scenario(operation: str, size: Size, device: str | None) -> Scenario:
 
 
 def assert_before_or_after(buffer: HindsightReplayBuffer, case: Scenario) -> None:
-    """The operation had no effect, its effect, a whole part of it, or evicted only; and rows are right.
+    """Assert that an operation had no effect, all or a whole part of its effect, or only evicted episodes.
 
-    A whole part is one of several episodes that `extend` adds.
+    A whole part of the effect is some of the episodes that `extend` adds. Sampled rows must be correct.
     """
     found = stored(buffer)
     old = [episode for episode in found if episode in case.before]
@@ -161,7 +161,7 @@ def assert_before_or_after(buffer: HindsightReplayBuffer, case: Scenario) -> Non
 
 
 def assert_usable(buffer: HindsightReplayBuffer, size: Size) -> None:
-    """The buffer takes episodes and samples as if nothing had happened."""
+    """Assert that the buffer adds episodes and samples as before the interruption."""
     buffer.truncate_open_episode()
     buffer.add_episodes([counting_episode(number, size.stored) for number in (200, 201)])
     assert stored(buffer)[-2:] == [(200, size.stored), (201, size.stored)]
@@ -206,7 +206,7 @@ MMAP_THRESHOLD = -3
 
 
 def limit_memory(operation: str, room: int, folder: Path) -> bool:
-    """Run an operation of large arrays with a limit of the operating system; whether it was too low.
+    """Run an operation with large arrays under a memory limit; return whether the limit was too low.
 
     Args:
         operation: Name of the operation.

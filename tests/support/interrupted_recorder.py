@@ -1,4 +1,4 @@
-"""Recorders that are interrupted, and what their sinks must have afterwards."""
+"""Recorders that are interrupted, and assertions about their sinks afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_again(sink: Any, error: SinkError) -> None:
 
 
 class Once:
-    """A sink that says what it added last, as buffers and archives do."""
+    """A sink that reports the episodes that it added last, as buffers and archives do."""
 
     def __init__(self):
         self.state = (), None
@@ -47,7 +47,7 @@ class Once:
 
 
 class Counted(Numbered):
-    """Episodes of 3, 1 and 5 steps; counts its steps and notes its ends."""
+    """Episodes of 3, 1 and 5 steps; counts its steps and stores the ends of episodes."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ def run_single(countdown, *sinks):
 
 
 def assert_steps_of_single(env, episodes, *, lost):
-    """All steps but ``lost`` ones are in the episodes, once, as they were."""
+    """Assert that all steps but ``lost`` ones are in the episodes, unchanged and only once."""
     seen = []
     for episode in episodes:
         counts = episode.observations["count"]
@@ -140,7 +140,7 @@ def _steps(recorder, count, mode):
 
 
 def assert_steps_of_vector(taken, episodes, *, lost):
-    """All steps but those of ``lost`` calls are in the episodes, once, as they were."""
+    """Assert that all steps but those of ``lost`` calls are in the episodes, unchanged and only once."""
     ends = {place[:3] for place in taken if place[3]}
     seen = []
     for episode in episodes:

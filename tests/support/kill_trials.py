@@ -17,7 +17,7 @@ def kill_while_saving(folder: Path, times: int, seed: int = 0) -> tuple[int, int
     """Kill a process that saves a buffer after every episode, and continues with the saved buffer.
 
     Returns:
-        How many kills left an unfinished file, and the number of the last saved episode; 199 at first.
+        Number of kills that left an unfinished file, and number of the last saved episode, from 199 on.
     """
     path, unfinished, newest = folder / "buffer", 0, -1
     code = f"""
@@ -52,10 +52,10 @@ while True:
 
 
 def kill_while_archiving(folder: Path, times: int, seed: int = 0) -> tuple[int, int]:
-    """Kill a process that writes random episodes, of which it continues with the next; read what is left.
+    """Kill a process that adds random episodes to an archive; read the archive after each kill.
 
     Returns:
-        How many kills came between a shard and its line in the manifest, and the number of episodes.
+        Number of kills between writing a shard and its line in the manifest, and number of episodes.
     """
     unlisted = before = 0
     code = f"""

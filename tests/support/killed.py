@@ -1,4 +1,4 @@
-"""Processes that are killed at random moments, to see what they leave on disk."""
+"""Processes that are killed at random moments, to test the files that they leave on disk."""
 
 from __future__ import annotations
 

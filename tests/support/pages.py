@@ -22,7 +22,7 @@ def name_of(page: Path) -> str:
 
 
 def names_after(text: str) -> dict:
-    """Run the code of a text from top to bottom in the current folder and return the names it defines."""
+    """Run the code of a text from top to bottom in the current folder; return the names that it defines."""
     names: dict = {}
     exec("\n".join(match["code"] for match in EXAMPLE.finditer(text)), names)
     return names

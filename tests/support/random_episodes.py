@@ -37,7 +37,7 @@ SPACES = {
 
 
 def random_values(space, rows, rng):
-    """Return ``rows`` values of a space, leaf by leaf: fractions of 2 in floats, few different images."""
+    """Return ``rows`` values of a space: floats are multiples of 1/2, and there are only four images."""
     if isinstance(space, spaces.Dict):
         return {key: random_values(part, rows, rng) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -77,7 +77,7 @@ def sparse_reward_minus_cost(achieved, desired, infos):
 
 
 def effort_reward(batch):
-    """The sparse reward of a `Batch`, less a cost of action and state."""
+    """The sparse reward of a `Batch`, minus a cost of the action and the state."""
     reached = is_reached(batch.next_observations["achieved_goal"], batch.observations["desired_goal"])
     return -1.0 + reached - batch.actions[:, 0] / 4 - batch.observations["observation"][:, 1] / 8
 

@@ -1,4 +1,4 @@
-"""Ray on this machine, on loopback only, for tests that start and stop it."""
+"""Ray on this machine, reachable by the loopback address only, for tests that start and stop it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Configuration:
         options: Arguments of the buffer; ``device`` too.
         space: Key of `SPACES`.
         lengths: Steps of the first episodes.
-        sizes: Batch sizes that are sampled then; a further episode is added and 64 are sampled twice.
+        sizes: Batch sizes that are sampled next; then an episode is added, and two batches of 64 are sampled.
         goal_changes: Whether desired goals change in the middle of episodes.
         infos: Whether episodes have infos.
         reward: Rewards of the episodes.
@@ -96,7 +96,7 @@ class Configuration:
             )
 
     def functions(self):
-        """Return the functions of the buffer: arguments that are in no saved file."""
+        """Return the functions of the buffer: arguments that saved files do not contain."""
         compute_reward = None if "reward_fn" in self.options else sparse_reward
         functions = {"compute_reward": compute_reward, "compute_terminated": terminated_if_reached}
         return functions | {name: self.options[name] for name in functions if name in self.options}
@@ -134,7 +134,7 @@ def update_priorities(buffer, batch):
 
 
 def save_and_load(buffer, batch):
-    """Return what comes back of a buffer that was saved."""
+    """Save a buffer, and return the loaded one."""
     with tempfile.TemporaryDirectory() as folder:
         buffer.save(Path(folder) / "buffer")
         return HindsightReplayBuffer.load(

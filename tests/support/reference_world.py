@@ -1,4 +1,4 @@
-"""A buffer and its reference in plain Python, to which the same is done."""
+"""A buffer and its reference in plain Python, on which the same methods are called."""
 
 from __future__ import annotations
 

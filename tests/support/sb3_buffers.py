@@ -68,7 +68,7 @@ def model_of(algorithm, env, **options):
 
 
 def one_success_kept(buffer, rows=2000):
-    """Return the dones of the relabeled rows of a large batch that reached their goal."""
+    """Return ``dones`` of those relabeled rows of a large batch that reached their goal."""
     batch = buffer.sample(rows)
     relabeled = (batch.observations["desired_goal"] != 1).any(1)
     successes = relabeled & (batch.rewards[:, 0] == 0)

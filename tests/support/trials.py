@@ -36,7 +36,7 @@ ROOM = 1e4, 2e7
 
 
 def pick(rng: np.random.Generator, choices):
-    """Return one of some choices as it is; `Generator.choice` would make an array of them."""
+    """Return one of several objects; `Generator.choice` would convert the objects to an array."""
     choices = list(choices)
     return choices[rng.integers(len(choices))]
 
@@ -61,7 +61,7 @@ def lack_memory(rng: np.random.Generator, folder: Path) -> int:
 
 
 def exceed_limit(rng: np.random.Generator, folder: Path) -> int:
-    """Let the operating system limit the memory of a method of the buffer; 0 if there was enough."""
+    """Limit the memory of a method of the buffer by the operating system; return 0 if the memory sufficed."""
     room = np.exp(rng.uniform(*np.log(ROOM)))
     return int(limit_memory(pick(rng, LIMITED_OPERATIONS), int(room), folder))
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import StepRecord
 
 ROUNDING = 1e-3
-"""Largest difference that is rounding, such as to half precision, as a share of the largest reward."""
+"""Largest difference that counts as rounding, such as to half precision, as a share of the largest reward."""
 
 NUDGE = 1e-2
-"""Share of the way to the desired goal by which a shifted achieved goal shows decisions at the threshold."""
+"""Share of the way to the desired goal by which achieved goals move, to find decisions at the threshold."""
 
 
 @rule(

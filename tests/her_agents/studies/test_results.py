@@ -30,7 +30,7 @@ def test_wall_clock_time_excludes_pauses_and_counts_parallel_runs_once():
 
 
 def judged(module, success, **options):
-    """Return the verdicts of the complete study if all trainings end with a success rate."""
+    """Return the verdicts of the complete study if all trainings end with the given success rate."""
     study = module.make_study(1, quick=False, **options)
     results = RunResults([result_of(run, [0.5], final=success(run)) for run in study.runs])
     return [requirement.verdict for requirement in study.judge(results)]

@@ -54,7 +54,7 @@ class ReplacesValue(Reach):
 
 
 class VectorReplacesValue(SyncVectorEnv):
-    """The same for a vector environment of three environments."""
+    """Replaces a part of the values of a vector environment of three environments."""
 
     def __init__(self, part, value, mode):
         super().__init__([Reach] * 3, autoreset_mode=mode)

@@ -1,4 +1,4 @@
-"""Mistakes of a collector's users: one clear sentence each."""
+"""Mistakes of a collector's users: each raises an error of one clear sentence."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_only_workers_can_find_is_an_error_of_the_first_round(options, mess
 
 
 def test_workers_with_different_spaces_are_an_error(tmp_path):
-    """Such as where machines have different versions of a package."""
+    """This happens if machines have different versions of a package."""
     marker = str(tmp_path / "made")
 
     def make_env():

@@ -101,7 +101,7 @@ def test_a_lost_node_changes_no_episode(cluster):
 
 @pytest.mark.campaign
 def test_five_lost_nodes_and_twenty_killed_actors_change_no_weight():
-    """In trainings of a DQN; a new node replaces each lost one."""
+    """The training is that of a DQN; a new node replaces each lost one."""
     expected = train(tiny(workers=3, **LONGER), on_epoch=None, backend="local")
     rng, faults = np.random.default_rng(0), {"nodes": 0, "actors": 0}
     with three_nodes() as nodes:

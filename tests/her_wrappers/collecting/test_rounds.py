@@ -1,4 +1,4 @@
-"""Rounds of a collector: which episodes, by which policy, and where they can be continued."""
+"""Rounds of a collector: their episodes, the states of the policy, and continuing from a saved state."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def still_policy():
 
 
 class Marks(Noisy):
-    """Its actions are the state, so that rewards say which state played."""
+    """Actions equal the state of the policy, so that rewards identify the state that was used."""
 
     def __call__(self, observations):
         return np.full((len(observations), 1), self.gain)

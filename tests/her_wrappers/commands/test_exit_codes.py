@@ -46,7 +46,7 @@ class Reach(gym.Env):
 
 
 class WithoutRender(Reach):
-    """A goal environment that says it renders, and does not."""
+    """A goal environment that has a render mode, but does not render."""
 
     def render(self):
         raise NotImplementedError

@@ -31,7 +31,7 @@ def datasets(tmp_path, monkeypatch):
 
 
 def random_episode(length, env, **changes):
-    """Return an episode without reset infos that the steps do not have, which Minari cannot store."""
+    """Return an episode whose reset has no infos that its steps lack; Minari cannot store such infos."""
     return archived_episodes.random_episode(length, env=env, **{"reset_info": {}} | changes)
 
 

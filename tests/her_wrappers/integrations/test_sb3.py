@@ -245,7 +245,7 @@ def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(opt
 
 @BOTH
 def test_dqn_solves_ten_bits_in_1500_steps(kind):
-    """SB3's own regression test: its k, strategy, learning rate, batches, seed, steps and environments.
+    """SB3's regression test, with its k, strategy, learning rate, batches, seed, steps and environments.
 
     The network and the interval at which the target is updated are chosen so that both classes pass.
     """

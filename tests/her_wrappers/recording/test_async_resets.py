@@ -38,7 +38,7 @@ def recorder(sink, *, forgets=False, num_envs=2):
 
 
 def assert_whole(episodes):
-    """Assert that each episode has one number, and all steps in order."""
+    """Assert that all steps of each recorded episode are in order, and belong to the same episode."""
     for episode in episodes:
         states = episode.observations
         assert (states[:, 0] == states[0, 0]).all()

@@ -1,4 +1,4 @@
-"""Many episodes added at once, from all sources."""
+"""Many episodes are added in one call, from all types of sources."""
 
 from __future__ import annotations
 

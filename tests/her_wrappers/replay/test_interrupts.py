@@ -1,4 +1,4 @@
-"""An error between any two instructions of a method: the call had no effect, its effect, or evicted only."""
+"""After an error at any instruction, a call had no effect, its full effect, or only evicted episodes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
 class NothingWaits(TorchDispatchMode):
-    """Raises for operations whose results the host has to wait for."""
+    """Raises an error for operations that make the host wait for their results."""
 
     WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "bincount")
 

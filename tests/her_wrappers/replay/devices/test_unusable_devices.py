@@ -107,7 +107,7 @@ def test_a_dtype_that_torch_does_not_support_is_an_error(function):
 
 @pytest.mark.parametrize("name", [">f4", ">i8"])
 def test_a_dtype_of_another_byte_order_is_an_error(name):
-    """Their bytes would be read as other numbers."""
+    """The bytes of such arrays would be read as other numbers."""
     dtype = np.dtype(name)
     box = spaces.Box(0, 9, (2,), dtype)
     space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box))

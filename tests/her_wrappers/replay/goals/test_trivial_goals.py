@@ -1,4 +1,4 @@
-"""Goals that were achieved before the step already: counted, and sampled once more on request."""
+"""Goals that were already achieved before the step are counted, and sampled once more on request."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_a_goal_inside_the_window_ends_it_where_goals_end_episodes():
 
 
 def test_a_window_of_a_recorded_goal_ends_before_the_step_over_which_it_changes():
-    """A window ends before a step at which the goal changes; as a first step, it is the only one."""
+    """A window ends before a step at which the goal changes, or after it if the window begins there."""
     episode = counting_episode(0, 8, rewards=np.arange(8.0))
     episode.observations["desired_goal"][:, 1] = [50, 50, 50, 60, 60, 60, 60, 70, 70]
     buffer = counting_buffer(n_steps=5, gamma=GAMMA, n_sampled_goal=0)

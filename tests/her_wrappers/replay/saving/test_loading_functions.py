@@ -1,4 +1,4 @@
-"""Files have no functions; the state found with them is saved, and a buffer can be loaded without them."""
+"""Files contain no functions, but state that was computed with them; buffers load without functions too."""
 
 from __future__ import annotations
 
