@@ -308,7 +308,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
 
-        The file includes the open episodes of `add`, but no functions. Other threads wait until it is written.
+        The file includes the open episodes of `add`, but no functions. Other threads wait meanwhile.
 
         Args:
             path: The file to write or replace.

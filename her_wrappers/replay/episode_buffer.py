@@ -45,11 +45,8 @@ class EpisodeBuffer:
         self._options = options
         self._storage = storage
         self._relabeler = relabeler
-        self._priorities = (
-            None
-            if options.prioritized is None
-            else Priorities(storage, options.buffer_size, options.prioritized)
-        )
+        priority, size = options.prioritized, options.buffer_size
+        self._priorities = None if priority is None else Priorities(storage, size, priority)
         spaces = self.observation_space, self.action_space
         self._open_episodes = OpenEpisodes(*spaces, options.info_keys, options.buffer_size)
         # State of a saved relabeler, if `load` got no functions.
