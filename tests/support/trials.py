@@ -5,6 +5,8 @@ The default tests run a hundredth of them, and `python -m benchmarks.reliability
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -23,11 +25,11 @@ from tests.support.interrupted_buffer import (
     OPERATIONS,
     SMALL,
     interrupt,
-    limit_memory,
     save_from_handler,
 )
 from tests.support.interrupted_recorder import RECORDERS, interrupt_recorder
 from tests.support.kill_trials import kill_while_archiving, kill_while_saving
+from tests.support.killed import ROOT
 from tests.support.reference_world import ACTIONS, GOAL_OPTIONS, SPACES, World
 
 LIMITED_OPERATIONS = "add_episode", "add_episodes", "sample", "save", "clear"
@@ -61,9 +63,17 @@ def lack_memory(rng: np.random.Generator, folder: Path) -> int:
 
 
 def exceed_limit(rng: np.random.Generator, folder: Path) -> int:
-    """Limit the memory of a method of the buffer by the operating system; return 0 if the memory sufficed."""
-    room = np.exp(rng.uniform(*np.log(ROOM)))
-    return int(limit_memory(pick(rng, LIMITED_OPERATIONS), int(room), folder))
+    """Let the operating system limit the memory of a method of the buffer; 0 if there was enough.
+
+    In a new process, since one that has run for long has free memory that no limit takes away.
+    """
+    operation, room = pick(rng, LIMITED_OPERATIONS), int(np.exp(rng.uniform(*np.log(ROOM))))
+    code = (
+        "from pathlib import Path; from tests.support.interrupted_buffer import limit_memory; "
+        f"print(limit_memory({operation!r}, {room}, Path({str(folder)!r})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    return int(done.stdout.strip() == "True")
 
 
 def save_in_handler(rng: np.random.Generator, folder: Path) -> int:
