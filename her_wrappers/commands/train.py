@@ -59,7 +59,7 @@ def train(
         number(
             ENV,
             "Workers that collect episodes while the agent learns, each with --num-envs environments. "
-            "[default: 0, the process of the agent]",
+            "[default: 0]",
         ),
     ] = None,
     backend: Annotated[

@@ -51,7 +51,7 @@ def test_her_play_without_a_display_ends_with_an_error():
     ran = run(PLAY)
     assert ran.returncode == 3
     assert "Error: cannot open a window: " in ran.stderr
-    assert "--record out.gif needs no display" in ran.stderr
+    assert "--record out.gif works without a display" in ran.stderr
     assert "Usage" not in ran.stderr + ran.stdout
 
 

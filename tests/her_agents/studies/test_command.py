@@ -223,7 +223,7 @@ def test_bad_options_are_usage_errors(arguments):
 def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(tmp_path, monkeypatch):
     asked = []
 
-    def note(study, folder, jobs, *_):
+    def note(study, folder, jobs, *_, **__):
         asked.append((str(folder), len({run.config.seed for run in study.runs}), jobs))
         return []
 
