@@ -22,7 +22,7 @@ class Prioritized(Contender):
 
     @abstractmethod
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:
-        """Return the indices of the rows of a batch; in a buffer that was filled once they start at 0."""
+        """Return the indices of the rows of a batch, counted from 0 if no row has been evicted."""
 
     @abstractmethod
     def update(self, index: NDArray[np.integer[Any]], priorities: Priorities) -> None:
@@ -46,7 +46,7 @@ class OursPrioritized(Ours, Prioritized):
 
 
 def check_priorities(contender: Prioritized, priorities: Priorities, batches: int = 40) -> float:
-    """Set the priorities of all rows, and return the sampled share of the tenth with the highest ones.
+    """Set the priorities of all rows, and return how often the 10 % with the highest are sampled.
 
     Raises:
         RuntimeError: The share differs from the expected one, for probabilities proportional to priorities to

@@ -167,7 +167,7 @@ class OpenEpisodes:
         if length >= self._max_steps:
             raise ValueError(
                 f"an episode must fit the buffer of {self._max_steps} transitions, and the open episode "
-                "has that length; raise buffer_size, pass truncated before, or call truncate_open_episode()"
+                "has that length; raise buffer_size, pass truncated earlier, or call truncate_open_episode()"
             )
 
 

@@ -128,7 +128,7 @@ def read_shard(path: Path, checksum: int | None = None) -> Episodes:
         return _as_episodes(header, arrays)
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptFileError(
-            f"{path} is damaged: the arrays are not those of episodes ({error})"
+            f"{path} is damaged: the arrays do not form valid episodes ({error})"
         ) from error
 
 

@@ -42,8 +42,8 @@ class _State(NamedTuple):
         oldest: A moment at or before the first moments of all open episodes.
         begun: (N,) int64, first moments of the open episodes.
         is_open: (N,) bool, whether the environment has an open episode.
-        is_ended: (N,) bool, whether the next step of the environment only begins an episode.
-        in_doubt: (N,) bool, whether the next step of the environment may only begin an episode.
+        is_ended: (N,) bool, whether the next step of the environment is a reset and not a transition.
+        in_doubt: (N,) bool, whether the next step of the environment could be a reset.
         finished: Episodes that ended and were not released, or None.
     """
 

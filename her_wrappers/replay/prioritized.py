@@ -135,7 +135,7 @@ class Priorities:
         index, priorities = _as_index(index), _as_priorities(priorities)
         if priorities.shape != index.shape:
             raise ValueError(
-                f"priorities must be one for each index, of shape {index.shape}, got {priorities.shape}"
+                f"priorities must have the shape of index, {index.shape}, got {priorities.shape}"
             )
         self._follow()
         given = (index >= 0) & (index < self._end)
@@ -149,7 +149,7 @@ class Priorities:
         return len(stored) - len(index)
 
     def reset(self) -> None:
-        """Reset the largest priority; the next call removes the priorities of evicted steps."""
+        """Reset the largest priority. The next update or sampling removes priorities of evicted steps."""
         self._largest = INITIAL_PRIORITY
 
     def verify(self) -> None:

@@ -146,7 +146,7 @@ class EpisodeArrays:
 
         Raises:
             CorruptFileError: An array is missing or damaged.
-            ValueError: The arrays are not those of episodes.
+            ValueError: The arrays do not form valid episodes.
         """
         names = ("rewards", "lengths", *FLAGS, GOAL_COUNTS)
         rewards, lengths, terminated, truncated, goal_independent, counts = (

@@ -1,4 +1,4 @@
-"""Environments by name: ids, classes, functions and files, and errors that say what exists."""
+"""Environments by name: ids, classes, functions and files, and errors that list the available names."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_a_shard_with_false_values_raises_corrupt_file_error(tmp_path, lie):
             assert len(next(batches)[0]) == 2
             continue
         with pytest.raises(
-            CorruptFileError, match=r"shard-000000\.npz is damaged: the arrays are not those of episodes"
+            CorruptFileError, match=r"shard-000000\.npz is damaged: the arrays do not form valid episodes"
         ):
             next(batches)
 
