@@ -209,10 +209,10 @@ class ConstructorSeedsPython(Reach):
         super().__init__()
 
 
-class EndOfEpisodeSeedsGlobally(Reach):
+class ThirdStepSeedsGlobally(Reach):
     def terminated(self, observation, info):
-        if self.elapsed == self.horizon:
-            np.random.seed(self.horizon)  # noqa: NPY002 - the fault
+        if self.elapsed == 3:
+            np.random.seed(3)  # noqa: NPY002 - the fault
         return super().terminated(observation, info)
 
 
@@ -241,5 +241,5 @@ FAULTS = [
     (TerminationSeedsPython, "GE404"),
     (ConstructorSeedsGlobally, "GE404"),
     (ConstructorSeedsPython, "GE404"),
-    (EndOfEpisodeSeedsGlobally, "GE404"),
+    (ThirdStepSeedsGlobally, "GE404"),
 ]
