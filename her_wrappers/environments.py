@@ -53,7 +53,7 @@ def find_env(name: str) -> str | EnvFactory:
     origin, colon, attribute = name.rpartition(":")
     if not colon:
         return name
-    module = _import(origin, name)
+    module = import_origin(origin, name)
     if attribute in gym.registry:
         return attribute
     found = getattr(module, attribute, None)
@@ -117,8 +117,13 @@ def make_vector_env(name: str, num_envs: int, /, **options: Any) -> gym.vector.V
             raise ValueError(f"cannot make {num_envs} {name} together: {error}") from error
 
 
-def _import(origin: str, name: str) -> ModuleType:
+def import_origin(origin: str, name: str, forms: str = FORMS) -> ModuleType:
     """Import a module by its name or its file.
+
+    Args:
+        origin: Name of a module, or path of a Python file.
+        name: What the user typed, for messages.
+        forms: What the user may type, for messages.
 
     Raises:
         BrokenModuleError: The module raises an error.
@@ -140,7 +145,7 @@ def _import(origin: str, name: str) -> ModuleType:
             raise BrokenModuleError(
                 f"cannot make {name}: {origin} raised {type(error).__name__}: {error}"
             ) from error
-        raise ValueError(f"cannot make {name}: {reason}; expected {FORMS}") from error
+        raise ValueError(f"cannot make {name}: {reason}; expected {forms}") from error
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -64,6 +64,13 @@ BELOW = {
         "her_wrappers.goal_interface",
         "her_wrappers.recording",
     },
+    "her_wrappers.conformance": {
+        "her_wrappers.arguments",
+        "her_wrappers.checker",
+        "her_wrappers.recording",
+        "her_wrappers.replay",
+        "her_wrappers.integrations",
+    },
     "her_wrappers.integrations": {
         "her_wrappers.infos",
         "her_wrappers.spaces",

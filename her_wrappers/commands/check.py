@@ -20,6 +20,7 @@ from her_wrappers.checker.display import print_explanation, print_report, print_
 from her_wrappers.checker.registry import RULES, selected, unknown_code
 from her_wrappers.commands.make import EnvOptions, make_env, parse_options
 from her_wrappers.commands.terminal import fail
+from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.environments import BrokenModuleError, find_env, present_folder
 
 if TYPE_CHECKING:
@@ -65,25 +66,30 @@ def check(
     """
     options = parse_options(option)
     try:
-        rules = selected(_codes(select), _codes(ignore))
+        rules = selected(codes(select), codes(ignore))
         with present_folder(), _progress(steps) as advance:
             report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
     except BrokenModuleError as error:
         fail(str(error))
     except (TypeError, ValueError) as error:
-        _refuse(error)
+        reject(error)
     _write(report, output)
-    _leave(int(bool(report.findings if strict else report.of_severity("error"))))
+    exit_with(int(bool(report.findings if strict else report.of_severity("error"))))
 
 
-def rules() -> None:
+def rules(
+    *,
+    replay: Annotated[bool, typer.Option("--replay", help="List the rules of her check-replay.")] = False,
+) -> None:
     """List all rules.
 
     For example:
 
     - `her rules`
+    - `her rules --replay`
     """
-    print_rules([rule for _, rule in sorted(RULES.items())], _console())
+    listed = REPLAY_RULES if replay else RULES
+    print_rules([rule for _, rule in sorted(listed.items())], console())
 
 
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a rule.")]) -> None:
@@ -92,18 +98,21 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     For example:
 
     - `her explain GE106`
+    - `her explain HB101`
     """
-    rule = RULES.get(code.upper())
+    known = RULES | REPLAY_RULES
+    rule = known.get(code.upper())
     if rule is None:
-        _refuse(ValueError(unknown_code(code)))
-    print_explanation(rule, _console())
+        reject(ValueError(unknown_code(code, known)))
+    print_explanation(rule, console())
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Return a console for reports."""
     return Console(soft_wrap=not sys.stdout.isatty())
 
 
-def _refuse(error: Exception) -> NoReturn:
+def reject(error: Exception) -> NoReturn:
     """Say what was wrong with what the user typed.
 
     Raises:
@@ -112,7 +121,7 @@ def _refuse(error: Exception) -> NoReturn:
     raise typer.BadParameter(str(error)) from error
 
 
-def _leave(exit_code: int) -> NoReturn:
+def exit_with(exit_code: int) -> NoReturn:
     """End the command.
 
     Raises:
@@ -121,7 +130,8 @@ def _leave(exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
-def _codes(options: Sequence[str] | None) -> list[str]:
+def codes(options: Sequence[str] | None) -> list[str]:
+    """Return rule codes from options that may hold several each."""
     return [code.strip().upper() for option in options or () for code in option.split(",")]
 
 
@@ -149,4 +159,4 @@ def _write(report: Report, output: Format) -> None:
     elif output is Format.GITHUB:
         typer.echo(report.github())
     else:
-        print_report(report, _console())
+        print_report(report, console())
