@@ -44,8 +44,9 @@ class ReplayAdapter(ABC):
         name: Name and version of the buffer.
         offers: Keys of `OFFERS` that the buffer claims; at least one strategy.
         termination: Documented terminations of relabeled transitions. ``"recompute"``: where the new goal is
-            reached, and where the episode terminated without regard to the goal; ``"success"``: the same,
-            judged by rewards, which then take two values, so do not offer ``"infos"``; ``"keep"``: as recorded; ``"never"``; None if batches have no terminations.
+            reached, and where the episode terminated without regard to the goal. ``"success"``: the same,
+            judged by rewards, which then take two values; do not offer ``"infos"``. ``"keep"``: as recorded.
+            ``"never"``. None if batches have no terminations.
 
     Args:
         env: A single environment with the spaces, ``compute_reward`` and ``compute_terminated``.

@@ -149,7 +149,15 @@ def judge(runs: Runs, rules: Sequence[Rule]) -> list[Finding]:
     # HB001 to HB004 report the failures of scenarios that other rules run.
     applied = [rule for rule in applied if rule.code > "HB004"] + [r for r in applied if r.code <= "HB004"]
     found = [finding for rule in applied for finding in findings_of(rule, runs)]
-    return errors_first(each for each in without_implied(found, REPLAY_RULES) if each.code in codes)
+    return errors_first(each for each in _without_implied(found, runs) if each.code in codes)
+
+
+def _without_implied(findings: Sequence[Finding], runs: Runs) -> list[Finding]:
+    """Leave out implied findings; an exception in a scenario is implied by another exception only."""
+    raised = {REPORTS_FAILURES.get(name) for name, each in runs.failures.items() if each.code == "HB001"}
+    kept = without_implied(findings, REPLAY_RULES)
+    of_exceptions = without_implied([each for each in findings if each.code in raised], REPLAY_RULES)
+    return kept + [each for each in of_exceptions if each not in kept]
 
 
 def _not_exercised(runs: Runs, rules: Sequence[Rule]) -> list[NotExercised]:

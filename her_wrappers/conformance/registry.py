@@ -89,7 +89,7 @@ def rule_on(
         yield from failures_of(runs, scenario)
         result = runs.of(scenario)
         if result is not None:
-            yield from unexplained(getattr(result, "rows", result))
+            yield from unexplained(runs, getattr(result, "rows", result))
 
     REPORTS_FAILURES[scenario] = code
     rule(
@@ -113,12 +113,16 @@ def failures_of(runs: Runs, scenario: str) -> Iterator[Violation]:
         yield Violation(failure.got, failure.expected, scenario)
 
 
-def unexplained(rows: Rows) -> Iterator[Violation]:
-    """Yield the first row that is not right."""
-    found = rows.first_unexplained()
-    if found:
-        place, expected, got = found
-        yield Violation(got, expected, place)
+def unexplained(runs: Runs, rows: Rows) -> Iterator[Violation]:
+    """Yield the first row that is wrong in an aspect that is right in the first scenarios."""
+    for aspect, wrong in rows.wrong_by_aspect.items():
+        if aspect not in runs.broken_aspects:
+            for i in np.flatnonzero(wrong)[:1].tolist():
+                expected, got = rows.expected(aspect, i)
+                yield Violation(
+                    got, expected, rows.describe(i), hint=f"{int(wrong.sum())} of {len(rows)} rows"
+                )
+                return
 
 
 def where(rows: Rows, wrong: np.ndarray, expected: str, subject: str = "") -> Iterator[Violation]:

@@ -277,19 +277,26 @@ class Rows:
             goal = "its desired goal"
         return f"step {self.step[i]} of episode {self.episode[i]} with {goal}"
 
-    def first_unexplained(self) -> tuple[str, str, str] | None:
-        """Return place, expected and found value of the first row that is not right, or None."""
-        for right, expected in (
-            (self.is_fed, "one step of one episode as it was added"),
-            (self.is_allowed, f"a goal that {self.strategy} may choose"),
-            (self.is_original_goal, "the desired goal of the step"),
-        ):
-            for i in np.flatnonzero(~right)[:1]:
-                return "", expected, self.describe(i)
-        for i in np.flatnonzero(~self.is_rewarded)[:1]:
+    @cached_property
+    def wrong_by_aspect(self) -> dict[str, Values]:
+        """Which rows are wrong in their transition, goal, original goal, reward and termination."""
+        return {
+            "transition": ~self.is_fed,
+            "goal": ~self.is_allowed,
+            "original goal": ~self.is_original_goal,
+            "reward": ~self.is_rewarded,
+            "termination": ~self.ends_right,
+        }
+
+    def expected(self, aspect: str, i: int) -> tuple[str, str]:
+        """Return the expected and the found value of an aspect of row i."""
+        if aspect == "reward":
             expected = np.where(self.relabeled, self.recomputed, self.recorded)[i]
-            return self.describe(i), f"reward {expected:.4g}", f"{self.columns['reward'][i]:.4g}"
-        for i in np.flatnonzero(~self.ends_right)[:1]:
-            got = bool(self.is_terminated[i])
-            return self.describe(i), f"terminated {not got}", str(got)
-        return None
+            return f"reward {expected:.4g}", f"{self.columns['reward'][i]:.4g}"
+        if aspect == "termination":
+            return f"terminated {self.expected_termination[i]}", str(self.is_terminated[i])
+        return {
+            "transition": "one step of one episode as it was added",
+            "goal": f"a goal that {self.strategy} may choose",
+            "original goal": "the desired goal of the step",
+        }[aspect], self.describe(i)

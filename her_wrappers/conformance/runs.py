@@ -6,6 +6,7 @@ import ctypes
 import threading
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,15 @@ class Runs:
                 if result is not None:
                     rows[name] = result.rows if is_first else result
         return rows
+
+    @cached_property
+    def broken_aspects(self) -> set[str]:
+        """Aspects of rows that are wrong in the first scenarios already, and are not judged in others."""
+        aspects = {name for name, wrong in self.of(FIRST).rows.wrong_by_aspect.items() if wrong.any()}
+        ends = self.of("ends")
+        if ends is not None and ends.wrong_by_aspect["termination"].any():
+            aspects.add("termination")
+        return aspects
 
     def _run(self, name: str) -> Any:
         """Run a scenario, and keep its failure."""

@@ -93,15 +93,14 @@ class World(gym.Env[Any, Any]):
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return episode and step that goals name, rounded to the nearest; -1 for others."""
+        """Return episode and step that goals name, rounded; a negative number for what is not finite."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
             return goals // CODES, goals % CODES
-        flat = goals.reshape(*goals.shape[: goals.ndim - (1 if self.kind == "vector" else 2)], -1)
-        numbers = np.nan_to_num(flat.astype(float), nan=-1.0, posinf=-1.0, neginf=-1.0)
+        leading = goals.shape[: goals.ndim - (1 if self.kind == "vector" else 2)]
+        flat = goals.reshape(*leading, 2 if self.kind == "vector" else 4)  # -1 fails for no rows
         shift = SHIFT if self.kind == "vector" else 0
-        episode, step = np.rint(numbers[..., 0] - shift).astype(int), np.rint(numbers[..., 1]).astype(int)
-        return episode, step
+        return np.rint(flat[..., 0] - shift).astype(int), np.rint(flat[..., 1]).astype(int)
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return the rewards of goals: (..., G) goals to (...) rewards."""

@@ -9,11 +9,13 @@ import gymnasium as gym
 import pytest
 
 from examples import own_loop, write_a_task  # noqa: F401 - registers King-v0
+from examples.check_your_buffer import Buffer
 from examples.check_your_env import Buttons
 from her_agents.config import make_config
 from her_agents.loop import train
 from her_wrappers import check_goal_env
 from her_wrappers.adapters import CopyObservation
+from her_wrappers.conformance import check_replay
 
 
 def test_the_environment_to_check_has_the_one_fault_that_it_names():
@@ -21,6 +23,10 @@ def test_the_environment_to_check_has_the_one_fault_that_it_names():
     assert [finding.code for finding in report.of_severity("error")] == ["GE301"]
     mended = check_goal_env(lambda: CopyObservation(Buttons()), max_steps=300)
     assert not mended.of_severity("error")
+
+
+def test_the_buffer_to_check_has_the_one_fault_that_it_names():
+    assert [finding.code for finding in check_replay(Buffer).findings] == ["HB401"]
 
 
 def test_a_loop_of_ones_own_learns():
@@ -43,7 +49,12 @@ def test_the_task_is_trained_on_by_the_name_of_its_module():
     assert row["relabeled_success"] > 0
 
 
-MODULES = {"check_your_env": "GE301", "own_loop": "success rate", "write_a_task": "1000 kings made a move"}
+MODULES = {
+    "check_your_buffer": "HB401",
+    "check_your_env": "GE301",
+    "own_loop": "success rate",
+    "write_a_task": "1000 kings made a move",
+}
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 IN_EPISODE = ("future", "final", "episode", "geometric")
 AFTER = ("future", "geometric")
-IN_SCENARIOS = (
-    "HB501", "HB502", "HB503", "HB504", "HB507", "HB508", "HB509", "HB510", "HB511", "HB512", "HB513",
-    "HB515", "HB517", "HB605",
-)  # fmt: skip
-"""Rules on further scenarios, implied by a wrong goal, reward or termination in the first one."""
 
 
 @rule(
@@ -37,6 +32,7 @@ IN_SCENARIOS = (
     right="goal = achieved_goal[s]",
     source=f"{PAPER}, section 3.2: goals are m(s) of visited states",
     implies=(
+        "HB501",
         "HB102",
         "HB103",
         "HB104",
@@ -47,7 +43,6 @@ IN_SCENARIOS = (
         "HB109",
         "HB110",
         "HB111",
-        *IN_SCENARIOS,
     ),
 )
 def goal_never_achieved(runs: Runs) -> Iterator[Violation]:
@@ -64,7 +59,14 @@ def goal_never_achieved(runs: Runs) -> Iterator[Violation]:
     wrong="s = rng.integers(t + 1, len(buffer))",
     right="s = rng.integers(t + 1, episode_end)",
     source=f"{PAPER}, section 4.5; tianshou issue 811",
-    implies=("HB103", "HB104", "HB105", "HB106", "HB107", "HB108", *IN_SCENARIOS),
+    implies=(
+        "HB103",
+        "HB104",
+        "HB105",
+        "HB106",
+        "HB107",
+        "HB108",
+    ),
 )
 def goal_of_other_episode(runs: Runs) -> Iterator[Violation]:
     """Goals of future, final and episode are from the row's own episode."""
@@ -85,7 +87,10 @@ def _own(rows: Rows) -> Values:
     wrong="s = rng.integers(1, T + 1)",
     right="s = rng.integers(t + 1, T + 1)",
     source=f"{PAPER}, section 4.5: states 'observed after' the transition",
-    implies=("HB104", "HB106", *IN_SCENARIOS),
+    implies=(
+        "HB104",
+        "HB106",
+    ),
 )
 def goal_from_the_past(runs: Runs) -> Iterator[Violation]:
     """Goals of future are achieved after the step."""
@@ -101,7 +106,10 @@ def goal_from_the_past(runs: Runs) -> Iterator[Violation]:
     wrong="goal = achieved_goal[rng.integers(t, T)]",
     right="goal = next_achieved_goal[rng.integers(t, T)]",
     source=f"{PAPER}, section 4.5; torchrl, default achieved_goal_key",
-    implies=("HB105", "HB106", *IN_SCENARIOS),
+    implies=(
+        "HB105",
+        "HB106",
+    ),
 )
 def goal_of_the_present_state(runs: Runs) -> Iterator[Violation]:
     """Goals of future exclude the state before the action."""
@@ -117,7 +125,7 @@ def goal_of_the_present_state(runs: Runs) -> Iterator[Violation]:
     wrong="s = rng.integers(t + 1, T)",
     right="s = rng.integers(t + 1, T + 1)",
     source="hill-a/stable-baselines issue 666",
-    implies=("HB106", "HB108", "HB510"),
+    implies=("HB106", "HB108"),
 )
 def last_state_never_a_goal(runs: Runs) -> Iterator[Violation]:
     """Goals of future and episode include the last state."""
@@ -162,7 +170,6 @@ def future_not_uniform(runs: Runs) -> Iterator[Violation]:
     wrong="goal = achieved_goal[T - 1]",
     right="goal = next_achieved_goal[T - 1]",
     source=f"{PAPER}, section 3.3; hill-a/stable-baselines issue 666",
-    implies=IN_SCENARIOS,
 )
 def final_not_last(runs: Runs) -> Iterator[Violation]:
     """Goals of final are those of the last state."""
@@ -222,18 +229,11 @@ def random_not_uniform(runs: Runs) -> Iterator[Violation]:
     right="goal[rows] = next_achieved_goal[rng.integers(t[rows], T[rows])]",
     source="tianshou 2.0.1, HERReplayBuffer.rewrite_transitions",
     implies=(
-        "HB104",
         "HB103",
+        "HB104",
         "HB105",
         "HB106",
         "HB108",
-        "HB504",
-        "HB507",
-        "HB508",
-        "HB509",
-        "HB511",
-        "HB512",
-        "HB513",
     ),
 )
 def goal_shared_in_batch(runs: Runs) -> Iterator[Violation]:
@@ -247,7 +247,10 @@ def goal_shared_in_batch(runs: Runs) -> Iterator[Violation]:
             goals = rows.goal_step[(rows.batch == batch) & (rows.episode == episode) & rows.relabeled]
             if len(goals) >= 12:
                 groups.append(len(np.unique(goals)))
-    if groups and max(groups) == 1:
+    always_final = all(
+        (each.goal_step == each.length)[_own(each)].all() for each in runs.goals("future").values()
+    )
+    if groups and max(groups) == 1 and not always_final:
         yield Violation(f"1 goal in each of {len(groups)} groups of 12 rows or more", "different goals")
 
 
@@ -259,7 +262,6 @@ def goal_shared_in_batch(runs: Runs) -> Iterator[Violation]:
     wrong='batch["observation"]["desired_goal"] = goals',
     right='batch["observation"]["desired_goal"] = batch["next_observation"]["desired_goal"] = goals',
     source=f"{PAPER}, algorithm 1: (s||g', a, r', s'||g')",
-    implies=IN_SCENARIOS,
 )
 def next_goal_differs(runs: Runs) -> Iterator[Violation]:
     """Observation and next observation of a relabeled row have one goal."""

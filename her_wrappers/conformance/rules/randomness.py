@@ -112,7 +112,7 @@ def save_and_load(runs: Runs) -> Iterator[Violation]:
     result = runs.of("save and load")
     if result is None:
         return
-    yield from unexplained(result.rows)
+    yield from unexplained(runs, result.rows)
     steps = sum(episode.length for episode in result.rows.world.episodes)
     found = len(np.unique(result.rows.episode * 64 + result.rows.step))
     if found < 0.9 * steps:

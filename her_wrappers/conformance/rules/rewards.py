@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.checker.registry import Violation
-from her_wrappers.conformance.registry import PAPER, rule, where
-from her_wrappers.conformance.rules.goals import IN_SCENARIOS
+from her_wrappers.conformance.registry import PAPER, REPORTS_FAILURES, failures_of, rule, where
 from her_wrappers.conformance.runs import FIRST
 
 if TYPE_CHECKING:
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
     from her_wrappers.conformance.rows import Rows
     from her_wrappers.conformance.runs import Runs
 
-IMPLIED = (*IN_SCENARIOS, "HB306", "HB701")
+IMPLIED = ("HB306", "HB701")
+
+
+REPORTS_FAILURES["infos"] = "HB306"
 
 
 def _explanation(rows: Rows) -> str:
@@ -137,10 +139,7 @@ def original_reward(runs: Runs) -> Iterator[Violation]:
 )
 def reward_without_info(runs: Runs) -> Iterator[Violation]:
     """Rewards that depend on infos are right."""
-    runs.of("infos")
-    failure = runs.failures.get("infos")
-    if failure and failure.code == "HB001":
-        yield Violation(failure.got, failure.expected, "rewards that need infos")
+    yield from failures_of(runs, "infos")
     rows = runs.of("infos")
     if rows is not None:
         yield from where(rows, ~rows.is_rewarded, "a reward with the cost of the row's step")

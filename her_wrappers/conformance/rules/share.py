@@ -30,7 +30,7 @@ def _is_off(rows: Rows, share: float) -> bool:
     wrong="relabeled = rng.random(B) < 1 - 1 / k",
     right="relabeled = rng.random(B) < k / (k + 1)",
     source=f"{PAPER}, section 4.5: k is the ratio of HER data to data of normal experience replay",
-    implies=("HB202", "HB203", "HB204", "HB802"),
+    implies=("HB202", "HB203", "HB508", "HB802"),
 )
 def relabeled_share(runs: Runs) -> Iterator[Violation]:
     """The share of relabeled rows of large batches is k / (k + 1)."""
@@ -82,7 +82,7 @@ def share_ignores_k(runs: Runs) -> Iterator[Violation]:
     wrong="relabeled &= t < T - 1  # the last step has no later state",
     right="# the last step is relabeled with the state that it reaches",
     source="hill-a/stable-baselines issue 578",
-    implies=("HB508",),
+    implies=("HB201", "HB202", "HB203", "HB508", "HB802"),
 )
 def share_depends_on_step(runs: Runs) -> Iterator[Violation]:
     """Every step of an episode is relabeled equally often."""

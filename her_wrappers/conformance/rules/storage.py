@@ -74,7 +74,7 @@ rule_on(
     wrong="episode, t = divmod(i, horizon)",
     right="episode, t = np.searchsorted(starts, i, 'right') - 1, i - starts[episode]",
     source="garage issue 837",
-    implies=("HB504", "HB507", "HB508", "HB513"),
+    implies=("HB504", "HB507", "HB508", "HB512", "HB513", "HB605"),
 )
 rule_on(
     "episode as long as the buffer",
@@ -95,6 +95,7 @@ rule_on(
     wrong="i = rng.integers(len(storage))",
     right="i = rng.choice(transitions_of_complete_episodes)",
     source="stable-baselines3 HerReplayBuffer: only complete episodes are sampled",
+    implies=("HB513",),
 )
 rule_on(
     "interrupted episode",
@@ -255,4 +256,4 @@ def storage_aliased(runs: Runs) -> Iterator[Violation]:
     """Changes of a batch do not reach the buffer."""
     result = runs.of("memory")
     if result is not None:
-        yield from unexplained(result.storage_changed)
+        yield from unexplained(runs, result.storage_changed)

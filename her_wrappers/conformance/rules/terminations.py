@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from her_wrappers.conformance.registry import rule, where
-from her_wrappers.conformance.rules.goals import IN_SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from her_wrappers.conformance.rows import Rows, Values
     from her_wrappers.conformance.runs import Runs
 
-IMPLIED = (*IN_SCENARIOS, "HB704")
+IMPLIED = ("HB704",)
 
 
 def _wrong(runs: Runs) -> tuple[Rows, Values] | None:
@@ -44,7 +43,7 @@ def _recomputes(rows: Rows) -> bool:
     wrong="terminated = stored_terminated[i]",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
     source="stable-baselines3 issue 627; rlkit issue 96; openai/baselines issue 420",
-    implies=("HB402", "HB403", *IMPLIED),
+    implies=("HB402", "HB403", "HB405", *IMPLIED),
 )
 def relabeled_success_continues(runs: Runs) -> Iterator[Violation]:
     """Relabeled successes terminate."""
@@ -63,14 +62,14 @@ def relabeled_success_continues(runs: Runs) -> Iterator[Violation]:
     wrong="terminated = stored_terminated[i] | success",
     right="terminated = success | goal_independent_termination[i]",
     source="stable-baselines3 issue 627",
-    implies=IMPLIED,
+    implies=("HB405", *IMPLIED),
 )
 def relabeled_failure_terminates(runs: Runs) -> Iterator[Violation]:
     """Relabeled rows that miss their goal continue."""
     found = _wrong(runs)
     if found and _recomputes(found[0]):
         rows, wrong = found
-        wrong = wrong & rows.relabeled & rows.is_terminated & ~_timed_out(rows)
+        wrong = wrong & rows.relabeled & rows.is_terminated
         yield from where(rows, wrong, "terminated False: the new goal is not reached")
 
 
@@ -101,16 +100,15 @@ def crash_forgotten(runs: Runs) -> Iterator[Violation]:
     wrong="done = terminated or truncated",
     right="done = terminated",
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
-    implies=IMPLIED,
+    implies=("HB402", "HB406", *IMPLIED),
 )
 def time_limit_terminates(runs: Runs) -> Iterator[Violation]:
     """A time limit does not terminate."""
     found = _wrong(runs)
     if found:
         rows, wrong = found
-        yield from where(
-            rows, wrong & _timed_out(rows), "terminated False: the time limit truncated the episode"
-        )
+        wrong = wrong & ~rows.relabeled & _timed_out(rows)
+        yield from where(rows, wrong, "terminated False: the time limit truncated the episode")
 
 
 @rule(
@@ -148,7 +146,7 @@ def documented_termination(runs: Runs) -> Iterator[Violation]:
     if found and not _recomputes(found[0]):
         rows, wrong = found
         expected = f"as documented: {rows.termination}"
-        yield from where(rows, wrong & rows.relabeled & ~_timed_out(rows), expected)
+        yield from where(rows, wrong & rows.relabeled, expected)
 
 
 @rule(
