@@ -112,8 +112,8 @@ class Rows:
         self.goal_episode, self.goal_code = world.decode(self.columns["desired_goal"])
         episodes = world.episodes
         self._lengths = np.array([each.length for each in episodes])
-        self._crash = np.array([each.end == "crash" for each in episodes])
-        self._success = np.array([each.end == "success" for each in episodes])
+        self._crash = np.array([each.end == "crash" and each.is_complete for each in episodes])
+        self._success = np.array([each.end == "success" and each.is_complete for each in episodes])
         self._changing = np.array([each.changing for each in episodes])
 
     def __len__(self) -> int:

@@ -44,12 +44,14 @@ class FedEpisode:
         length: Steps fed so far.
         end: How the episode ended.
         changing: Whether its desired goal changes every second step.
+        is_complete: Whether its last step was fed.
     """
 
     number: int
     length: int
     end: End = "time limit"
     changing: bool = False
+    is_complete: bool = False
 
 
 class World(gym.Env[Any, Any]):
@@ -130,7 +132,7 @@ class World(gym.Env[Any, Any]):
             obs = self.observe(episode, t, last=False)
             next_obs = self.observe(episode, t + 1, last=last)
             info = {"cost": float(self.cost(episode.number, t)), "is_success": False}
-            episode.length = t + 1
+            episode.length, episode.is_complete = t + 1, last
             reward = self.rewards(next_obs["achieved_goal"], next_obs["desired_goal"], info) + self.bonus
             yield Transition(
                 obs,

@@ -26,7 +26,7 @@ def test_the_environment_to_check_has_the_one_fault_that_it_names():
 
 
 def test_the_buffer_to_check_has_the_one_fault_that_it_names():
-    assert [finding.code for finding in check_replay(Buffer).findings] == ["HB401"]
+    assert [finding.code for finding in check_replay(Buffer).of_severity("error", "warning")] == ["HB401"]
 
 
 def test_a_loop_of_ones_own_learns():
