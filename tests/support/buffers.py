@@ -54,6 +54,19 @@ def transitions(episode):
         )
 
 
+def stack_transitions(steps):
+    """Return transitions of several environments as arguments of `add` with a leading axis, without infos."""
+    obs, action, reward, next_obs, terminated, truncated, _ = zip(*steps, strict=True)
+    return (
+        {key: np.stack([each[key] for each in obs]) for key in SPACE},
+        np.stack(action),
+        np.array(reward),
+        {key: np.stack([each[key] for each in next_obs]) for key in SPACE},
+        np.array(terminated),
+        np.array(truncated),
+    )
+
+
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import ctypes
 import functools
-import resource
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from her_wrappers import HindsightReplayBuffer, Priority
-from tests.support.buffers import FUNCTIONS, transitions
-from tests.support.counting import SPACE, counting_buffer, counting_episode
+from tests.support.buffers import FUNCTIONS, stack_transitions, transitions
+from tests.support.counting import counting_buffer, counting_episode
 from tests.support.interrupts import Countdown, count_instructions
+from tests.support.memory_limit import memory_limit
 
 FILES = "her_wrappers/"
-PAGE = 4096
 
 
 class Size(NamedTuple):
@@ -83,16 +81,9 @@ def add(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
 
 def add_two(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
     """Add the transitions of two environments."""
-    steps = zip(
-        *[transitions(counting_episode(number, 4, terminated=True)) for number in (100, 101)], strict=True
-    )
-    for step in steps:
-        obs, action, reward, next_obs, terminated, truncated, _ = zip(*step, strict=True)
-        states, next_states = (
-            {key: np.stack([row[key] for row in rows]) for key in SPACE} for rows in (obs, next_obs)
-        )
-        flags = np.array(terminated), np.array(truncated)
-        buffer.add(states, np.stack(action), np.array(reward), next_states, *flags)
+    episodes = [transitions(counting_episode(number, 4, terminated=True)) for number in (100, 101)]
+    for steps in zip(*episodes, strict=True):
+        buffer.add(*stack_transitions(steps))
     buffer.truncate_open_episode()
 
 
@@ -125,7 +116,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 class Scenario(NamedTuple):
-    """A buffer, what it stores before and after an operation, and the instructions of the operation."""
+    """A buffer, its episodes before and after an operation, and the number of instructions of that."""
 
     buffer: HindsightReplayBuffer
     before: list[tuple[int, int]]
@@ -201,10 +192,6 @@ def save_from_handler(operation: str, size: Size, device: str | None, moment: fl
     assert_usable(buffer, size)
 
 
-MMAP_THRESHOLD = -3
-"""Option of `mallopt`: size in bytes from which memory comes from the operating system and returns to it."""
-
-
 def limit_memory(operation: str, room: int, folder: Path) -> bool:
     """Run an operation with large arrays under a memory limit; return whether the limit was too low.
 
@@ -213,19 +200,14 @@ def limit_memory(operation: str, room: int, folder: Path) -> bool:
         room: Bytes that the process may allocate beyond those that it has.
         folder: Folder for the file of the buffer.
     """
-    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 2**16)
     case = scenario(operation, LIMITED, None)
     buffer = copy.deepcopy(case.buffer)
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     has_failed = False
-    resource.setrlimit(resource.RLIMIT_AS, (pages * PAGE + room, hard))
     try:
-        OPERATIONS[operation](buffer, LIMITED, folder)
+        with memory_limit(room):
+            OPERATIONS[operation](buffer, LIMITED, folder)
     except MemoryError:
         has_failed = True
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     assert_before_or_after(buffer, case)
     assert_usable(buffer, LIMITED)
     return has_failed

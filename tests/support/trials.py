@@ -5,8 +5,6 @@ The default tests run a hundredth of them, and `python -m benchmarks.reliability
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +27,7 @@ from tests.support.interrupted_buffer import (
 )
 from tests.support.interrupted_recorder import RECORDERS, interrupt_recorder
 from tests.support.kill_trials import kill_while_archiving, kill_while_saving
-from tests.support.killed import ROOT
+from tests.support.memory_limit import run_program
 from tests.support.reference_world import ACTIONS, GOAL_OPTIONS, SPACES, World
 
 LIMITED_OPERATIONS = "add_episode", "add_episodes", "sample", "save", "clear"
@@ -63,17 +61,13 @@ def lack_memory(rng: np.random.Generator, folder: Path) -> int:
 
 
 def exceed_limit(rng: np.random.Generator, folder: Path) -> int:
-    """Let the operating system limit the memory of a method of the buffer; 0 if there was enough.
-
-    In a new process, since one that has run for long has free memory that no limit takes away.
-    """
+    """Let the operating system limit the memory of a method of the buffer; 0 if there was enough."""
     operation, room = pick(rng, LIMITED_OPERATIONS), int(np.exp(rng.uniform(*np.log(ROOM))))
     code = (
-        "from pathlib import Path; from tests.support.interrupted_buffer import limit_memory; "
-        f"print(limit_memory({operation!r}, {room}, Path({str(folder)!r})))"
+        "import pathlib, sys; from tests.support.interrupted_buffer import limit_memory; "
+        "print(limit_memory(sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    return int(done.stdout.strip() == "True")
+    return int(run_program(code, operation, room, folder) == "True")
 
 
 def save_in_handler(rng: np.random.Generator, folder: Path) -> int:

@@ -15,7 +15,7 @@ import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import CorruptFileError, HindsightReplayBuffer, VectorEpisodeRecorder
 from her_wrappers.files.reading import ArrayFile
 from her_wrappers.files.writing import write_arrays
-from tests.support.buffers import FUNCTIONS, plain_buffer, transitions
+from tests.support.buffers import FUNCTIONS, plain_buffer, stack_transitions, transitions
 from tests.support.counting import SPACE, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
@@ -24,17 +24,7 @@ NUM_ENVS = 3
 
 def rows(*episodes):
     """Return the transitions of episodes of one length, with a leading axis."""
-    steps = zip(*map(transitions, episodes), strict=True)
-    for step in steps:
-        obs, action, reward, next_obs, terminated, truncated, _ = zip(*step, strict=True)
-        yield (
-            {key: np.stack([each[key] for each in obs]) for key in SPACE},
-            np.stack(action),
-            np.array(reward),
-            {key: np.stack([each[key] for each in next_obs]) for key in SPACE},
-            np.array(terminated),
-            np.array(truncated),
-        )
+    return map(stack_transitions, zip(*map(transitions, episodes), strict=True))
 
 
 def counting_rows(first=0, length=4):
@@ -103,13 +93,10 @@ def test_each_environment_has_an_episode_of_its_own():
     lengths = [2, 5, 3]
     steps = [list(transitions(counting_episode(i, 5))) for i in range(NUM_ENVS)]
     for t in range(5):
-        obs, action, reward, next_obs, _, _, _ = zip(*[each[t] for each in steps], strict=True)
+        *transition, _, _ = stack_transitions([each[t] for each in steps])
         ended = np.array([t + 1 == length for length in lengths])
         buffer.add(
-            {key: np.stack([each[key] for each in obs]) for key in SPACE},
-            np.stack(action),
-            np.array(reward),
-            {key: np.stack([each[key] for each in next_obs]) for key in SPACE},
+            *transition,
             np.zeros(NUM_ENVS, bool),
             ended,
             skip=np.array([t >= length for length in lengths]),
@@ -282,12 +269,9 @@ def half_added():
 
     def add(buffer, t):
         chosen = [each[max(0, t - begin)] for each, begin in zip(steps, begins, strict=True)]
-        obs, action, reward, next_obs, _, _, _ = zip(*chosen, strict=True)
+        *transition, _, _ = stack_transitions(chosen)
         buffer.add(
-            {key: np.stack([each[key] for each in obs]) for key in SPACE},
-            np.stack(action),
-            np.array(reward),
-            {key: np.stack([each[key] for each in next_obs]) for key in SPACE},
+            *transition,
             np.zeros(NUM_ENVS, bool),
             np.full(NUM_ENVS, t == 4),
             {"cost": np.arange(NUM_ENVS) + t},

@@ -1,0 +1,43 @@
+"""Limits on the memory of a process, which the operating system sets; Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.killed import ROOT
+
+
+@contextlib.contextmanager
+def memory_limit(room: int) -> Iterator[None]:
+    """Let this process allocate at most ``room`` more bytes in a block; for programs of `run_program`."""
+    import resource  # noqa: PLC0415 - exists on POSIX only
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def run_program(code: str, *arguments: object) -> str:
+    """Run a program in a new process, where freed memory returns to the system; return what it prints.
+
+    A process that has run for long has free memory that no limit takes away.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
