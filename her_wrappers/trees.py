@@ -158,6 +158,14 @@ def as_array(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
+def try_as_array(value: Any) -> np.ndarray:
+    """Return `as_array` of a value, or an array that contains None if the value cannot be converted."""
+    try:
+        return as_array(value)
+    except (TypeError, ValueError, RuntimeError):
+        return np.asarray(None)
+
+
 def as_leaf(
     name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, rounding: bool = False
 ) -> np.ndarray:

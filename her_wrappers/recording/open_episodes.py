@@ -9,7 +9,7 @@ import numpy as np
 from her_wrappers.recording.episode_accumulator import ENDED, EpisodeAccumulator
 from her_wrappers.recording.open_vector_episodes import NOT_CONTINUED, OpenVectorEpisodes
 from her_wrappers.recording.values import as_reward, as_rewards
-from her_wrappers.trees import FLOAT32_OVERFLOW, as_array
+from her_wrappers.trees import FLOAT32_OVERFLOW, try_as_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,22 +174,14 @@ class OpenEpisodes:
 def _as_flag(name: str, value: Any) -> bool:
     if type(value) is bool:
         return value
-    array = _as_array(value)
+    array = try_as_array(value)
     if array.dtype != np.bool_ or array.size != 1:
         raise TypeError(f"{name} must be one bool, got {value!r}")
     return bool(array.reshape(-1)[0])
 
 
 def _as_flags(name: str, values: Any, count: int) -> np.ndarray:
-    array = _as_array(values)
+    array = try_as_array(values)
     if array.dtype != np.bool_ or array.shape != (count,):
         raise TypeError(f"{name} must be ({count},) bools, got {values!r}")
     return array
-
-
-def _as_array(value: Any) -> np.ndarray:
-    """Return ``value`` as an array, or an array that contains None if ``value`` cannot be converted."""
-    try:
-        return as_array(value)
-    except (TypeError, ValueError, RuntimeError):
-        return np.asarray(None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from her_wrappers.replay.sum_tree import SumTree
-from her_wrappers.trees import as_array
+from her_wrappers.trees import try_as_array
 
 if TYPE_CHECKING:
     from her_wrappers.replay.storage import EpisodeStorage
@@ -263,7 +263,7 @@ def require_between(name: str, value: object, lowest: float, highest: float) -> 
 
 def _as_index(index: Any) -> np.ndarray:
     """Return serial numbers as an array of integers; an empty array may have any dtype."""
-    array = _as_array(index)
+    array = try_as_array(index)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise ValueError(
             f"index must be whole numbers of shape (B,), as batch.index, got {array.dtype} of shape "
@@ -274,7 +274,7 @@ def _as_index(index: Any) -> np.ndarray:
 
 def _as_priorities(priorities: Any) -> np.ndarray:
     """Return priorities as an array of float64."""
-    array = _as_array(priorities)
+    array = try_as_array(priorities)
     if array.dtype.kind not in "iuf":
         raise ValueError(f"priorities must be real numbers, got {array.dtype} of shape {array.shape}")
     array = array.astype(np.float64)
@@ -282,14 +282,6 @@ def _as_priorities(priorities: Any) -> np.ndarray:
     _require_all("priorities", rows, ~(rows < 0), ">= 0, as np.abs(td_errors) is")
     _require_all("priorities", rows, rows <= LARGEST, "finite as float32")
     return array
-
-
-def _as_array(values: Any) -> np.ndarray:
-    """Return ``values`` as an array, or an array that contains None if they cannot be converted."""
-    try:
-        return as_array(values)
-    except (TypeError, ValueError, RuntimeError):
-        return np.asarray(None)
 
 
 def _require_all(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
