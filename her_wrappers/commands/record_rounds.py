@@ -10,7 +10,6 @@ import gymnasium as gym
 import numpy as np
 import typer
 
-from her_wrappers.collecting import Collector, CollectorError
 from her_wrappers.commands.terminal import fail
 from her_wrappers.environments import make_env, present_folder
 from her_wrappers.trees import map_tree
@@ -18,6 +17,7 @@ from her_wrappers.trees import map_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from her_wrappers.collecting import Collector
     from her_wrappers.commands.make import Policy
     from her_wrappers.recording.archive import EpisodeArchive
 
@@ -82,6 +82,8 @@ def make_collector(
     Raises:
         typer.BadParameter: An option is wrong, or the policy cannot be pickled.
     """
+    from her_wrappers.collecting import Collector
+
     if seed is None:
         seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     try:
@@ -115,6 +117,8 @@ def record_rounds(
         num_workers: Number of workers.
         advance: Called once for each episode.
     """
+    from her_wrappers.collecting import CollectorError
+
     per_round = min(MAX_EPISODES_PER_ROUND, -(-episodes // num_workers))
     missing = episodes
     try:

@@ -16,7 +16,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
 from her_wrappers.checker.display import print_report
-from her_wrappers.collecting import CollectorError
 from her_wrappers.commands.make import OPTIONS_HELP, parse_options, usage_errors
 from her_wrappers.commands.terminal import fail
 from her_wrappers.environments import FORMS, BrokenModuleError, make_env
@@ -182,6 +181,8 @@ def train(
     - `her train --resume runs/PointReach-v0-sac-0 --no-stop`
     """
     given = {name: value for name, value in locals().items() if value is not None}
+    from her_wrappers.collecting import CollectorError
+
     with usage_errors(), unusable(BrokenModuleError, OSError):
         for name in ("env_kwargs", "agent"):
             if name in given:
