@@ -63,8 +63,8 @@ class CollectedTraining(Training):
     Args:
         config: The options.
         buffer_file: File of the saved replay buffer of a resumed training.
-        backend: Where workers run, as in `Collector`.
-        address: Address of a Ray cluster, as in `Collector`.
+        backend: Backend of the `Collector`.
+        address: Address of a Ray cluster, or None; see `Collector`.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.
@@ -100,7 +100,7 @@ class CollectedTraining(Training):
 
     def _step(self) -> None:
         """Add one round of episodes to the buffer."""
-        if self.counts.env_steps:  # the agent has learned from the round before
+        if self.counts.env_steps:  # the agent was updated after the previous round
             self._collector.update(self.agent.policy_state())
         episodes = next(self._rounds).episodes
         self.buffer.add_episodes(episodes)

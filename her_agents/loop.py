@@ -103,8 +103,8 @@ def train(
             as with `is_solved`. The history has a row for each epoch.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
         on_step: Called with the training after each step of the environments, or each round of the workers.
-        backend: Where the workers of ``config.workers`` run: ``"local"``, ``"process"`` or ``"ray"``, as in
-            `Collector`. The result does not depend on it.
+        backend: Backend of the `Collector` if ``config.workers`` is above 0: ``"local"``, ``"process"`` or
+            ``"ray"``. The result does not depend on the backend.
         address: Address of a Ray cluster, as in `Collector`.
 
     Returns:

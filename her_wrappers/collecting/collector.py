@@ -96,9 +96,9 @@ class Collector:
 
     Args:
         make_env: Returns a new environment or a new vector environment; called in the workers.
-        policy: Returns the actions for the N observations of a vector environment. Policies that learn need
-            a method ``load_state_dict(state)``; those that explore need ``seed(n)``, which is called with an
-            int at the start of each round. Pickled once.
+        policy: Returns the actions for the N observations of a vector environment. A policy that
+            learns needs a method ``load_state_dict(state)``, and a policy that explores needs ``seed(n)``,
+            which is called with an int at the start of each round. Pickled once.
         num_workers: Number of workers, W.
         num_envs: Number of environments of each worker; None for one, or for the number of
             environments in the vector environment that ``make_env`` returns.
@@ -364,7 +364,7 @@ def _pickle(name: str, value: Any) -> bytes:
     """
     try:
         pickled: bytes = cloudpickle.dumps(value, protocol=5)
-    except Exception as error:  # whatever the value's own __reduce__ raises
+    except Exception as error:  # __reduce__ of a user's class can raise any exception
         raise TypeError(
             f"{name} must be picklable, since workers need copies of it, got {value!r}: {error}"
         ) from error

@@ -56,7 +56,7 @@ def check(
         bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")
     ] = False,
 ) -> None:
-    """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage.
+    """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage, 3: unusable environment.
 
     For example:
 

@@ -316,7 +316,7 @@ class EpisodeBuffer:
                 self._priorities.verify()
 
     def clear(self) -> None:
-        """Remove all transitions, what was found in them, and open episodes; serial numbers continue.
+        """Remove all transitions, results of their inspection, and open episodes; serial numbers continue.
 
         Raises:
             MemoryError: Not enough memory for new allocations; nothing changes.

@@ -20,7 +20,7 @@ MODULES = {
     "Tianshou": ("tianshou.data", "tianshou.algorithm"),
     "TorchRL": ("torchrl.data", "torchrl.envs.transforms"),
 }
-READ_ONLY = {"stable-baselines (version 2)", "RLLTE"}  # cannot be installed beside the others
+READ_ONLY = {"stable-baselines (version 2)", "RLLTE"}  # cannot be installed together with the others
 IN_PART = {"DDPG"}  # a learner, of which the page has what belongs to replay
 
 
