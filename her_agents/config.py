@@ -30,6 +30,18 @@ COUNTS = {
 }
 """Lower bounds of the options that are whole numbers."""
 
+AGENT_COUNTS = {
+    "policy_delay": 1,
+    "target_update_interval": 1,
+    "n_critics": 1,
+    "n_quantiles": 1,
+    "top_quantiles_to_drop_per_net": 0,
+}
+"""Lower bounds of arguments of agents that are whole numbers."""
+
+AGENT_FLAGS = {"layer_norm", "learn_temperature"}
+"""Arguments of agents that are true or false."""
+
 TYPES = {
     "env": (str, "a string"),
     "algo": (str, "a string"),
@@ -71,7 +83,7 @@ class Config:
     Attributes:
         env: The goal environment: an id, ``module:id``, ``module:Class``, ``module:function`` or
             ``path/to/file.py:Class``.
-        algo: ``"dqn"``, ``"ddpg"``, ``"td3"`` or ``"sac"``.
+        algo: ``"dqn"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"tqc"``.
         env_kwargs: Arguments of the environment.
         her: Whether to relabel goals.
         strategy: ``goal_selection_strategy`` of the buffer.
@@ -217,8 +229,11 @@ def _require_agent_options(options: Mapping[str, Any]) -> None:
     """Check the values of an agent's arguments; `make_agent` checks the names."""
     for name in options.keys() & RULES.keys():
         _require_number(name, options[name])
-    if "policy_delay" in options:
-        require_count("policy_delay", options["policy_delay"], at_least=1)
+    for name in options.keys() & AGENT_COUNTS.keys():
+        require_count(name, options[name], at_least=AGENT_COUNTS[name])
+    for name in options.keys() & AGENT_FLAGS:
+        if not isinstance(options[name], bool):
+            raise TypeError(f"{name} must be true or false, got {options[name]!r}")
     hidden = options.get("hidden", [])
     if not isinstance(hidden, list | tuple):
         raise ValueError(f"hidden must be a list of whole numbers, got {hidden!r}")  # noqa: TRY004 - as its entries

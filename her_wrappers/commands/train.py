@@ -101,7 +101,9 @@ def train(
     algo: Annotated[
         str | None,
         option(
-            LEARN, "dqn, ddpg, td3 or sac. By default dqn for Discrete actions, else sac.", metavar="NAME"
+            LEARN,
+            "dqn, ddpg, td3, sac or tqc. By default dqn for Discrete actions, else sac.",
+            metavar="NAME",
         ),
     ] = None,
     steps: Annotated[

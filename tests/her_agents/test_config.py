@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from her_agents.algorithms import ALGORITHMS
-from her_agents.config import RULES, make_config, read_options
+from her_agents.config import AGENT_COUNTS, AGENT_FLAGS, RULES, make_config, read_options
 from tests.support.trainings import tiny
 
 
-def test_every_numeric_argument_of_an_agent_has_a_range():
+def test_every_argument_of_an_agent_is_checked():
     """Otherwise a wrong value raises an error in the middle of a training."""
     taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
-    assert taken == {*RULES, "hidden", "policy_delay", "seed", "clip_targets"} - {"updates_per_step"}
+    checked = {*RULES, *AGENT_COUNTS, *AGENT_FLAGS, "hidden", "seed", "clip_targets"}
+    assert taken == checked - {"updates_per_step"}
 
 
 BAD_OPTIONS = [
@@ -33,6 +34,8 @@ BAD_OPTIONS = [
     ({"agent": {"hidden": 3}}, ValueError, "hidden must be a list of whole numbers, got 3"),
     ({"agent": {"hidden": [8, -3]}}, ValueError, "each entry of hidden must be a whole number >= 1, got -3"),
     ({"agent": {"policy_delay": 0}}, ValueError, "policy_delay must be a whole number >= 1, got 0"),
+    ({"agent": {"n_quantiles": 1.5}}, ValueError, "n_quantiles must be a whole number >= 1, got 1.5"),
+    ({"agent": {"layer_norm": 1}}, TypeError, "layer_norm must be true or false, got 1"),
     ({"agent": {"epsilon": "a"}}, ValueError, r"epsilon must lie in \[0, 1\], got 'a'"),
     ({"agent": {"tau": 0}}, ValueError, r"tau must lie in \(0, 1\], got 0"),
     ({"agent": {"temperature": 0}}, ValueError, r"temperature must lie in \(0, inf\), got 0"),
