@@ -223,7 +223,7 @@ def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
     """
     if isinstance(like, dict | tuple):
         if not isinstance(value, type(like)) or _structure(value) != _structure(like):
-            raise ValueError(f"{name} must have the parts {_parts(like)}, got {_parts(value)}")
+            raise ValueError(f"{name} must consist of {_parts(like)}, got {_parts(value)}")
         parts = [as_rows_like(f"{name}/{key}", value[key], like[key]) for key in _keys(like)]
         return dict(zip(like, parts, strict=True)) if isinstance(like, dict) else tuple(parts)
     array = try_as_array(value)

@@ -191,8 +191,8 @@ def test_desired_goals_of_several_parts_keep_their_dtypes():
 @pytest.mark.parametrize(
     ("desired_goals", "message"),
     [
-        (np.zeros((2, 2)), "desired_goals must have the parts place, open, got an array"),
-        ({"place": np.zeros(2)}, "desired_goals must have the parts place, open, got place"),
+        (np.zeros((2, 2)), "desired_goals must consist of place, open, got an array"),
+        ({"place": np.zeros(2)}, "desired_goals must consist of place, open, got place"),
         (
             {"place": np.zeros(2), "open": np.zeros((2, 1))},
             "desired_goals/open must have shape (2,), got (2, 1)",
@@ -217,6 +217,24 @@ def test_desired_goals_of_several_parts_keep_their_dtypes():
 def test_desired_goals_of_another_form_are_an_error(desired_goals, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         relabeled_nested(desired_goals)
+
+
+def test_desired_goals_may_be_tuples():
+    goals = (np.arange(4.0), np.arange(4))
+    observations = {"observation": goals[0], "achieved_goal": goals, "desired_goal": goals}
+    episode = Episode(observations, np.zeros(3), np.zeros(3), terminated=False, truncated=True)
+
+    def copies(desired_goals):
+        reward = lambda achieved, desired, infos: achieved[0] - desired[0]  # noqa: E731
+        rng = np.random.default_rng(0)
+        return relabel_episode(episode, "desired", 9, reward, rng, desired_goals=desired_goals)
+
+    batch = copies((np.array([5.5, 6.5]), np.array([5, 6])))
+    numbers, others = batch.observations["desired_goal"]
+    assert set(numbers) == {5.5, 6.5}
+    np.testing.assert_array_equal(others, numbers - 0.5)
+    with pytest.raises(ValueError, match="desired_goals must consist of a tuple of 2, got a tuple of 3"):
+        copies(goals + goals[:1])
 
 
 def test_weights_of_copies_are_ones():
