@@ -210,6 +210,33 @@ def as_leaf(
     return cast
 
 
+def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
+    """Return a tree of (N, ...) arrays with the keys, the dtypes and the shapes of rows of another tree.
+
+    Args:
+        name: Name of ``value`` in messages.
+        value: A tree of arrays, tensors, or anything that NumPy converts to arrays.
+        like: The other tree.
+
+    Raises:
+        ValueError: The keys or the shapes differ, or a cast would change values.
+    """
+    if isinstance(like, dict | tuple):
+        if not isinstance(value, type(like)) or _structure(value) != _structure(like):
+            raise ValueError(f"{name} must consist of {_parts(like)}, got {_parts(value)}")
+        parts = [as_rows_like(f"{name}/{key}", value[key], like[key]) for key in _keys(like)]
+        return dict(zip(like, parts, strict=True)) if isinstance(like, dict) else tuple(parts)
+    array = try_as_array(value)
+    return as_leaf(name, array, (array.shape or (1,))[:1] + like.shape[1:], like.dtype)
+
+
+def take_rows(tree: Tree, rows: np.ndarray) -> Any:
+    """Return copies of rows of a tree of arrays."""
+    if isinstance(tree, np.ndarray):
+        return tree.take(rows, axis=0)
+    return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)
+
+
 def leaf_arrays(tree: Tree) -> list[np.ndarray]:
     """Return the leaves of a tree, in order."""
     leaves: list[np.ndarray] = []

@@ -70,7 +70,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         n_sampled_goal: Number of relabeled transitions per original transition; None if a `Mixture` sets the
             share.
         goal_selection_strategy: SB3's enum or names, or a strategy of `HindsightReplayBuffer`:
-            ``"geometric"``, ``"random"``, a function, or a `Mixture`.
+            ``"geometric"``, ``"random"``, ``"desired"``, a function, or a `Mixture`.
         copy_info_dict: Whether ``compute_reward`` gets the recorded infos of the steps, which belong to the
             recorded goal; otherwise it gets empty dicts.
         termination: Termination of relabeled steps. ``"keep"``: as recorded, like SB3. ``"success"``: if the

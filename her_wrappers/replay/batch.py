@@ -138,6 +138,17 @@ class Batch:
         )
 
 
+def zero_terminal_discounts(discounts: Any, terminations: Any) -> None:
+    """Set the (B,) discounts of steps that terminate to 0.
+
+    Takes NumPy arrays or torch tensors.
+    """
+    if isinstance(discounts, np.ndarray):
+        discounts[terminations] = 0  # a product takes longer
+    else:
+        discounts.masked_fill_(terminations, 0)
+
+
 @dataclass(frozen=True)
 class Statistics:
     """Contents of a buffer, and shares and means over the rows of a batch; NaN for an empty set of rows.

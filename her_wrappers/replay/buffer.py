@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from her_wrappers.arguments import require_torch
 from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
-from her_wrappers.replay.batch import Batch, Provenance, compute_statistics
+from her_wrappers.replay.batch import Batch, Provenance, compute_statistics, zero_terminal_discounts
 from her_wrappers.replay.checkpoint import SavedBuffer, save_buffer
 from her_wrappers.replay.episode_buffer import EpisodeBuffer
 from her_wrappers.replay.goal_sampler import GoalSampler
 from her_wrappers.replay.layout import StepLayout
 from her_wrappers.replay.options import FORMER_NAME, Options, relabels
 from her_wrappers.replay.prioritized import require_beta
-from her_wrappers.replay.relabeling import zero_terminal_discounts
 from her_wrappers.replay.sampling import BatchSampler, n_step_batch
 from her_wrappers.replay.storage import EpisodeStorage
 from her_wrappers.user_warning import renamed_argument

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, Strategy, ValidatedStrategy
+from her_wrappers.replay.goal_selection import (
+    STRATEGIES,
+    Geometric,
+    Strategy,
+    ValidatedStrategy,
+    uniform_below,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -228,32 +234,43 @@ class GoalSampler:
                 column[rows] = values
 
 
-def select_states(
-    mixture: GoalMixture, component: Ints, t: Ints, length: Ints, rng: np.random.Generator
-) -> Ints:
-    """Return a state of the same episode for each step, by the strategies of a mixture.
+def select_goals(
+    mixture: GoalMixture, t: Ints, length: int, num_desired: int, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Sample a strategy for each of n steps of an episode, and a goal of this strategy.
 
     Args:
-        mixture: Components within the episode.
-        component: (n,) index of each step's component.
-        t: (n,) step within its episode.
-        length: (n,) number of steps of that episode.
+        mixture: Components that `require_no_other_episodes` accepts.
+        t: (n,) steps of the episode.
+        length: Number of steps of the episode.
+        num_desired: Number of desired goals that ``"desired"`` samples from.
         rng: Source of all randomness.
 
     Returns:
-        (n,) state ``s`` with ``1 <= s <= length``.
+        (n,) index of the component of each step, and (n,) goals: the number of a state, 1 to ``length``, or
+        in rows of ``"desired"``, ``length`` + 1 + the number of a desired goal.
+    """
+    shares = np.array([component.share for component in mixture.components])
+    components = rng.choice(len(shares), len(t), p=shares / shares.sum())
+    goals = np.empty_like(t)
+    for each, rows in _rows_by_component(mixture.components, components):
+        if each.select is None:
+            goals[rows] = length + 1 + uniform_below(num_desired, len(rows), rng)
+        else:
+            goals[rows] = each.select(t[rows], np.full(len(rows), length), rng)
+    return components, goals
+
+
+def require_no_other_episodes(mixture: GoalMixture, *, has_desired_goals: bool) -> None:
+    """Check that one episode, with or without given desired goals, can supply all goals.
 
     Raises:
         ValueError: A component needs other episodes.
     """
-    states = np.empty_like(t)
-    for each, rows in _rows_by_component(mixture.components, component):
-        if each.select is None:
-            raise ValueError(
-                f"strategy must select states of the same episode, got {each.name!r}; use another strategy"
-            )
-        states[rows] = each.select(t[rows], length[rows], rng)
-    return states
+    for each in mixture.components:
+        if each.select is None and not (each.takes_desired and has_desired_goals):
+            fix = "pass desired_goals=" if each.takes_desired else "use another strategy"
+            raise ValueError(f"strategy must select states of the same episode, got {each.name!r}; {fix}")
 
 
 def _rows_by_component(

@@ -13,8 +13,8 @@ from her_wrappers.goal_functions import LazilyVectorizedGoalFunction, LoopedGoal
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.batch import Batch, Provenance
-from her_wrappers.replay.goal_sampler import GoalMixture, select_states
+from her_wrappers.replay.batch import Batch, Provenance, zero_terminal_discounts
+from her_wrappers.replay.goal_sampler import GoalMixture, require_no_other_episodes, select_goals
 from her_wrappers.replay.rewards import (
     Bools,
     GoalTransition,
@@ -25,7 +25,7 @@ from her_wrappers.replay.rewards import (
     rewards_agree,
 )
 from her_wrappers.replay.terminations import Recompute, TerminationRule, named_rule
-from her_wrappers.trees import copy_tree, map_tree
+from her_wrappers.trees import as_rows_like, concatenate_trees, copy_tree, leaf_arrays, take_rows
 from her_wrappers.user_warning import warn_user
 
 if TYPE_CHECKING:
@@ -208,17 +208,6 @@ class Relabeler:
         return disagreement(self.reward.name, recorded, computed, t)
 
 
-def zero_terminal_discounts(discounts: Any, terminations: Any) -> None:
-    """Set the (B,) discounts of steps that terminate to 0.
-
-    Takes NumPy arrays or torch tensors.
-    """
-    if isinstance(discounts, np.ndarray):
-        discounts[terminations] = 0  # a product takes longer
-    else:
-        discounts.masked_fill_(terminations, 0)
-
-
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
     """Return copies of (B,) steps as a batch, with the goals under ``goal_key`` as desired goals."""
     before = episodes.state_of_step[steps]
@@ -251,13 +240,6 @@ def _flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
     return of_steps
 
 
-def take_rows(tree: Tree, rows: np.ndarray) -> Any:
-    """Return copies of rows of a tree of arrays."""
-    if isinstance(tree, np.ndarray):
-        return tree.take(rows, axis=0)
-    return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)
-
-
 def relabel_episode(
     episode: Episode,
     strategy: GoalSelection,
@@ -267,6 +249,7 @@ def relabel_episode(
     *,
     termination: TerminationMode | GoalFunction | None = None,
     gamma: float = 0.99,
+    desired_goals: Tree | None = None,
 ) -> Batch:
     """Return ``n_sampled_goal`` relabeled copies of every step of an episode, for buffers without goals.
 
@@ -277,8 +260,8 @@ def relabel_episode(
     Args:
         episode: An episode of a goal environment, T steps.
         strategy: Source of the goals: ``"future"``, ``"final"`` (all copies of a step are equal then),
-            ``"episode"``, ``"geometric"`` or `Geometric`, a function ``(t, length, rng) -> s``, or a
-            `Mixture` of these, in which the share of a strategy is its share of the copies.
+            ``"episode"``, ``"geometric"`` or `Geometric`, ``"desired"`` with ``desired_goals``, a function
+            ``(t, length, rng) -> s``, or a `Mixture` of these; its shares are shares of the copies.
         n_sampled_goal: Copies of every step, k.
         compute_reward: Rewards of a batch of goals; its infos are those of the episode, as a list of dicts.
         rng: Source of all randomness.
@@ -288,15 +271,19 @@ def relabel_episode(
             terminates in every copy. The default is ``"keep"``, with a warning if the episode terminated at
             its goal.
         gamma: Discount factor, for ``discounts``.
+        desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as those of earlier
+            episodes: an array, or for goals of several parts a dict or tuple of arrays.
 
     Returns:
         T k transitions, the copies of step 0 first; ``index`` is the step that a row is a copy of, and
-        ``goal_index`` the step that achieved its goal.
+        ``goal_index`` the step that achieved its goal or, in rows of ``"desired"``, T + the row of
+        ``desired_goals``.
 
     Raises:
         TypeError: ``episode`` is not an `Episode`, a function is not callable, or ``rng`` is not a generator.
         ValueError: The episode has no goals, the strategy or the termination rule is unknown or needs other
-            episodes, ``gamma`` is not in (0, 1], or a function returns a wrong result.
+            episodes, ``desired_goals`` are missing or have another form than the goals of the episode,
+            ``gamma`` is not in (0, 1], or a function returns a wrong result.
 
     Example:
         >>> from her_wrappers import Episode
@@ -311,6 +298,8 @@ def relabel_episode(
     _require_goals(episode)
     copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
     mixture = GoalMixture(strategy, copies, None)
+    require_no_other_episodes(mixture, has_desired_goals=desired_goals is not None)
+    source, num_desired = _source_of_goals(episode.observations["achieved_goal"], desired_goals)
     require_function("compute_reward", compute_reward)
     gamma, reward = require_gamma(gamma), RewardFunction("compute_reward", compute_reward)
     rule = Recompute(termination) if callable(termination) else named_rule(termination)
@@ -323,10 +312,8 @@ def relabel_episode(
         warn_user(warning)
 
     t = np.repeat(np.arange(len(episode)), copies)
-    shares = np.array([component.share for component in mixture.components])
-    component = rng.choice(len(shares), len(t), p=shares / shares.sum())
-    states = select_states(mixture, component, t, np.full_like(t, len(episode)), rng)
-    goals = take_rows(episode.observations["achieved_goal"], states)
+    component, rows = select_goals(mixture, t, len(episode), num_desired, rng)
+    goals = take_rows(source, rows)
     batch = recorded_batch(episodes, t, "desired_goal", gamma)
     batch.observations["desired_goal"], batch.next_observations["desired_goal"] = goals, copy_tree(goals)
     transition = fitted.relabeler.recorded(episodes, t)._replace(
@@ -336,8 +323,19 @@ def relabel_episode(
     batch.rewards = reward(transition, None)
     batch.terminations = fitted.relabeler.rule.terminations(transition, batch.rewards)
     zero_terminal_discounts(batch.discounts, batch.terminations)
-    batch.provenance = Provenance(np.zeros_like(t), states - 1, component, mixture.names)
+    batch.provenance = Provenance(np.zeros_like(t), rows - 1, component, mixture.names)
     return batch
+
+
+def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
+    """Return the achieved goals of all states, followed by N desired goals, and N."""
+    if desired_goals is None:
+        return achieved, 0
+    goals = as_rows_like("desired_goals", desired_goals, achieved)
+    counts = {len(leaf) for leaf in leaf_arrays(goals)}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(f"desired_goals must have one number of rows, at least 1, got {sorted(counts)}")
+    return concatenate_trees("desired_goals", [achieved, goals]), counts.pop()
 
 
 def _require_goals(episode: Episode) -> None:

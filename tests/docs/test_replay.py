@@ -21,5 +21,5 @@ def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
 
 
 def test_every_strategy_and_termination_mode_has_a_row():
-    for name in (*STRATEGIES, "random", *get_args(TerminationMode)):
+    for name in (*STRATEGIES, "random", "desired", *get_args(TerminationMode)):
         assert re.search(rf'^\| `"{name}"`', PAGE, re.MULTILINE), name

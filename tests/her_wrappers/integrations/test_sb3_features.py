@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from scipy.stats import binomtest
 
 import her_envs
 from her_wrappers import Mixture
-from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
+from tests.support.counting import ACTIONS, DESIRED, SPACE, compute_reward, counting_episode
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
@@ -179,6 +180,19 @@ def test_strategies_of_hindsight_replay_buffer_are_accepted(strategy):
     add(buffer, [counting_episode(0, 5)])
     assert 200 < (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() < 280
     assert buffer.goal_selection_strategy == strategy
+
+
+@pytest.mark.parametrize("strategy", ["desired", "Desired", Mixture({"future": 0.5, "desired": 0.5})])
+def test_new_goals_may_be_desired_goals_of_other_episodes(strategy):
+    buffer = make_buffer(goal_selection_strategy=strategy, n_sampled_goal=9)
+    for number in range(3):
+        add(buffer, [counting_episode(number, 5)])
+    batch = buffer.sample(300)
+    episode, goal = batch.observations["observation"][:, 0], batch.observations["desired_goal"]
+    of_others = (goal[:, 0] != episode).numpy()
+    assert (goal[of_others, 1] == DESIRED).all()
+    share = 0.9 if isinstance(strategy, str) else 0.45
+    assert binomtest(int(of_others.sum()), 300, share * 2 / 3).pvalue > 1e-4
 
 
 def test_a_mixture_can_set_the_share_of_original_rows():

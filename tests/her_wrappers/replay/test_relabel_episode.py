@@ -127,6 +127,116 @@ def test_goals_are_sampled_with_their_probabilities():
     assert chisquare(np.bincount(ahead), [4000, 2000, 1000]).pvalue > 1e-4
 
 
+DESIRED_GOALS = np.array([[8.0, 1.0], [9.0, 2.0], [0.0, 2.0]])
+
+
+def test_desired_goals_are_sampled_from_the_given_ones():
+    batch = relabeled(
+        counting_episode(0, 4),
+        "desired",
+        n_sampled_goal=3000,
+        desired_goals=DESIRED_GOALS,
+        termination="never",
+    )
+    assert set(batch.strategy) == {"desired"}
+    rows = batch.goal_index - 4
+    for observations in (batch.observations, batch.next_observations):
+        np.testing.assert_array_equal(observations["desired_goal"], DESIRED_GOALS[rows])
+    np.testing.assert_array_equal(batch.rewards == 0, (rows == 2) & (batch.index == 1))
+    for t in range(4):
+        assert chisquare(np.bincount(rows[batch.index == t])).pvalue > 1e-4
+
+
+def test_a_mixture_combines_achieved_and_desired_goals():
+    mixture = Mixture({"desired": 0.25, "final": 0.75})
+    batch = relabeled(counting_episode(0, 4), mixture, 1000, desired_goals=DESIRED_GOALS)
+    desired = batch.strategy == "desired"
+    assert chisquare([desired.sum(), (~desired).sum()], [1000, 3000]).pvalue > 1e-4
+    assert (batch.goal_index[~desired] == 3).all()
+    assert (batch.observations["desired_goal"][~desired] == [0, 4]).all()
+    np.testing.assert_array_equal(
+        batch.observations["desired_goal"][desired], DESIRED_GOALS[batch.goal_index[desired] - 4]
+    )
+
+
+def test_given_desired_goals_do_not_change_other_strategies():
+    without, given = (
+        relabeled(counting_episode(0, 9), **options) for options in ({}, {"desired_goals": DESIRED_GOALS})
+    )
+    np.testing.assert_array_equal(without.goal_index, given.goal_index)
+
+
+def nested_episode():
+    grown = np.arange(4)
+    goals = {"place": (grown / 4).astype(np.float32), "open": grown % 2}
+    observations = {"observation": grown, "achieved_goal": goals, "desired_goal": goals}
+    return Episode(observations, grown[:3], np.zeros(3), terminated=False, truncated=True)
+
+
+def relabeled_nested(desired_goals):
+    reward = lambda achieved, desired, infos: achieved["place"] - desired["place"]  # noqa: E731
+    rng = np.random.default_rng(0)
+    return relabel_episode(nested_episode(), "desired", 50, reward, rng, desired_goals=desired_goals)
+
+
+def test_desired_goals_of_several_parts_keep_their_dtypes():
+    """The order of the keys and the dtypes of the given goals have no effect."""
+    batch = relabeled_nested({"open": [5, 6, 7], "place": np.array([0.5, 0.625, 0.75])})
+    goals, rows = batch.observations["desired_goal"], batch.goal_index - 3
+    assert {key: goal.dtype for key, goal in goals.items()} == {"place": np.float32, "open": np.int64}
+    np.testing.assert_array_equal(goals["open"], rows + 5)
+    np.testing.assert_array_equal(goals["place"], 0.5 + rows / 8)
+
+
+@pytest.mark.parametrize(
+    ("desired_goals", "message"),
+    [
+        (np.zeros((2, 2)), "desired_goals must consist of place, open, got an array"),
+        ({"place": np.zeros(2)}, "desired_goals must consist of place, open, got place"),
+        (
+            {"place": np.zeros(2), "open": np.zeros((2, 1))},
+            "desired_goals/open must have shape (2,), got (2, 1)",
+        ),
+        ({"place": 0.5, "open": np.zeros(2)}, "desired_goals/place must have shape (1,), got ()"),
+        ({"place": "near", "open": np.zeros(2)}, "desired_goals/place must have shape (1,), got ()"),
+        ({"place": ["near"], "open": [1]}, "desired_goals/place must hold numbers of dtype float32, got <U4"),
+        (
+            {"place": [0.1], "open": [1]},
+            "desired_goals/place must have dtype float32, got float64 with values",
+        ),
+        (
+            {"place": np.zeros(2), "open": np.zeros(3)},
+            "desired_goals must have one number of rows, at least 1, got [2, 3]",
+        ),
+        (
+            {"place": np.zeros(0), "open": np.zeros(0)},
+            "desired_goals must have one number of rows, at least 1, got [0]",
+        ),
+    ],
+)
+def test_desired_goals_of_another_form_are_an_error(desired_goals, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        relabeled_nested(desired_goals)
+
+
+def test_desired_goals_may_be_tuples():
+    goals = (np.arange(4.0), np.arange(4))
+    observations = {"observation": goals[0], "achieved_goal": goals, "desired_goal": goals}
+    episode = Episode(observations, np.zeros(3), np.zeros(3), terminated=False, truncated=True)
+
+    def copies(desired_goals):
+        reward = lambda achieved, desired, infos: achieved[0] - desired[0]  # noqa: E731
+        rng = np.random.default_rng(0)
+        return relabel_episode(episode, "desired", 9, reward, rng, desired_goals=desired_goals)
+
+    batch = copies((np.array([5.5, 6.5]), np.array([5, 6])))
+    numbers, others = batch.observations["desired_goal"]
+    assert set(numbers) == {5.5, 6.5}
+    np.testing.assert_array_equal(others, numbers - 0.5)
+    with pytest.raises(ValueError, match="desired_goals must consist of a tuple of 2, got a tuple of 3"):
+        copies(goals + goals[:1])
+
+
 def test_weights_of_copies_are_ones():
     weights = relabeled(counting_episode(0, 3)).weights
     assert weights.dtype == np.float32
@@ -189,9 +299,16 @@ PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"strategy": "random"}, "strategy must select states of the same episode, got 'random'"),
         (
-            {"strategy": Mixture({"final": 0.5, "random": 0.5})},
+            {"strategy": "random"},
+            "strategy must select states of the same episode, got 'random'; use another strategy",
+        ),
+        (
+            {"strategy": "desired"},
+            "strategy must select states of the same episode, got 'desired'; pass desired_goals=",
+        ),
+        (
+            {"strategy": Mixture({"final": 1 - 1e-6, "random": 1e-6}), "desired_goals": np.zeros((3, 2))},
             "strategy must select states of the same episode, got 'random'",
         ),
         (

@@ -55,7 +55,15 @@ def cuda_refuses_to_wait():
 
 
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
-@pytest.mark.parametrize("strategy", ["future", "random", Mixture({"future": 0.5, "original": 0.5})])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "future",
+        "random",
+        Mixture({"future": 0.5, "original": 0.5}),
+        Mixture({"future": 0.5, "desired": 0.3, "original": 0.2}),
+    ],
+)
 @pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"prioritized": Priority()}])
 @pytest.mark.parametrize("device", DEVICES)
 def test_sampling_never_waits_for_the_device(device, termination, strategy, options, monkeypatch):

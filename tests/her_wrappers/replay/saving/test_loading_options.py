@@ -56,6 +56,10 @@ def test_another_seed_begins_anew(tmp_path):
         ({"goal_selection_strategy": "final"}, {"final", "original"}),
         ({"her_ratio": 1}, {"future"}),
         ({"goal_selection_strategy": Mixture({"random": 0.5, "original": 0.5})}, {"random", "original"}),
+        (
+            {"goal_selection_strategy": Mixture({"desired": 0.5, "final": 0.5})},
+            {"final", "desired", "original"},
+        ),
         ({"goal_selection_strategy": "episode", "n_sampled_goal": 0}, {"original"}),
     ],
 )

@@ -27,6 +27,8 @@ from tests.support.equality import assert_same_batches, assert_same_episodes, as
         {"goal_selection_strategy": "random", "resample_achieved_goals": np.True_},
         {"goal_selection_strategy": final, "n_sampled_goal": np.int64(2)},
         {"goal_selection_strategy": Mixture({"future": 0.5, "random": 0.3, "original": 0.2})},
+        {"goal_selection_strategy": "desired", "resample_achieved_goals": True},
+        {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.5, "original": 0.2})},
         {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, "final": 0.25, final: 0.25})},
         {"n_sampled_goal": 0},
     ],
