@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from her_agents.agent import Agent
-    from her_agents.checkpoints import load_agent
+    from her_agents.checkpoints import export_policy, load_agent
     from her_agents.config import Config, make_config
     from her_agents.ddpg import DDPG
     from her_agents.dqn import DQN
@@ -33,6 +33,7 @@ _MODULES = {
     "TD3": "td3",
     "TQC": "tqc",
     "evaluate": "evaluation",
+    "export_policy": "checkpoints",
     "is_solved": "loop",
     "load_agent": "checkpoints",
     "make_config": "config",
@@ -53,6 +54,7 @@ __all__ = [
     "Evaluation",
     "Result",
     "evaluate",
+    "export_policy",
     "is_solved",
     "load_agent",
     "make_config",

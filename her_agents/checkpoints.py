@@ -1,27 +1,36 @@
-"""Checkpoints: files of tensors, numbers and strings; written atomically, loaded without executing code."""
+"""Checkpoints and policy files; written atomically, loaded without executing code.
+
+A checkpoint contains the whole agent. A policy file, with the suffix ``.policy``, contains what is needed to
+choose actions, with weights in float16.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
 from her_agents.algorithms import make_agent
 from her_agents.config import Config, make_config
 from her_wrappers.files.atomic import replacement
+from her_wrappers.files.reading import ArrayFile
+from her_wrappers.files.writing import write_arrays
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
     from her_agents.agent import Agent
 
 FORMAT = "her-toolkit checkpoint 2"
 FORMAT_0_1 = "her-toolkit checkpoint 1"
+
+POLICY_SUFFIX, POLICY_KIND, POLICY_VERSION = ".policy", "policy", 1
 
 
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
@@ -31,11 +40,13 @@ def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a checkpoint. No code in the file is executed.
+    """Read a checkpoint or a policy file. No code in the file is executed.
 
     Raises:
         ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
     """
+    if Path(path).suffix == POLICY_SUFFIX:
+        return _read_policy(Path(path))
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
@@ -57,10 +68,11 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
     """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
-        path: A checkpoint such as ``best.pt``, or the folder of a training, whose ``best.pt`` is loaded.
+        path: A checkpoint such as ``best.pt``, the folder of a training, whose ``best.pt`` is loaded, or a
+            file of `export_policy`.
 
     Returns:
-        The agent; its method `act` is a policy.
+        The agent; its method `act` is a policy. An agent from a policy file cannot be trained further.
 
     Raises:
         ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
@@ -85,10 +97,58 @@ def agent_of(checkpoint: Mapping[str, Any], path: Path) -> Agent:
     """
     try:
         agent = make_agent(config_of(checkpoint), *map(space_from_json, checkpoint["spaces"]))
-        agent.load_state_dict(checkpoint["agent"])
+        if "policy" in checkpoint:
+            agent.load_policy_state(checkpoint["policy"])
+        else:
+            agent.load_state_dict(checkpoint["agent"])
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     return agent
+
+
+def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Write the policy of a checkpoint to a small file, which suffices to choose actions.
+
+    Args:
+        path: A checkpoint, or the folder of a training, whose ``best.pt`` is used.
+        out: The file to write; its name ends with ``.policy``. Weights are rounded to float16.
+
+    Raises:
+        ValueError: The checkpoint cannot be used, or ``out`` has another suffix.
+    """
+    if Path(out).suffix != POLICY_SUFFIX:
+        raise ValueError(f"out must end with {POLICY_SUFFIX}, got {os.fspath(out)!r}")
+    file = best_checkpoint(path)
+    checkpoint = load_checkpoint(file)
+    state = agent_of(checkpoint, file).policy_state()
+    arrays = {
+        f"network/{name}": tensor.numpy().astype(np.float16) for name, tensor in state["network"].items()
+    }
+    normalizer = state["normalizer"]
+    header = {key: checkpoint[key] for key in ("config", "spaces")} | {"count": normalizer["count"]}
+    arrays["normalizer/sums"] = normalizer["sums"].numpy()
+    write_arrays(out, arrays, header, kind=POLICY_KIND, version=POLICY_VERSION)
+
+
+def _read_policy(path: Path) -> dict[str, Any]:
+    """Return the content of a policy file, in the form of a checkpoint."""
+    try:
+        with ArrayFile(path, kind=POLICY_KIND, version=POLICY_VERSION) as file:
+            arrays = {name: torch.from_numpy(array) for name, array in file.read_all().items()}
+            header = file.header
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    network = {
+        name.removeprefix("network/"): tensor.float()
+        for name, tensor in arrays.items()
+        if name.startswith("network/")
+    }
+    try:
+        normalizer = {"count": header["count"], "sums": arrays["normalizer/sums"]}
+        policy = {"network": network, "normalizer": normalizer}
+        return {"config": header["config"], "spaces": header["spaces"], "policy": policy}
+    except KeyError as error:
+        raise ValueError(f"{path} is damaged: {error} is missing") from error
 
 
 def config_of(checkpoint: Mapping[str, Any]) -> Config:

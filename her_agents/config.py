@@ -185,6 +185,8 @@ class Config:
 def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
+    The entries of ``agent`` and ``env_kwargs`` are overridden one by one.
+
     Args:
         *sources: Values of the attributes of `Config`, by name.
 
@@ -192,7 +194,14 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
         TypeError: An option has a wrong type.
         ValueError: An option is unknown or out of range, or ``env`` or ``algo`` is missing.
     """
-    options = {name: value for source in sources for name, value in source.items()}
+    options: dict[str, Any] = {}
+    for source in sources:
+        tables = {
+            name: {**options[name], **source[name]}
+            for name in ("agent", "env_kwargs")
+            if isinstance(options.get(name), Mapping) and isinstance(source.get(name), Mapping)
+        }
+        options |= {**source, **tables}
     known = [each.name for each in fields(Config)]
     for name in options:
         if name not in known:

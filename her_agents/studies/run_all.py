@@ -26,7 +26,7 @@ from her_agents.studies.runs import Run, RunResult, execute
 if TYPE_CHECKING:
     from rich.console import Console
 
-UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7}
+UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0}
 """Approximate time of an update, relative to DQN."""
 
 

@@ -2,6 +2,7 @@
 
 # Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker import check_goal_env
@@ -151,6 +153,15 @@ def train(
         ),
     ] = None,
     threads: Annotated[int, number(LEARN, "Number of torch threads.", min=1)] = 1,
+    recipe: Annotated[
+        str | None,
+        option(
+            FILES,
+            "Options that solve a task, by name; --config and the command line have precedence.",
+            metavar="NAME",
+        ),
+    ] = None,
+    recipes: Annotated[bool, option(FILES, "List the recipes, and exit.", "--recipes", metavar="")] = False,
     config: Annotated[
         Path | None,
         option(
@@ -184,12 +195,16 @@ def train(
 
     - `her train --env her_envs/PointReach-v0`
     - `her train --env her_envs/BitFlipping-v0 -o n_bits=15`
+    - `her train --recipe fetch_push`
     - `her train --config runs/mine/config.json --seed 1`
     - `her train --resume runs/PointReach-v0-sac-0 --no-stop`
     """
     given = {name: value for name, value in locals().items() if value is not None}
     from her_wrappers.collecting import CollectorError
 
+    if recipes:
+        _print_recipes()
+        return
     with usage_errors(), unusable(BrokenModuleError, OSError):
         for name in ("env_kwargs", "agent"):
             if name in given:
@@ -197,7 +212,7 @@ def train(
         if given.get("strategy", "").lstrip().startswith("{"):
             given["strategy"] = parse_options([given["strategy"]])
         if resume is None:
-            chosen, folder = _new_training(given, config, out, force=force)
+            chosen, folder = _new_training(given, recipe, config, out, force=force)
         else:
             chosen, folder = _resumed_training(given, config, resume, out)
         try:
@@ -216,8 +231,28 @@ def train(
     _print_result(result, folder)
 
 
+def _print_recipes() -> None:
+    """Print a table of all recipes."""
+    from her_agents.recipes import read_recipe, recipe_names
+
+    table = Table("recipe", "algorithm", "steps", "minutes", "success", "task", box=None)
+    for name in recipe_names():
+        recipe = read_recipe(name)
+        numbers = ["", "", "not measured"]
+        if recipe.measured is not None:
+            measured = recipe.measured
+            numbers = [f"{measured.steps:,}", f"{measured.minutes:g}", f"{measured.success:.2f}"]
+        table.add_row(name, recipe.options["algo"], *numbers, recipe.task)
+    console.print(table)
+    console.print(
+        "Steps and minutes until a success rate of 0.95, and success rate of the final policies; medians, "
+        "see docs/recipes.md.",
+        soft_wrap=True,
+    )
+
+
 def _new_training(
-    given: Mapping[str, Any], file: Path | None, out: Path | None, *, force: bool
+    given: Mapping[str, Any], recipe: str | None, file: Path | None, out: Path | None, *, force: bool
 ) -> "tuple[Config, Path]":
     """Return the config and the folder of a new training, after a check of the environment.
 
@@ -226,11 +261,17 @@ def _new_training(
         ValueError: An option is wrong, or the folder already holds a training.
     """
     from her_agents.config import make_config, read_options
+    from her_agents.recipes import read_recipe
     from her_agents.run_folder import RunFolder
 
-    options = {**({} if file is None else read_options(file)), **_config_options(given)}
-    config = make_config(_defaults_for(options), options)
-    name = config.env.rpartition("/")[2].replace(":", "-")
+    sources = [{} if file is None else read_options(file), _config_options(given)]
+    if recipe is not None:
+        chosen = read_recipe(recipe)
+        chosen.require_installed()
+        sources.insert(0, chosen.options)
+    options = ChainMap(*reversed(sources))
+    config = make_config(_defaults_for(options), *sources)
+    name = recipe or config.env.rpartition("/")[2].replace(":", "-")
     suffix = "" if config.her else "-no-her"
     folder = out or Path("runs") / f"{name}-{config.algo}{suffix}-{config.seed}"
     RunFolder(folder).require_new()
@@ -254,8 +295,10 @@ def _resumed_training(
     from her_agents.checkpoints import load_checkpoint
     from her_agents.config import make_config
 
-    if out is not None or file is not None:
-        raise ValueError("--resume uses the folder and the config of its training; remove --out and --config")
+    if out is not None or file is not None or "recipe" in given:
+        raise ValueError(
+            "--resume uses the folder and the config of its training; remove --out, --config and --recipe"
+        )
     if resume.suffix == ".pt" and resume.name != "latest.pt":
         raise ValueError(f"--resume must be the folder of a training, or its latest.pt, got {resume}")
     folder = resume.parent if resume.suffix == ".pt" else resume

@@ -26,9 +26,13 @@ console = Console()
 
 def watch(
     checkpoint: Annotated[
-        Path, typer.Argument(help="A checkpoint, or the folder of a training with best.pt.")
-    ],
+        Path | None,
+        typer.Argument(help="A checkpoint, a policy file, or the folder of a training with best.pt."),
+    ] = None,
     *,
+    recipe: Annotated[
+        str | None, typer.Option(help="The trained policy of a recipe, by name.", metavar="NAME")
+    ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.", metavar="N")] = 10,
     record: Annotated[
         Path | None,
@@ -49,17 +53,40 @@ def watch(
     For example:
 
     - `her watch runs/PointReach-v0-sac-0/best.pt`
+    - `her watch --recipe fetch_push`
     - `her watch runs/PointReach-v0-sac-0 --record reach.gif --episodes 3`
     - `her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000`
     """
     with usage_errors(), unusable(BrokenModuleError):
         shown = show or record is not None
-        made, policy = _load(checkpoint, env, {"render_mode": "rgb_array"} if shown else {})
+        path = _policy_file(checkpoint, recipe)
+        made, policy = _load(path, env, {"render_mode": "rgb_array"} if shown else {})
         screen = Film(record, fps) if record else Screen(fps) if shown else None
         with unusable(ValueError):
             results = _play(made, policy, screen, episodes, seed)
     if results:
         console.print(_table(results))
+
+
+def _policy_file(checkpoint: Path | None, recipe: str | None) -> Path:
+    """Return the path to load.
+
+    Raises:
+        ValueError: Not exactly one of the arguments is given, or the recipe has no policy.
+    """
+    from her_agents.recipes import read_recipe
+
+    if recipe is None:
+        if checkpoint is None:
+            raise ValueError("expected a checkpoint, got none; pass its path, or --recipe NAME")
+        return checkpoint
+    if checkpoint is not None:
+        raise ValueError(f"expected a checkpoint or --recipe, got {checkpoint} and --recipe {recipe}")
+    chosen = read_recipe(recipe)
+    chosen.require_installed()
+    if not chosen.policy.exists():
+        raise ValueError(f"the recipe {recipe!r} has no trained policy; run: her train --recipe {recipe}")
+    return chosen.policy
 
 
 def _load(path: Path, env_name: str | None, options: dict[str, Any]) -> tuple[gym.Env[Any, Any], Policy]:

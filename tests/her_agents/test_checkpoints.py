@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from her_agents import load_agent, train
+from her_agents import export_policy, load_agent, train
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
-from tests.support.trainings import TASKS, tiny
+from tests.support.trainings import TASKS, same, tiny
 
 OLD = Path(__file__).parents[1] / "data" / "v0.1" / "best.pt.gz"
 
@@ -55,3 +56,38 @@ def test_checkpoint_with_a_missing_or_wrong_entry_raises_an_error(key, tmp_path)
         )
         with pytest.raises(ValueError, match=r"wrong.pt is damaged"):
             load_agent(tmp_path / "wrong.pt")
+
+
+@pytest.mark.parametrize("algo", TASKS)
+def test_exported_policy_acts_like_the_agent_up_to_rounding(algo, tmp_path):
+    result = train(tiny(algo, steps=200), folder=tmp_path, on_epoch=None)
+    export_policy(tmp_path / "latest.pt", tmp_path / "small.policy")
+    agent = load_agent(tmp_path / "small.policy")
+    assert type(agent) is type(result.agent)
+    saved, exact = agent.policy_state(), result.agent.policy_state()
+    for name, weights in exact["network"].items():
+        torch.testing.assert_close(saved["network"][name], weights, rtol=2**-10, atol=1e-7)
+    assert same(saved["normalizer"], exact["normalizer"])
+
+
+def test_policy_file_is_smaller_than_the_checkpoint_and_has_no_pickle(tmp_path):
+    train(tiny(steps=200), folder=tmp_path, on_epoch=None)
+    path = tmp_path / "small.policy"
+    export_policy(tmp_path, path)
+    assert path.stat().st_size < (tmp_path / "best.pt").stat().st_size / 4
+    with zipfile.ZipFile(path) as file:
+        assert {Path(name).suffix for name in file.namelist()} <= {".npy", ".json"}
+
+
+def test_damaged_policy_file_raises_an_error(tmp_path):
+    train(tiny(steps=200), folder=tmp_path, on_epoch=None)
+    path = tmp_path / "small.policy"
+    export_policy(tmp_path, path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"small\.policy"):
+        load_agent(path)
+    with pytest.raises(ValueError, match=r"cannot read .*none.policy: No such file"):
+        load_agent(tmp_path / "none.policy")
+    with pytest.raises(ValueError, match=r"out must end with .policy, got 'a.pt'"):
+        export_policy(tmp_path, "a.pt")

@@ -1,0 +1,86 @@
+"""Recipes: options that solve a task, the measured result, and a trained policy.
+
+A recipe ``NAME`` consists of ``NAME.toml`` and, if a policy was trained, ``NAME.policy`` in this folder.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The result of a recipe, measured by ``her reproduce recipes``.
+
+    Attributes:
+        steps: Median number of environment steps until a success rate of 0.95.
+        minutes: Median wall-clock time until then [min].
+        success: Median success rate of the final policies.
+        seeds: Number of trainings.
+    """
+
+    steps: int
+    minutes: float
+    success: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Options that solve a task.
+
+    Attributes:
+        name: Name of the recipe.
+        task: What the agent has to do.
+        install: Command that installs the environment, or an empty string for a bundled environment.
+        options: Options of `her_agents.Config` by name.
+        measured: The measured result, or None.
+    """
+
+    name: str
+    task: str
+    install: str
+    options: dict[str, Any]
+    measured: Measured | None
+
+    @property
+    def policy(self) -> Path:
+        """File of the trained policy, which does not exist for every recipe."""
+        return FOLDER / f"{self.name}.policy"
+
+    def require_installed(self) -> None:
+        """Check that the package of the environment is installed.
+
+        Raises:
+            ValueError: It is not.
+        """
+        package = self.options["env"].partition(":")[0]
+        if self.install and find_spec(package) is None:
+            raise ValueError(f"the recipe {self.name!r} needs {package}; run: {self.install}")
+
+
+def recipe_names() -> list[str]:
+    """Return the names of all recipes, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def read_recipe(name: str) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        name: One of `recipe_names`.
+
+    Raises:
+        ValueError: The recipe does not exist.
+    """
+    if name not in recipe_names():
+        raise ValueError(f"unknown recipe {name!r}; choose from {', '.join(map(repr, recipe_names()))}")
+    content = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    measured = Measured(**content["measured"]) if "measured" in content else None
+    return Recipe(name, content["task"], content["install"], content["options"], measured)

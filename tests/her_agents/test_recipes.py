@@ -1,0 +1,37 @@
+"""Recipes: their files, their options, and their policies."""
+
+from __future__ import annotations
+
+import pytest
+
+from her_agents.algorithms import ALGORITHMS
+from her_agents.checkpoints import load_agent
+from her_agents.config import make_config
+from her_agents.recipes import read_recipe, recipe_names
+
+NAMES = recipe_names()
+MAX_POLICY_SIZE = 2_000_000  # bytes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recipe_is_a_valid_config(name):
+    recipe = read_recipe(name)
+    config = make_config(recipe.options)
+    assert config.algo in ALGORITHMS
+    assert config.workers >= 1, "collecting overlaps with learning"
+    assert recipe.task.endswith(".")
+    assert recipe.install.startswith("pip install ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_measured_recipe_has_a_small_policy_that_loads(name):
+    recipe = read_recipe(name)
+    assert recipe.policy.exists() == (recipe.measured is not None)
+    if recipe.measured is not None:
+        assert recipe.policy.stat().st_size < MAX_POLICY_SIZE
+        load_agent(recipe.policy)
+
+
+def test_unknown_recipe_raises_an_error_with_the_names():
+    with pytest.raises(ValueError, match="unknown recipe 'fetch_pull'; choose from 'fetch_push'"):
+        read_recipe("fetch_pull")

@@ -1,0 +1,96 @@
+"""``her train --recipe``, ``her train --recipes`` and ``her watch --recipe``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from her_agents import export_policy
+from tests.support.commands import her
+
+RECIPE = """
+task = "Reach a point."
+install = ""
+
+[options]
+env = "her_envs/PointReach-v0"
+algo = "sac"
+steps = 200
+learning_starts = 50
+steps_per_epoch = 100
+evaluation_episodes = 2
+num_envs = 2
+history_every = 0
+
+[options.env_kwargs]
+max_steps = 6
+
+[options.agent]
+hidden = [8]
+temperature = 0.2
+"""
+
+
+@pytest.fixture(name="recipes")
+def folder_of_recipes(tmp_path, monkeypatch):
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    (folder / "reach.toml").write_text(RECIPE)
+    monkeypatch.setattr("her_agents.recipes.FOLDER", folder)
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_a_recipe_is_trained_and_its_policy_is_watched(recipes):
+    result = her("train", "--recipe", "reach", "--seed", 3, "--no-tensorboard", "--agent", "temperature=0.3")
+    assert result.exit_code == 0, result.output
+    folder = recipes.parent / "runs" / "reach-sac-3"
+    config = json.loads((folder / "config.json").read_text())
+    assert config["steps"] == 200
+    assert config["seed"] == 3
+    assert config["agent"] == {"hidden": [8], "temperature": 0.3}, "other entries of the table remain"
+    assert "no trained policy; run: her train --recipe reach" in her("watch", "--recipe", "reach").output
+    export_policy(folder, recipes / "reach.policy")
+    watched = her("watch", "--recipe", "reach", "--no-show", "--episodes", 3)
+    assert watched.exit_code == 0, watched.output
+    assert "3 episodes" in watched.output
+
+
+def test_recipes_are_listed_with_their_results(recipes):
+    assert "not measured" in her("train", "--recipes").output
+    measured = "[measured]\nsteps = 12_000\nminutes = 1.5\nsuccess = 0.97\nseeds = 3\n"
+    (recipes / "reach.toml").write_text(RECIPE + measured)
+    result = her("train", "--recipes")
+    assert result.exit_code == 0, result.output
+    for text in ("reach", "sac", "12,000", "1.5", "0.97", "Reach a point."):
+        assert text in result.output
+
+
+def test_recipe_of_a_missing_package_names_the_command_that_installs_it(recipes):
+    missing = RECIPE.replace("her_envs/PointReach-v0", "no_such_arm:Reach").replace(
+        'install = ""', 'install = "pip install no-such-arm"'
+    )
+    (recipes / "reach.toml").write_text(missing)
+    for command in (["train", "--recipe", "reach"], ["watch", "--recipe", "reach"]):
+        result = her(*command)
+        assert result.exit_code == 2
+        assert "the recipe 'reach' needs no_such_arm; run: pip install no-such-arm" in result.output
+
+
+MISTAKES = [
+    (["train", "--recipe", "reech"], "unknown recipe 'reech'; choose from 'reach'"),
+    (["train", "--recipe", "reach", "--resume", "runs/x"], "remove --out, --config and --recipe"),
+    (["watch"], "expected a checkpoint, got none; pass its path, or --recipe NAME"),
+    (
+        ["watch", "a.pt", "--recipe", "reach"],
+        "expected a checkpoint or --recipe, got a.pt and --recipe reach",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_bad_options_are_usage_errors(arguments, message, recipes):
+    result = her(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
