@@ -7,7 +7,7 @@ For example:
 
 The bare steps are the forward passes of the networks and the target networks, the losses with the weights of
 the batch, the backward passes, and the steps of the optimizers. They use existing tensors. An update also
-converts the batch, updates the statistics of the inputs, normalises the inputs, updates the target networks,
+converts the batch, updates the statistics of the inputs, normalizes the inputs, updates the target networks,
 and returns the losses. Networks and optimizers are those of each agent's defaults. A batch has 128
 transitions: of BitFlipping with 10 bits for DQN, of PointPush for the other agents. Numbers are processor
 time on one thread. The table shows the lowest of all turns, since other programs use the machine too.

@@ -16,9 +16,9 @@ Equal settings: 16 environments, one hidden layer of 256, batches of 128, a lear
 of 0.98, 4 relabeled transitions for every original one, an update for every 4 steps after the first 1,000, a
 target network that moves by 0.05 with every update (with SB3 by the same total after every four updates), and
 0.2 of the actions random. The other differences are those of the libraries. This project uses natively
-vectorised environments; SB3 steps one environment after the other. The DQN of this project normalises its
-inputs, clips targets to possible returns, uses double Q-learning, and minimises squared errors. The DQN of
-SB3 uses neither double Q-learning nor normalised inputs; it has the Huber loss and clipped gradients, and its
+vectorized environments; SB3 steps one environment after the other. The DQN of this project normalizes its
+inputs, clips targets to possible returns, uses double Q-learning, and minimizes squared errors. The DQN of
+SB3 uses neither double Q-learning nor normalized inputs; it has the Huber loss and clipped gradients, and its
 input includes the achieved goal, which equals the observation. The buffer of this project recomputes the
 terminations of relabeled transitions.
 

@@ -9,7 +9,7 @@ transitions with success have the current state as their goal. In Gymnasium, the
 after the step, so here they have the next state as their goal: `next_state`. In both cases these transitions
 have the reward of success, and terminate. The probabilities of the other goals equal those of OGBench, except
 at the end of an episode: OGBench assigns the remaining probability of its geometric distribution to the last
-state, and this buffer renormalises the distribution.
+state, and this buffer renormalizes the distribution.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MAX_SHOWN_ENVS = 16
 
 
 class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarray]):
-    """N goal environments made from one task, stepped together by vectorised functions.
+    """N goal environments made from one task, stepped together by vectorized functions.
 
     Observations, rewards, flags and infos equal those of a `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`,
     including masks, ``final_obs`` and ``final_info``. Returned arrays share no memory with the environment.

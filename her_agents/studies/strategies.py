@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from her_agents.config import make_config
 from her_agents.studies.plots import (
     BLUE,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     PURPLE,
     VERMILLION,
@@ -48,7 +48,7 @@ STYLES = {
     "episode": LineStyle("episode", ORANGE, "-.", "D"),
     "final": LineStyle("final", PURPLE, "--", "v"),
     "random": LineStyle("random", VERMILLION, ":", "X"),
-    WITHOUT_HER: LineStyle(WITHOUT_HER, GREY, "--"),
+    WITHOUT_HER: LineStyle(WITHOUT_HER, GRAY, "--"),
 }
 """All strategies; the arm without HER has k = 0."""
 

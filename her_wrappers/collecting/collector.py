@@ -109,7 +109,7 @@ class Collector:
         fresh_envs: Whether to make new environments for each round, for environments that remember the
             episodes before, or that are seeded only when they are made. If ``make_env`` has a parameter
             ``seed``, it gets an int that differs for each environment and round.
-        address: Address of a Ray cluster. None uses the Ray that the program has initialised, or starts Ray
+        address: Address of a Ray cluster. None uses the Ray that the program has initialized, or starts Ray
             on this machine.
 
     Raises:

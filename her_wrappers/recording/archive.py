@@ -59,7 +59,7 @@ class EpisodeArchive:
 
     Args:
         path: The folder; it is created if necessary.
-        env: Environment of the episodes, single or vectorised. The archive stores its id, arguments and
+        env: Environment of the episodes, single or vectorized. The archive stores its id, arguments and
             spaces, and is opened for writing at once.
         shard_steps: Number of steps after which a shard is written. A shard is also written after 64 MiB.
 

@@ -122,7 +122,7 @@ class Source:
 
     @classmethod
     def of(cls, env: AnyEnv) -> Source:
-        """Return the description of an environment, single or vectorised.
+        """Return the description of an environment, single or vectorized.
 
         Raises:
             TypeError: ``env`` is not an environment, or a space cannot be described as JSON.

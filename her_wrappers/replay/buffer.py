@@ -179,7 +179,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
-        """Make a buffer with the spaces and goal functions of a single or vectorised environment.
+        """Make a buffer with the spaces and goal functions of a single or vectorized environment.
 
         Args:
             env: A goal environment, with any wrappers around it, or a vector environment of such.

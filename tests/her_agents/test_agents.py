@@ -178,7 +178,7 @@ def test_updates_change_target_networks_and_input_statistics(algorithm):
 @pytest.mark.parametrize("first", [-3.0, -4.0])
 @pytest.mark.parametrize("algorithm", [TD3, SAC])
 def test_actor_losses_are_those_of_the_papers(algorithm, first):
-    """TD3 maximises the first critic; SAC the lower critic plus the entropy."""
+    """TD3 maximizes the first critic; SAC the lower critic plus the entropy."""
     options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
     agent = make(algorithm, learning_rate=0.0, **options)
     set_output(agent._critics.first, first)

@@ -1,4 +1,4 @@
-"""TaskEnv: every bundled environment fulfils the contracts of Gymnasium and of goal environments."""
+"""TaskEnv: every bundled environment fulfills the contracts of Gymnasium and of goal environments."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_wrong_arguments_are_an_error_at_once(options, error, message):
 
 
 def raising():
-    raise OSError("no licence for the simulator")
+    raise OSError("no license for the simulator")
 
 
 def other_space():
@@ -59,7 +59,7 @@ def other_space():
 
 
 LATE = [
-    ({"make_env": raising}, "worker 0 failed 3 times in round 0.*OSError: no licence for the simulator"),
+    ({"make_env": raising}, "worker 0 failed 3 times in round 0.*OSError: no license for the simulator"),
     ({"make_env": list}, "make_env must return a gymnasium.Env or a VectorEnv, got list"),
     (
         {"make_env": disabled_walks, "num_envs": 3},

@@ -43,7 +43,7 @@ class TestOneMachine:
     @pytest.mark.parametrize("num_workers", [1, 2, 4])
     def test_ray_returns_the_episodes_of_one_process_bit_for_bit(self, num_workers):
         assert_same_rounds(collect("ray", num_workers=num_workers), collect("local", num_workers=num_workers))
-        assert ray.is_initialized(), "a Ray that the program initialised is not shut down"
+        assert ray.is_initialized(), "a Ray that the program initialized is not shut down"
 
     def test_killed_actors_change_no_episode(self):
         rng = np.random.default_rng(0)

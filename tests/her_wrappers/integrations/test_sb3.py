@@ -42,7 +42,7 @@ def test_arguments_have_the_names_the_order_and_the_defaults_of_sb3():
 @BOTH
 @pytest.mark.parametrize("n_envs", [1, 3])
 def test_every_public_method_does_the_same_in_both_classes(kind, n_envs):
-    """Both classes pass this test of the public behaviour."""
+    """Both classes pass this test of the public behavior."""
     buffer = make_buffer(15 * n_envs, kind=kind, n_envs=n_envs, n_sampled_goal=3)
     assert isinstance(buffer, sb3.HerReplayBuffer)
     assert (buffer.buffer_size, buffer.n_envs, buffer.size(), buffer.pos, buffer.full) == (

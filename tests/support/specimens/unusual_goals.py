@@ -244,7 +244,7 @@ class Directions(GoalFromPosition):
     radius = 0.02
 
 
-class ColourImages(GoalFromPosition):
+class ColorImages(GoalFromPosition):
     goal_space = spaces.Box(0, 255, (12, 12, 3), np.uint8)
 
     def goal_of(self, position):
@@ -260,5 +260,5 @@ class ColourImages(GoalFromPosition):
 GOALS = [
     CellAndOffset, DenseCellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
     ByteGoals, DenseShortGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, MatrixGoals,
-    LongGoals, UnboundedGoals, Angles, Directions, ColourImages,
+    LongGoals, UnboundedGoals, Angles, Directions, ColorImages,
 ]  # fmt: skip
