@@ -54,7 +54,8 @@ class Contender:
         name: Name in the table.
         transitions: Number of transitions in one episode of all environments.
         run: Function of a number of episodes; runs and records them.
-        bare: Function of a number of episodes; runs them without a recorder. None without an environment.
+        bare: Function of a number of episodes; runs them without a recorder. None if ``run`` steps no
+            environment.
     """
 
     name: str

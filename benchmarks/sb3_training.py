@@ -115,7 +115,7 @@ class Training:
         self.turn(HORIZON)  # to warm up
 
     def turn(self, steps: int) -> tuple[float, float]:
-        """Train; return the microseconds per step, and the part of them that the replay takes."""
+        """Train for ``steps`` steps; return the microseconds per step, and those of them spent on replay."""
         before, start = self._watch.seconds, time.thread_time()
         self._model.learn(steps, reset_num_timesteps=False, log_interval=10**9)
         total, replay = time.thread_time() - start, self._watch.seconds - before

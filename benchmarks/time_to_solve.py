@@ -150,7 +150,7 @@ def time_grid(results: Results) -> Grid:
 
 
 def speedup(results: Results, kind: str, what: str) -> float:
-    """Return the ratio of the median times, Stable-Baselines3 over this project."""
+    """Return the ratio of the medians of the attribute ``what``, Stable-Baselines3 over this project."""
     ours, theirs = (np.median([getattr(run, what) for run in results[kind, name]]) for name in (OURS, SB3))
     return float(theirs / ours)
 
