@@ -36,7 +36,7 @@ STORED = (10_000, 1_000_000)
 
 
 def costs(seconds):
-    """Return costs of sampling batches, equal for all sizes."""
+    """Return times of sampling, equal for all sizes of batches and buffers: ``seconds`` by buffer."""
     return {
         Sampling(name, rows, batch_size): np.full(3, cost)
         for name, cost in seconds.items()

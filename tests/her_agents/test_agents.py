@@ -60,7 +60,7 @@ def target(agent, batch):
 
 @pytest.mark.parametrize(("clip_targets", "expected"), [(True, -2.0), (False, -1 + 0.5 * -7)])
 def test_double_dqn_evaluates_the_action_of_the_online_network(clip_targets, expected):
-    """The target network prefers the other action, with value -3."""
+    """The target network has its highest value, -3, at another action than the online network."""
     agent = make(DQN, gamma=0.5, clip_targets=clip_targets)
     set_output(agent._network, 4.0, 5.0)
     set_output(agent._target, -3.0, -7.0)
@@ -145,7 +145,7 @@ def slow_and_fast(agent):
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
 def test_targets_depend_only_on_the_target_networks(algorithm):
-    """An exception is the actor of SAC, which is the online network."""
+    """SAC has no target actor; its targets use the online actor."""
     agent = make(algorithm, gamma=0.5, clip_targets=False)
     given = [torch.tensor(0.1)] if algorithm is SAC else []
 

@@ -10,7 +10,7 @@ from tests.support.trainings import tiny
 
 
 def test_every_numeric_argument_of_an_agent_has_a_range():
-    """Otherwise a wrong value raises an error in the middle of a training."""
+    """Without a range, a wrong value raises an error only in the middle of a training."""
     taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
     assert taken == {*RULES, "hidden", "policy_delay", "seed", "clip_targets"} - {"updates_per_step"}
 

@@ -1,4 +1,4 @@
-"""The table of mistakes in README.md and docs/checking.md: planted faults that three checkers find.
+"""The table of mistakes in README.md and docs/checking.md: number of planted faults that each checker finds.
 
 `python -m tests.support.mistakes` writes the table into both pages.
 """
@@ -54,7 +54,7 @@ def is_found_by_her_check(specimen, code):
 
 
 def raises_or_warns(check, make, seed):
-    """Whether a checker raises or warns, except for the missing spec of all these environments."""
+    """Whether a checker raises or warns; warnings about a missing ``spec`` are ignored."""
     env = make()
     with contextlib.suppress(Exception):  # the environment is faulty; the check calls reset again
         env.action_space.seed(seed)
@@ -69,7 +69,7 @@ def raises_or_warns(check, make, seed):
 
 
 def is_found_by(check, specimen):
-    """Whether another checker finds a fault in one of several runs; they accept no vector environments."""
+    """Whether another checker finds a fault in one of several runs; False for vector environments."""
     if issubclass(specimen, gym.vector.VectorEnv):
         return False
     return any(raises_or_warns(check, specimen, seed) for seed in SEEDS)

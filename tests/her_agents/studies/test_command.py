@@ -1,4 +1,4 @@
-"""Every study with short trainings: complete, interrupted, changed and failing."""
+"""The command of each study with short trainings: complete, interrupted, changed and failing studies."""
 
 from __future__ import annotations
 

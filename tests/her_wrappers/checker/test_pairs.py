@@ -1,4 +1,4 @@
-"""Relabeled pairs contain both rewards of a sparse task, and both sides of its threshold."""
+"""Pairs of goals that the checker relabels have both rewards, and both sides of a sparse task's threshold."""
 
 from __future__ import annotations
 

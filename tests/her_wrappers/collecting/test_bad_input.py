@@ -82,7 +82,7 @@ def test_what_only_workers_can_find_is_an_error_of_the_first_round(options, mess
 
 
 def test_workers_with_different_spaces_are_an_error(tmp_path):
-    """This happens if machines have different versions of a package."""
+    """Workers can have different spaces if machines have different versions of a package."""
     marker = str(tmp_path / "made")
 
     def make_env():

@@ -45,7 +45,7 @@ def test_workers_rounds_and_seeds_have_episodes_of_their_own():
 
 
 def test_workers_are_joined_in_their_order():
-    """A worker's part does not depend on the number of workers."""
+    """The episodes of a worker do not depend on the number of workers."""
     for one, two in zip(
         collect("local", num_workers=1, policy=still_policy()),
         collect("local", num_workers=2, policy=still_policy()),
@@ -63,7 +63,7 @@ def still_policy():
 
 
 class Marks(Noisy):
-    """Actions equal the state of the policy, so that rewards identify the state that was used."""
+    """A policy whose actions equal its state, so that rewards identify the state that a round used."""
 
     def __call__(self, observations):
         return np.full((len(observations), 1), self.gain)

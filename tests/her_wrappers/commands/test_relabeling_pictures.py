@@ -157,7 +157,7 @@ def test_another_environment_is_shown_as_rendered_next_to_a_chart():
 
 
 def bars_of(picture, column, length, height=7):
-    """Return the colors in the middle of the bars of one side, at a height."""
+    """Return the colors of the bars in one column of the page, one for each step, ``height`` pixels high."""
     left = MARGIN + column * PANEL + INSET
     cell = LINE / length
     return [tuple(picture[STRIP + 14 - height, round(left + (step + 0.4) * cell)]) for step in range(length)]

@@ -31,7 +31,7 @@ def datasets(tmp_path, monkeypatch):
 
 
 def random_episode(length, env, **changes):
-    """Return an episode whose reset has no infos that its steps lack; Minari cannot store such infos."""
+    """Return an episode whose reset infos have no further keys, since Minari could not store these."""
     return archived_episodes.random_episode(length, env=env, **{"reset_info": {}} | changes)
 
 

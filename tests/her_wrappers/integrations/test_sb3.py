@@ -226,7 +226,7 @@ def test_the_size_of_a_saved_buffer_depends_on_its_content():
 
 @pytest.mark.parametrize("optimize", [False, True])
 def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(optimize):
-    """SB3 continues the episode after the reset, and relabels its steps with goals of the next one."""
+    """SB3's class joins the steps after the reset to the old episode, and relabels across the reset."""
     model = model_of(
         sb3.DQN, BitFlippingEnv(10), optimize_memory_usage=optimize, learning_starts=10**6, train_freq=1
     )
@@ -245,7 +245,7 @@ def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(opt
 
 @BOTH
 def test_dqn_solves_ten_bits_in_1500_steps(kind):
-    """SB3's regression test, with its k, strategy, learning rate, batches, seed, steps and environments.
+    """SB3's regression test, with SB3's k, strategy, learning rate, batch size, seed, steps and environments.
 
     The network and the interval at which the target is updated are chosen so that both classes pass.
     """

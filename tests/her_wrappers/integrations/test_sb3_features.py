@@ -65,7 +65,7 @@ def test_batches_of_one_row_are_relabeled_with_the_same_share():
 
 
 def test_batches_sampled_together_have_equal_distributions():
-    """The additional relabeled row is in each of n batches with equal probability."""
+    """If n batches cannot share the relabeled rows equally, each has the same chance of an additional one."""
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     shares = np.array([

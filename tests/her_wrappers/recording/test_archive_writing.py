@@ -23,7 +23,7 @@ from tests.support.archived_episodes import (
 
 @pytest.mark.parametrize("shard_steps", [7, 100])
 def test_alternating_dtypes_share_shards_and_keep_their_values(tmp_path, shard_steps):
-    """Integers and floats are in separate shards, which are full too."""
+    """Integers and floats are in separate shards, and these shards are full as well."""
     costs = [np.array([2**60 + i]) if i % 2 else np.array([i / 4]) for i in range(60)]
     with EpisodeArchive(tmp_path, shard_steps=shard_steps) as archive:
         for cost in costs:

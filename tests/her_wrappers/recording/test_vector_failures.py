@@ -134,7 +134,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "message"), FAULTS)
 def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message):
-    """At the fault, environment 1 is in its second episode."""
+    """When the fault occurs, environment 1 is in its second episode."""
     episodes = []
     env = VectorEpisodeRecorder(Faulty(fault, DISABLED), episodes.append, info_keys=["odd"])
     env.reset()
@@ -268,7 +268,7 @@ def test_environments_that_ended_must_be_reset_before_the_next_step():
 
 
 class Killed(Numbered):
-    """The process of environment 1 is killed at its fourth step."""
+    """An environment that kills its process at the fourth step if its number is 1."""
 
     def step(self, action):
         if self.number == 1 and self.place[2] == 3:

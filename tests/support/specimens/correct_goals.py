@@ -1,4 +1,4 @@
-"""Correct environments with goals of other spaces than a small float Box."""
+"""Correct environments whose goals are not small float vectors."""
 
 from __future__ import annotations
 

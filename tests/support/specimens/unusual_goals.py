@@ -198,7 +198,7 @@ class MatrixGoals(GoalFromPosition):
 
 
 class LongGoals(GoalFromPosition):
-    """Goals are larger than those that the steering policy models."""
+    """Goals have more components than the checker's steering policy models."""
 
     goal_space = spaces.Box(-1, 1, (100,), np.float32)
 

@@ -1,4 +1,4 @@
-"""Files contain no functions, but state that was computed with them; buffers load without functions too."""
+"""Files contain no functions, only state that functions computed; buffers can be loaded without functions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_comparison_of_the_first_episodes_continues_after_loading(tmp_path):
 
 
 def test_another_termination_rule_inspects_all_episodes_again(tmp_path):
-    """The loaded buffer finds the crash, which the saved buffer did not inspect."""
+    """The loaded buffer classifies recorded terminations, which the saved one with "keep" did not do."""
     for termination in ("success", "recompute", compute_terminated):
         inspected, kept = wrapped(termination=termination), wrapped(termination="keep")
         twin = reloaded(kept, tmp_path / "buffer", **FUNCTIONS, termination=termination)

@@ -1,4 +1,4 @@
-"""Internals, `storage.py`: missing memory, and memory that was overwritten."""
+"""Internals, `storage.py`: errors if memory runs out or was overwritten."""
 
 from __future__ import annotations
 
