@@ -155,7 +155,7 @@ class EpisodeArchive:
 
     @property
     def last_added(self) -> Episode | Episodes | None:
-        """The object that was added last; None if the caller has dropped it."""
+        """The object that was passed to the last ``add_episode(s)``; None if it no longer exists."""
         added = self._state.last_added
         return None if added is None else added()
 

@@ -32,7 +32,7 @@ class InfoColumns:
         Args:
             infos: Infos that the environment returned.
             required: (N,) bool, whether an environment must have all infos.
-            where: Returns the place of an environment, for messages.
+            where: Function that describes an environment and its step, for messages.
 
         Raises:
             ValueError: An info is missing, cannot be recorded, or has another shape or type than before.

@@ -35,7 +35,7 @@ FIRST_CAPACITY = 64
 
 
 class _State(NamedTuple):
-    """Assignment of moments to episodes.
+    """The moments (rows of the ring) at which episodes began, and flags of the environments.
 
     Attributes:
         now: The present moment.
@@ -308,7 +308,7 @@ class VectorEpisodeAccumulator:
         return lambda i: f"at step {max(0, int(self._state.lengths[i]) + ahead)} of environment {i}"
 
     def _rewind(self, moment: int) -> None:
-        """Return to the first slot, which is in the processor's cache, if no episode is open."""
+        """Continue at the first slot, which is likely in the processor's cache, if no episode is open."""
         if not self._state.is_open.any():
             self._state = self._state._replace(now=moment, oldest=max(0, moment))
 

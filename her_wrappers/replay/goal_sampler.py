@@ -177,7 +177,7 @@ class GoalSampler:
     def _already_achieved(
         self, storage: EpisodeStorage, states: np.ndarray, refs: StepRefs, component: Ints
     ) -> Ints:
-        """Return ``component``, with "original" for steps whose new goal was not achieved before the step."""
+        """Return the components of steps whose goal was already achieved; "original" for all other steps."""
         rows = np.flatnonzero(component < len(self._components))
         achieved = rows[storage.same_goals(refs.states[rows], states[rows])]
         components = np.full_like(component, len(self._components))

@@ -50,7 +50,7 @@ MAX_SIZE = 2**62
 
 @dataclass(frozen=True)
 class FunctionName:
-    """The saved name of a user's function, which replaces the function in the options and is callable too."""
+    """Placeholder for a user's function in loaded options: its name, callable so that validation passes."""
 
     name: str
 

@@ -202,10 +202,10 @@ class Priorities:
         self._largest = largest
 
     def _follow(self) -> None:
-        """Add the steps that were stored since the last call, and remove those that were evicted.
+        """Add priorities of steps that were stored since the last call, and remove those of evicted steps.
 
-        A step gets the present largest priority. It equals the largest priority at the time at which the step
-        was stored, since `update` calls `_follow` first.
+        A new step gets the largest priority so far, which is the same as when the step was stored: `update`
+        calls this method before it changes priorities.
         """
         self._tree.repair()
         index = self._storage.memory.index

@@ -171,7 +171,7 @@ class Relabeler:
 
         Args:
             episodes: The episodes.
-            steps: (B,) steps of them.
+            steps: (B,) indices of steps in the concatenated episodes.
             goal_key: Observation used as the desired goal, ``"achieved_goal"`` or ``"desired_goal"``.
         """
         after = episodes.state_of_step[steps] + 1

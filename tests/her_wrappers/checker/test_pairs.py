@@ -1,4 +1,4 @@
-"""Pairs of goals that the checker relabels have both rewards, and both sides of a sparse task's threshold."""
+"""Relabeled pairs of goals have both rewards of a sparse task, and lie on both sides of its threshold."""
 
 from __future__ import annotations
 
