@@ -72,7 +72,7 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
         bits: Number of bits.
         steps: Largest number of environment steps.
         seed: Seed of everything random.
-        her: Whether to relabel. Everything else is equal in both arms.
+        her: Whether to relabel goals; this is the only difference between the two trainings.
         show: Called after each evaluation.
     """
     env = gym.make(ENV_ID, n_bits=bits)

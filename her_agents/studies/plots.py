@@ -46,7 +46,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Style of the line of an arm.
+    """Style of the line of a variant.
 
     Attributes:
         label: Text in the legend.

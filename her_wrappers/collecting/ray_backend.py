@@ -53,7 +53,7 @@ class RayBackend:
         self._workers[result] = worker
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Wait for an actor."""
+        """Wait for an actor; return the worker's number and its result, or None if the actor is lost."""
         ready, _ = self._ray.wait(list(self._workers))
         worker = self._workers.pop(ready[0])
         try:
@@ -97,7 +97,7 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
         num_cpus: Number of logical CPUs to start with.
 
     Returns:
-        Whether Ray was not initialized before.
+        True if this call initialized Ray, so that the caller has to shut it down.
 
     Raises:
         ConnectionError: No cluster answers at the address.

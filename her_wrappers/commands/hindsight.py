@@ -126,7 +126,7 @@ class EpisodeRenderer:
         return np.asarray(flags | (episode.rewards >= self.relabel(episode, len(episode)).rewards[-1]))
 
     def reached_after(self, relabeled: Batch, state: int) -> np.ndarray:
-        """Return (T,) bool: which steps of `relabel` reach the goal that the state achieved."""
+        """Return (T,) bool: which steps of `relabel` reach their new goal, which ``state`` achieved."""
         observations: Any = relabeled.next_observations
         env = self.env.unwrapped
         if isinstance(env, TaskEnv):
@@ -145,7 +145,7 @@ def farthest_miss(
 
     Args:
         renderer: The environment.
-        policy: Returns the policy for a seed.
+        policy: Function that returns the policy for a seed.
         seeds: Seeds of the episodes.
 
     Raises:

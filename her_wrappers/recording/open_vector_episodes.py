@@ -144,7 +144,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
             self.observe(at(t + 1, states), rewards, no, no, infos)
 
     def _require_continuation(self, obs: Tree, rows: np.ndarray) -> None:
-        """Raise ValueError unless ``obs`` equals the present states of the episodes of ``rows``."""
+        """Raise ValueError unless ``obs`` equals the last states of the open episodes of ``rows``."""
         for leaf, was, given, same in self._compare(obs, rows):
             if not same.all():
                 k = int(same.argmin())

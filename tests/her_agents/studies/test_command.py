@@ -45,7 +45,7 @@ def test_study_writes_a_table_a_picture_and_a_page(study, tmp_path):
     with Image.open(tmp_path / f"{study}.png") as picture:
         assert picture.width == 1200
         assert show(picture, BLUE)
-        assert show(picture, GRAY if study == "strategies" else VERMILLION), "the arm without HER"
+        assert show(picture, GRAY if study == "strategies" else VERMILLION), "the variant without HER"
     page = (tmp_path / f"{study}.md").read_text()
     for text in (
         "![",
