@@ -60,7 +60,7 @@ def to_minari(
         begun = True
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
-                raise TypeError(f"episodes must yield Episodes, got {type(episode).__name__}")
+                raise TypeError(f"episodes must yield Episode objects, got {type(episode).__name__}")
             yield _as_buffer(_fitting(episode, number, *specs), number)
 
     try:

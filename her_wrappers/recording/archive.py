@@ -209,7 +209,7 @@ class EpisodeArchive:
             if not has_raised:
                 lost = self._state.num_pending[0]
                 warnings.warn(
-                    f"{lost} episodes of the archive {self.path} are lost, which cannot be written: {error}",
+                    f"the archive {self.path} cannot be written, so {lost} of its episodes are lost: {error}",
                     RuntimeWarning,
                     stacklevel=2,
                 )

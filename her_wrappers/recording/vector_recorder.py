@@ -195,7 +195,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         idle = self._recorded.is_idle
         if idle.any():
             raise ResetNeeded(
-                f"no episode is being recorded in environment {idle.argmax()} and {idle.sum() - 1} others; "
+                f"no episode is being recorded in the environments {np.flatnonzero(idle).tolist()}; "
                 "call reset() before step(), or reset(options={'reset_mask': ...}) for those that ended"
             )
 

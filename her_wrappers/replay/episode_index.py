@@ -310,4 +310,4 @@ def require_agreement(agreement: dict[str, bool]) -> None:
     """
     for name, agrees in agreement.items():
         if not agrees:
-            raise RuntimeError(f"the buffer is corrupted: {name} of its episodes do not agree")
+            raise RuntimeError(f"the buffer is corrupted: {name} of its episodes are inconsistent")

@@ -56,7 +56,9 @@ class FunctionName:
 
     def __call__(self, *_: Any) -> Any:
         """Raise ValueError; this is never called, since `require_no_names` raises an error before."""
-        raise ValueError(f"the function {self.name!r} of the saved buffer is not in the file")
+        raise ValueError(
+            f"the function {self.name!r} of the saved buffer is not in the file; pass it to load"
+        )
 
 
 @dataclass(frozen=True)

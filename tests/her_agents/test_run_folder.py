@@ -96,7 +96,9 @@ def test_second_training_in_a_folder_raises_an_error_and_other_files_are_kept(tm
 
     def begin_another(training):
         if not refused:
-            with pytest.raises(InUseError, match="is in use: another writer is at work there") as caught:
+            with pytest.raises(
+                InUseError, match="is in use: another process or object writes to it"
+            ) as caught:
                 train(tiny(steps=200), folder=tmp_path)
             refused.append(caught)
 

@@ -102,7 +102,7 @@ def test_workers_with_different_spaces_are_an_error(tmp_path):
 def test_a_policy_without_load_state_dict_takes_no_state():
     with (
         Collector(Walk, still) as collector,
-        pytest.raises(TypeError, match=r"update needs a policy with a method load_state_dict\(state\)"),
+        pytest.raises(TypeError, match=r"policy must have a method load_state_dict\(state\)"),
     ):
         collector.update({})
 

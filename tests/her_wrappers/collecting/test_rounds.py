@@ -110,7 +110,9 @@ def test_a_state_of_another_collector_is_rejected():
     with (
         Collector(Walk, Noisy(), seed=1) as first,
         Collector(Walk, Noisy(), seed=2) as second,
-        pytest.raises(ValueError, match="the state is of a collector with seed=1, got seed=2"),
+        pytest.raises(
+            ValueError, match="the state must be of a collector with seed=2, as this one, got seed=1; make"
+        ),
     ):
         second.load_state_dict(first.state_dict())
 

@@ -203,7 +203,7 @@ def test_a_task_with_goals_in_another_form_must_define_reached_goal():
 
     env = TaskEnv(Forgetful())
     hindsight = hindsight_of(renderer_of(env))
-    with pytest.raises(ValueError, match=r"Forgetful must define reached_goal\(state\) such that"):
+    with pytest.raises(ValueError, match=r"reached_goal\(state\) of Forgetful must return a goal for which"):
         panels_of(env, hindsight.rendered, 64).with_goal_of(0, 1)
 
 

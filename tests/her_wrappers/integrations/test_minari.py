@@ -194,7 +194,7 @@ def test_the_first_error_is_raised_if_the_deletion_fails_too(monkeypatch):
         raise LookupError("nothing there")
 
     monkeypatch.setattr(minari, "delete_dataset", refuse)
-    with pytest.raises(TypeError, match="episodes must yield Episodes, got dict"):
+    with pytest.raises(TypeError, match="episodes must yield Episode objects, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)
 
 
@@ -228,7 +228,7 @@ def test_a_single_episode_is_an_error():
 
 
 def test_elements_that_are_not_episodes_are_errors():
-    with pytest.raises(TypeError, match="episodes must yield Episodes, got dict"):
+    with pytest.raises(TypeError, match="episodes must yield Episode objects, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)
 
 

@@ -307,7 +307,7 @@ def test_an_empty_list_adds_nothing(tmp_path):
 def test_only_one_archive_can_write_to_a_folder(tmp_path):
     first, second = EpisodeArchive(tmp_path), EpisodeArchive(tmp_path)
     first(random_episode(1))
-    message = re.escape(f"the archive {tmp_path} is in use: another writer is at work there; close it")
+    message = re.escape(f"the archive {tmp_path} is in use: another process or object writes to it; close")
     with pytest.raises(InUseError, match=message):
         second(random_episode(2))
     with pytest.raises(InUseError, match=message):

@@ -140,7 +140,7 @@ def test_an_archive_that_cannot_write_when_it_is_deleted_warns(tmp_path, monkeyp
     fill_the_disk(monkeypatch)
     with pytest.warns(
         RuntimeWarning,
-        match="1 episodes of the archive .* are lost, which cannot be written: .* No space left",
+        match="the archive .* cannot be written, so 1 of its episodes are lost: .* No space left",
     ):
         del archive
     EpisodeArchive(tmp_path, env=Nested()).close()

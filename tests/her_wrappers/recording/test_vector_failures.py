@@ -257,11 +257,11 @@ def test_other_sinks_get_the_episodes_if_a_sink_raises():
 
 def test_environments_that_ended_must_be_reset_before_the_next_step():
     env = VectorEpisodeRecorder(Faulty(mode=DISABLED))
-    with pytest.raises(ResetNeeded, match="in environment 0 and 2 others; call reset"):
+    with pytest.raises(ResetNeeded, match=r"in the environments \[0, 1, 2\]; call reset"):
         step(env)
     env.reset()
     step(env, 2)
-    with pytest.raises(ResetNeeded, match="in environment 1 and 0 others; call reset"):
+    with pytest.raises(ResetNeeded, match=r"in the environments \[1\]; call reset"):
         step(env)
     env.reset(options={"reset_mask": np.array([False, True, False])})
     step(env)

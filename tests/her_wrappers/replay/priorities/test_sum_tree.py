@@ -138,7 +138,7 @@ def test_a_copy_is_a_tree_of_its_own():
 def test_verify_finds_a_sum_that_does_not_agree():
     tree = filled(np.ones(5000))
     tree._levels[0][3, 3] = 2
-    with pytest.raises(RuntimeError, match="the sums of its priorities do not agree"):
+    with pytest.raises(RuntimeError, match="the sums of its priorities are wrong"):
         tree.verify()
 
 
