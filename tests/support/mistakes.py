@@ -26,16 +26,21 @@ TABLE = re.compile(r"^\| mistakes \|.*\n(\|.*\n)+", re.MULTILINE)
 KINDS = {
     "`reset`, `step` or `compute_reward` raises": ("GE000",),
     "goals and observations missing, or outside their spaces": ("GE00",),
-    "rewards of `step` that `compute_reward` does not give": ("GE101", "GE103"),
+    "rewards of `step` that differ from `compute_reward`": ("GE101", "GE103"),
     "rewards that mix up rows, or fail on a batch": ("GE104", "GE105", "GE106", "GE108", "GE119"),
-    "functions that fail on a buffer's arrays, or reuse their output": ("GE12",),
-    "`compute_reward` that writes, remembers or is random": ("GE109", "GE110", "GE111", "GE112"),
-    "rewards that are NaN, overflow, need infos, or miss reached goals": ("GE11",),
+    "functions that fail on the arrays of a buffer, or reuse their output": ("GE12",),
+    "`compute_reward` that changes its arguments, has state, or is random": (
+        "GE109",
+        "GE110",
+        "GE111",
+        "GE112",
+    ),
+    "rewards that are NaN, overflow, need infos, or ignore that a goal is reached": ("GE11",),
     "terminations that are time limits, or depend on state": ("GE208", "GE209"),
     "success and termination that disagree with rewards": ("GE2",),
     "observations and infos that change after they were stored": ("GE301", "GE302"),
     "goals that change within an episode": ("GE303",),
-    "seeds that do not repeat an episode, or set global generators": ("GE4",),
+    "seeds that do not reproduce an episode, or global generators that are seeded": ("GE4",),
     "infos that a vector environment cannot batch": ("GE501",),
 }
 VECTOR = "faults of vector environments"
