@@ -55,7 +55,7 @@ def sample_batch(env: gym.Env[Any, Any]) -> Batch:
 
 
 class BareSteps:
-    """The torch steps of an update, on existing tensors.
+    """The torch operations of an update, on tensors that are made before the measurement.
 
     Args:
         env: Goal environment of the batch.
@@ -72,7 +72,7 @@ class BareSteps:
         self.discounts, self.weights = batch.discounts, batch.weights
 
     def network(self, outputs: int, num_actions: int = 0) -> Network:
-        """Return a new network."""
+        """Return a new network for the observations of the batch, followed by ``num_actions`` actions."""
         return Network(self.inputs, self.hidden, outputs, num_actions=num_actions)
 
     def target(self, value: torch.Tensor) -> torch.Tensor:

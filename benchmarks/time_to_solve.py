@@ -117,7 +117,7 @@ def measure(bits: int, seeds: int, every: int, budget: float) -> Results:
 
 
 def outcome_grid(results: Results) -> Grid:
-    """Return the table of the results."""
+    """Return the table of steps, times and success rates of each library with each settings."""
     rows = [
         [
             kind,
@@ -136,7 +136,7 @@ def outcome_grid(results: Results) -> Grid:
 
 
 def time_grid(results: Results) -> Grid:
-    """Return the table of the parts of the time."""
+    """Return the table of processor time: per step, per sampled batch and per update, and their shares."""
     rows = []
     for (kind, name), runs in results.items():
         steps, updates = sum(run.steps for run in runs), sum(run.updates for run in runs)

@@ -56,7 +56,7 @@ without HER solved up to 13 bits. The settings were chosen with HER, and are equ
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study.
+    """Return the study of BitFlipping: DQN with and without HER, for several numbers of bits.
 
     Args:
         seeds: Number of seeds of each variant.

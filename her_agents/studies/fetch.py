@@ -58,7 +58,7 @@ and -1 elsewhere."""
 
 
 def make_study(seeds: int, *, quick: bool, push: bool) -> Study:
-    """Return the study.
+    """Return the study of FetchReach or FetchPush: SAC with and without HER.
 
     Args:
         seeds: Number of seeds of each variant.

@@ -80,7 +80,7 @@ The trainings are short: with more steps, PointMaze is also solved with sparse r
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study.
+    """Return the study of the point tasks: three agents, with and without HER, sparse and dense rewards.
 
     Args:
         seeds: Number of seeds of each variant.
@@ -161,7 +161,7 @@ def _judge(results: RunResults) -> list[Requirement]:
 
 
 def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[Requirement]:
-    """Return the requirements for a task: one agent solves it, with every seed better than without HER."""
+    """Return the requirements for a task: one agent solves it, each seed better than without HER."""
     pairs = [
         (variant.success, without.of(agent=name).success) for name, variant in with_her.by("agent").items()
     ]

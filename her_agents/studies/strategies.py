@@ -66,7 +66,7 @@ is higher for faster learning. The settings were chosen for `future` with k = 4;
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study.
+    """Return the study of PointPush: goal selection strategies, each with several values of k.
 
     Args:
         seeds: Number of seeds of each variant.

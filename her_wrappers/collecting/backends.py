@@ -58,7 +58,7 @@ class LocalBackend:
         self._workers[worker] = Worker(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Give a worker a task."""
+        """Add a task to the queue of a worker."""
         self._tasks.append((worker, task, state))
 
     def receive(self) -> tuple[int, bytes | None]:
@@ -121,7 +121,7 @@ class ProcessBackend:
             return worker, None
 
     def close(self) -> None:
-        """Let idle processes close their environments, and kill the others."""
+        """Stop the processes: idle ones close their environments and exit, the others are killed."""
         for worker in self._connections:
             self._send(worker, b"")
         end = time.monotonic() + GRACE

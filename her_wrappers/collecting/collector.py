@@ -385,7 +385,7 @@ def _pickle_registered() -> Iterator[bytes]:
 
 
 def _make_backend(name: str, setup: Setup, num_workers: int, address: str | None) -> Backend:
-    """Return the backend with a name.
+    """Return the backend ``name``, whose workers are not started yet.
 
     Raises:
         ValueError: The backend does not exist, or ``address`` is given for a backend other than Ray.

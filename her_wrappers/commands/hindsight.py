@@ -174,7 +174,7 @@ def _score(renderer: EpisodeRenderer, episode: Episode) -> tuple[bool, float]:
 def in_hindsight(
     renderer: EpisodeRenderer, rendered: RenderedEpisode, strategy: str, n_sampled_goal: int
 ) -> Hindsight:
-    """Relabel an episode.
+    """Relabel an episode, and determine which steps reach its own goal and the new goal.
 
     Args:
         renderer: The environment.

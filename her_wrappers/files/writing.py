@@ -182,7 +182,7 @@ def write_arrays(
 
 
 class _ZipWriter(zipfile.ZipFile):
-    """Writes nothing after an error; `ZipFile` tries to complete the file, which may raise another error."""
+    """A ZipFile that writes nothing after an error, since completing the file may raise another error."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:

@@ -61,7 +61,7 @@ class OpenEpisodes:
         return [episodes for episodes in finished if episodes is not None]
 
     def release(self, episodes: Episode | Episodes) -> None:
-        """Drop episodes that ended."""
+        """Drop ended episodes that the buffer has stored or rejected."""
         if episodes is self.single.finished:
             self.single.discard()
         elif self.vector is not None:

@@ -51,7 +51,7 @@ class Priority:
             object.__setattr__(self, name, value)  # powers of a float32 would be float32
 
     def scale(self, priorities: np.ndarray | float) -> Any:
-        """Return numbers to which the probabilities are proportional."""
+        """Return (priorities + eps)^alpha, to which the sampling probabilities are proportional."""
         return (priorities + self.eps) ** self.alpha
 
     def same_scale(self, other: Priority | None) -> bool:

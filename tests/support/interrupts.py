@@ -41,7 +41,7 @@ class Countdown:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Count instructions in this block."""
+        """Count instructions while the ``with`` block runs."""
         before = sys.gettrace()
         sys.settrace(self._trace)
         try:

@@ -284,7 +284,7 @@ def test_a_buffer_rejects_a_dataset_of_another_environment():
 
 
 def recorded(env, count):
-    """Random episodes."""
+    """Return ``count`` recorded episodes of random actions."""
     episodes = []
     recorder = EpisodeRecorder(env, episodes.append)
     env.action_space.seed(0)

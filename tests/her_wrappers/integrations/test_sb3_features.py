@@ -38,7 +38,7 @@ def filled():
 
 
 def test_a_relabeled_success_terminates_with_termination_success(filled):
-    """Issue 627 of Stable-Baselines3."""
+    """Stable-Baselines3's class keeps the recorded flag (issue 627 of Stable-Baselines3)."""
     assert one_success_kept(filled(sb3.HerReplayBuffer)).sum() == 0
     assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the default is the behavior of SB3
     assert one_success_kept(filled(HerReplayBuffer, termination="success")).all()
