@@ -132,7 +132,7 @@ def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
 
 
 def bare_td3(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that does the torch operations of one TD3 update; half of them update the actor."""
+    """Return a function that does the torch operations of TD3; every second call updates the actor."""
     actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
     critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
     actor_optimizer, critic_optimizer = adam(actor), adam(critics)

@@ -204,7 +204,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         return self._state, observations
 
     def _restart_ended(self, observations: dict[str, Array], success: np.ndarray) -> dict[str, Any]:
-        """Replace the last observations of ended episodes by first ones; return the last ones as infos."""
+        """Reset environments whose episodes ended, in ``observations``; return the last observations."""
         ended = self._ended.copy()
         rows = np.flatnonzero(ended)
         last = {key: values[rows] for key, values in observations.items()}

@@ -120,7 +120,7 @@ class EpisodeArchive:
         Raises:
             InUseError: Another archive writes to the folder.
             OSError: A shard cannot be written. The archive keeps its episodes in memory, and tries to write
-                them again with the next ones.
+                them again when more episodes are added.
             RuntimeError: This process is a fork of the process that opened the archive.
             TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
                 are not numbers, bools or strings. No episode is added.

@@ -149,7 +149,7 @@ class ByteRing:
             self.memory[slots] = rows[part]
 
     def fill(self, slots: slice, function: Callable[[np.ndarray], None]) -> None:
-        """Call a function that writes the records in ``slots``, given a view of them."""
+        """Call a function that writes to its argument, a view of the records in ``slots``."""
         function(self.records(slots))
 
     def records(self, slots: slice) -> np.ndarray:

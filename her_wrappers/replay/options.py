@@ -63,7 +63,7 @@ class FunctionName:
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments of `HindsightReplayBuffer`, described there.
+    """The options of `HindsightReplayBuffer`, whose docstring describes them.
 
     Raises:
         TypeError: An argument has a wrong type.

@@ -172,7 +172,7 @@ class Priorities:
         return SavedPriorities(self._largest, self._tree.get(stored))
 
     def restore(self, saved: SavedPriorities, first: int, priority: Priority | None) -> None:
-        """Restore saved priorities; the storage has the newest of the saved steps, or all of them.
+        """Restore saved priorities; the storage has all saved steps, or only the newest of these steps.
 
         Args:
             saved: Priorities of another buffer.

@@ -199,7 +199,7 @@ class Relabeler:
         return ends[episodes.terminated] - 1 if inspects == "terminated steps" else ends[:0]
 
     def _compare_rewards(self, episodes: Episodes) -> str | None:
-        """Return a warning if the recorded rewards are not the computed ones."""
+        """Return a warning if recorded rewards differ from the computed rewards; None otherwise."""
         steps = np.arange(len(episodes.rewards))
         recorded, computed = episodes.rewards.astype(np.float32), self.rewards_of(episodes, steps)
         if rewards_agree(recorded, computed):

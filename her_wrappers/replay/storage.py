@@ -287,7 +287,7 @@ class EpisodeStorage:
         })
 
     def _empty_memory(self, layout: StepLayout, start: EvictionPoint) -> StoredMemory:
-        """Return memory for ``buffer_size`` steps of episodes of 32 steps or more; it grows for shorter ones.
+        """Return memory for ``buffer_size`` steps in episodes of 32 steps or more; shorter ones make it grow.
 
         Raises:
             MemoryError: Not enough memory.

@@ -70,7 +70,7 @@ class TerminationRule:
         Args:
             transition: The steps as recorded; ``goal_independent_termination`` is not known yet.
             rewards_fn: Computes the rewards under the recorded goals.
-            self_goal_rewards_fn: Computes the rewards if the achieved goals were the desired ones.
+            self_goal_rewards_fn: Computes the rewards under the achieved goals as desired goals.
         """
         return Fitted(self, np.zeros_like(transition.terminated))
 

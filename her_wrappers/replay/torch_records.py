@@ -58,7 +58,7 @@ def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
     """Return the dtype of torch for one of NumPy.
 
     Raises:
-        TypeError: torch does not have such a dtype.
+        TypeError: torch has no equivalent of ``dtype``.
     """
     kind = "bool" if dtype.kind == "b" else dtype.name
     found = getattr(torch, kind, None)

@@ -86,7 +86,7 @@ def run_single(countdown, *sinks):
 
 
 def assert_steps_of_single(env, episodes, *, lost):
-    """Assert that all steps but ``lost`` ones are in the episodes, unchanged and only once."""
+    """Assert that all steps except at most ``lost`` are in the episodes, unchanged and only once."""
     seen = []
     for episode in episodes:
         counts = episode.observations["count"]
@@ -140,7 +140,7 @@ def _steps(recorder, count, mode):
 
 
 def assert_steps_of_vector(taken, episodes, *, lost):
-    """Assert that all steps but those of ``lost`` calls are in the episodes, unchanged and only once."""
+    """Assert that the steps of all calls except at most ``lost`` are in the episodes, unchanged and once."""
     ends = {place[:3] for place in taken if place[3]}
     seen = []
     for episode in episodes:

@@ -181,7 +181,7 @@ class ExpectedEpisodes:
 
 
 def assert_is_what_happened(episodes, truth, info_keys):
-    """Compare recorded episodes with the expected ones, row by row."""
+    """Assert that recorded episodes equal the expected episodes in ``truth``, row by row."""
     own = [[] for _ in range(truth.num_envs)]
     for episode in episodes:
         own[int(episode.observations["place"][0, 0])].append(episode)

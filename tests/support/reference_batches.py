@@ -50,7 +50,7 @@ FIELDS = (
 
 
 def halfway(t, length, rng):
-    """Select a state in the second half of the rest of the episode."""
+    """Select a state in the second half of the states after step ``t``."""
     return rng.integers((t + length) // 2 + 1, length + 1)
 
 

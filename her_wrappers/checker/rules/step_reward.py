@@ -120,7 +120,7 @@ def _likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallRes
 
 
 def _is_other_decision(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResult]]) -> bool:
-    """Whether the task is sparse, and at most half of the steps have the other one of the two rewards."""
+    """Whether rewards are sparse, and in at most half of the steps ``step`` returned the opposite reward."""
     if not evidence.is_sparse or 2 * len(mismatches) > len(evidence.steps):
         return False
     rewards = [reward_number(step.reward) for step, _ in mismatches]
