@@ -110,7 +110,7 @@ class StepRing(NamedTuple):
         return int(self.rewards.shape[1])
 
     def _index(self, rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Return slot * N + environment of ``counts`` moments of each environment, from ``first`` on."""
+        """Return indices slot * N + environment of ``counts`` moments per environment, from ``first`` on."""
         before = np.cumsum(counts) - counts
         offsets = (first % self.capacity - before) * self._num_envs + rows
         index: np.ndarray = np.arange(counts.sum()) * self._num_envs

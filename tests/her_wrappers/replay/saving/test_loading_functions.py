@@ -20,7 +20,7 @@ from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
 def test_a_new_termination_function_determines_again_which_episodes_crashed(tmp_path):
-    """The new function returns True for the step that the saved buffer classified as a crash."""
+    """For the new function the step is a normal termination, which the saved buffer classified as a crash."""
 
     def with_the_recorded_goal(achieved, desired, info):
         return desired[:, 1] == DESIRED
