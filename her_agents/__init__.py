@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from her_agents.loop import Result, is_solved, train
     from her_agents.sac import SAC
     from her_agents.td3 import TD3
+    from her_agents.tqc import TQC
 
 _MODULES = {
     "Agent": "agent",
@@ -30,6 +31,7 @@ _MODULES = {
     "Result": "loop",
     "SAC": "sac",
     "TD3": "td3",
+    "TQC": "tqc",
     "evaluate": "evaluation",
     "is_solved": "loop",
     "load_agent": "checkpoints",
@@ -45,6 +47,7 @@ __all__ = [
     "IQL",
     "SAC",
     "TD3",
+    "TQC",
     "Agent",
     "Config",
     "Evaluation",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from her_agents.networks import NetworkInput
     from her_wrappers import Batch
 
+ModuleT = TypeVar("ModuleT", bound="nn.Module")
+
 
 class Agent:
     """Base class of agents: a policy for single and vector environments that is trained on batches.
@@ -28,12 +31,19 @@ class Agent:
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         seed: Seed of the exploration.
-
+        tau: Weight of the online parameters in the Polyak update of the target networks.
+        target_update_interval: Number of updates for each Polyak update.
     """
 
     _acting_network = "_actor"  # the attribute with the network that chooses actions
 
-    def __init__(self, observation_space: spaces.Dict, seed: int) -> None:
+    def __init__(
+        self, observation_space: spaces.Dict, seed: int, *, tau: float, target_update_interval: int = 1
+    ) -> None:
+        self._tau, self._target_update_interval = tau, target_update_interval
+        self._updates = 0
+        self._target_parameters: list[torch.Tensor] = []
+        self._online_parameters: list[torch.Tensor] = []
         self._errors = torch.zeros(0)  # TD errors of the latest update, (B,), or (2, B) with two critics
         self._inputs = GoalInputs(observation_space)
         self._generator = torch.Generator().manual_seed(seed)
@@ -78,7 +88,7 @@ class Agent:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of networks, optimizers, statistics and random generator, for ``torch.save``."""
         state = {name: module.state_dict() for name, module in self._modules.items()}
-        return state | {"generator": self._generator.get_state()}
+        return state | {"generator": self._generator.get_state(), "updates": self._updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state.
@@ -89,6 +99,22 @@ class Agent:
         for name, module in self._modules.items():
             module.load_state_dict(state[name])
         self._generator.set_state(state["generator"])
+        self._updates = state["updates"]
+
+    def _make_target(self, online: ModuleT) -> ModuleT:
+        """Return a target network: a copy of a network that `_update_target` moves towards the original."""
+        target = copy.deepcopy(online).requires_grad_(False)
+        # Listing the parameters once saves time.
+        self._target_parameters += list(target.parameters())
+        self._online_parameters += list(online.parameters())
+        return target
+
+    @torch.no_grad()
+    def _update_target(self) -> None:
+        """Count an update; at each interval, set target = (1 - tau) * target + tau * online."""
+        self._updates += 1
+        if self._updates % self._target_update_interval == 0:
+            torch._foreach_lerp_(self._target_parameters, self._online_parameters, self._tau)
 
     def seed(self, seed: int) -> None:
         """Seed the exploration."""
@@ -168,17 +194,6 @@ def gradient_step(
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()
-
-
-def parameter_lists(target: nn.Module, online: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Return the parameters of both networks for `polyak_update`; listing them once saves time."""
-    return list(target.parameters()), list(online.parameters())
-
-
-@torch.no_grad()
-def polyak_update(target: list[torch.Tensor], online: list[torch.Tensor], tau: float) -> None:
-    """Update target parameters in place: target = (1 - tau) * target + tau * online."""
-    torch._foreach_lerp_(target, online, tau)
 
 
 def bellman_target(batch: Batch, next_value: torch.Tensor) -> torch.Tensor:

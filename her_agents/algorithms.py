@@ -10,6 +10,7 @@ from her_agents.ddpg import DDPG
 from her_agents.dqn import DQN
 from her_agents.sac import SAC
 from her_agents.td3 import TD3
+from her_agents.tqc import TQC
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from her_agents.agent import Agent
     from her_agents.config import Config
 
-ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
+ALGORITHMS: dict[str, type[Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC, "tqc": TQC}
 
 
 STEPS_PER_LENGTH = 4_000
@@ -82,5 +83,6 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
                 f"unknown option {name!r} of {config.algo}; choose from {', '.join(map(repr, sorted(known)))}"
             )
     options = {"gamma": config.gamma, "clip_targets": config.clip_targets, "seed": config.seed}
-    agent: Agent = algorithm(observation_space, action_space, **options, **config.agent)
+    arguments: dict[str, Any] = options | config.agent
+    agent: Agent = algorithm(observation_space, action_space, **arguments)
     return agent

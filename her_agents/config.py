@@ -12,6 +12,8 @@ from types import NoneType
 from typing import Any
 
 from her_wrappers.arguments import require_count, require_keys
+from her_wrappers.replay.goal_sampler import DEFAULT_SAMPLED_GOALS, ORIGINAL, Mixture
+from her_wrappers.replay.options import relabels
 
 COUNTS = {
     "num_envs": 1,
@@ -30,10 +32,22 @@ COUNTS = {
 }
 """Lower bounds of the options that are whole numbers."""
 
+AGENT_COUNTS = {
+    "policy_delay": 1,
+    "target_update_interval": 1,
+    "n_critics": 1,
+    "n_quantiles": 1,
+    "top_quantiles_to_drop_per_net": 0,
+}
+"""Lower bounds of arguments of agents that are whole numbers."""
+
+AGENT_FLAGS = {"layer_norm", "learn_temperature"}
+"""Arguments of agents that are true or false."""
+
 TYPES = {
     "env": (str, "a string"),
     "algo": (str, "a string"),
-    "strategy": (str, "a string"),
+    "strategy": ((str, dict), "a string or a table of shares"),
     "termination": ((str, NoneType), "a string or None"),
     "her": (bool, "true or false"),
     "prioritized": (bool, "true or false"),
@@ -71,11 +85,13 @@ class Config:
     Attributes:
         env: The goal environment: an id, ``module:id``, ``module:Class``, ``module:function`` or
             ``path/to/file.py:Class``.
-        algo: ``"dqn"``, ``"ddpg"``, ``"td3"`` or ``"sac"``.
+        algo: ``"dqn"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"tqc"``.
         env_kwargs: Arguments of the environment.
         her: Whether to relabel goals.
-        strategy: ``goal_selection_strategy`` of the buffer.
-        k: Number of relabeled transitions for each original one.
+        strategy: ``goal_selection_strategy`` of the buffer: the name of a strategy, or a table of shares by
+            name for a `Mixture`, such as ``{"future": 0.5, "desired": 0.3, "original": 0.2}``.
+        k: Number of relabeled transitions for each original one; unused if ``strategy`` has a share of
+            ``"original"``.
         termination: Terminations of relabeled transitions: ``"recompute"``, ``"success"``, ``"keep"`` or
             ``"never"``, as for the buffer, or ``module:function``, a function that is used like
             ``compute_terminated``. None uses the environment's ``compute_terminated``, or the recorded
@@ -109,8 +125,8 @@ class Config:
     algo: str
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     her: bool = True
-    strategy: str = "future"
-    k: int = 4
+    strategy: str | dict[str, float] = "future"
+    k: int = DEFAULT_SAMPLED_GOALS
     termination: str | None = None
     prioritized: bool = False
     num_envs: int = 16
@@ -148,7 +164,15 @@ class Config:
         for name in ("gamma", "updates_per_step"):
             _require_number(name, getattr(self, name))
         _require_agent_options(self.agent)
+        _require_strategy(self.strategy, self.k)
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
+
+    def goal_options(self) -> dict[str, Any]:
+        """Return the arguments of the buffer that determine the new goals."""
+        if not self.her:
+            return {"n_sampled_goal": 0}
+        k = None if _gives_relabeled_share(self.strategy) else self.k
+        return {"goal_selection_strategy": _goal_selection(self.strategy), "n_sampled_goal": k}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for a file."""
@@ -213,12 +237,34 @@ def _require_number(name: str, value: object) -> None:
         raise ValueError(f"{name} must {words}, got {value!r}")
 
 
+def _goal_selection(strategy: str | dict[str, float]) -> str | Mixture:
+    """Return a strategy as an argument of the buffer; the order of the shares has no effect."""
+    return strategy if isinstance(strategy, str) else Mixture(dict(sorted(strategy.items())))
+
+
+def _gives_relabeled_share(strategy: str | dict[str, float]) -> bool:
+    return not isinstance(strategy, str) and ORIGINAL in strategy
+
+
+def _require_strategy(strategy: str | dict[str, float], k: int) -> None:
+    """Raise ValueError unless the strategies are known, their shares sum to 1, and ``k`` can be used."""
+    try:
+        relabels(_goal_selection(strategy))
+    except ValueError as error:
+        raise ValueError(f"strategy: {error}") from error
+    if _gives_relabeled_share(strategy) and k != DEFAULT_SAMPLED_GOALS:
+        raise ValueError(f"k must be left out if strategy has a share of {ORIGINAL!r}, got {k}")
+
+
 def _require_agent_options(options: Mapping[str, Any]) -> None:
     """Check the values of an agent's arguments; `make_agent` checks the names."""
     for name in options.keys() & RULES.keys():
         _require_number(name, options[name])
-    if "policy_delay" in options:
-        require_count("policy_delay", options["policy_delay"], at_least=1)
+    for name in options.keys() & AGENT_COUNTS.keys():
+        require_count(name, options[name], at_least=AGENT_COUNTS[name])
+    for name in options.keys() & AGENT_FLAGS:
+        if not isinstance(options[name], bool):
+            raise TypeError(f"{name} must be true or false, got {options[name]!r}")
     hidden = options.get("hidden", [])
     if not isinstance(hidden, list | tuple):
         raise ValueError(f"hidden must be a list of whole numbers, got {hidden!r}")  # noqa: TRY004 - as its entries

@@ -6,7 +6,6 @@ are penalised, inputs are normalised, and exploration is Gaussian in most steps 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,6 @@ from her_agents.agent import (
     bellman_target,
     gradient_step,
     mean_square,
-    parameter_lists,
-    polyak_update,
     seeded_weights,
     target_bounds,
 )
@@ -42,9 +39,11 @@ class DDPG(Agent):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
+        layer_norm: Whether to normalize the units of each hidden layer before the activation.
         learning_rate: Step size of both Adam optimizers.
         gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
         tau: Weight of the online parameters in the Polyak update of the target networks.
+        target_update_interval: Number of updates for each Polyak update.
         action_l2: Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss.
         epsilon: Probability of a uniformly random action while exploring.
         noise: Standard deviation of the Gaussian exploration, for actions scaled to [-1, 1].
@@ -62,9 +61,11 @@ class DDPG(Agent):
         action_space: spaces.Space[Any],
         *,
         hidden: Sequence[int] = (64, 64, 64),
+        layer_norm: bool = False,
         learning_rate: float = 1e-3,
         gamma: float = 0.98,
         tau: float = 0.05,
+        target_update_interval: int = 1,
         action_l2: float = 1.0,
         epsilon: float = 0.3,
         noise: float = 0.2,
@@ -72,13 +73,15 @@ class DDPG(Agent):
         seed: int = 0,
     ) -> None:
         self._actions = BoxActions(action_space, "ddpg")
-        super().__init__(observation_space, seed)
+        super().__init__(observation_space, seed, tau=tau, target_update_interval=target_update_interval)
         count = self._actions.count
         with seeded_weights(seed):
-            self._actor = nn.Sequential(Network(self._inputs, hidden, count), nn.Tanh())
-            self._critic = Network(self._inputs, hidden, 1, num_actions=count)
+            self._actor = nn.Sequential(
+                Network(self._inputs, hidden, count, layer_norm=layer_norm), nn.Tanh()
+            )
+            self._critic = Network(self._inputs, hidden, 1, num_actions=count, layer_norm=layer_norm)
         self._networks = nn.ModuleDict({"actor": self._actor, "critic": self._critic})
-        self._targets = copy.deepcopy(self._networks).requires_grad_(False)
+        self._targets = self._make_target(self._networks)
         self._actor_optimizer = torch.optim.Adam(self._actor.parameters(), learning_rate, fused=True)
         self._critic_optimizer = torch.optim.Adam(self._critic.parameters(), learning_rate, fused=True)
         self._modules |= {
@@ -87,8 +90,7 @@ class DDPG(Agent):
             "actor_optimizer": self._actor_optimizer,
             "critic_optimizer": self._critic_optimizer,
         }
-        self._parameters = parameter_lists(self._targets, self._networks)
-        self._tau, self._action_l2 = tau, action_l2
+        self._action_l2 = action_l2
         self._epsilon, self._noise = epsilon, noise
         self._bounds = target_bounds(gamma, clip_targets)
 
@@ -118,7 +120,7 @@ class DDPG(Agent):
         actions = self._actor(inputs)
         actor_loss = -self._critic(inputs, actions).mean() + self._action_l2 * actions.square().mean()
         gradient_step(self._actor_optimizer, actor_loss, inputs=list(self._actor.parameters()))
-        polyak_update(*self._parameters, self._tau)
+        self._update_target()
         return {
             "critic_loss": critic_loss.item(),
             "actor_loss": actor_loss.item(),

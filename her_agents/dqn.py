@@ -8,7 +8,6 @@ successes; training without relabeling needs these gradients.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,6 @@ from her_agents.agent import (
     bellman_target,
     gradient_step,
     mean_square,
-    parameter_lists,
-    polyak_update,
     seeded_weights,
     target_bounds,
 )
@@ -41,9 +38,11 @@ class DQN(Agent):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Discrete space.
         hidden: Units of each hidden layer.
+        layer_norm: Whether to normalize the units of each hidden layer before the activation.
         learning_rate: Step size of Adam.
         gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
         tau: Weight of the online parameters in the Polyak update of the target network.
+        target_update_interval: Number of updates for each Polyak update.
         epsilon: Probability of a random action while exploring.
         clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].
         seed: Seed of the weights and the exploration.
@@ -60,26 +59,27 @@ class DQN(Agent):
         action_space: spaces.Space[Any],
         *,
         hidden: Sequence[int] = (256,),
+        layer_norm: bool = False,
         learning_rate: float = 1e-3,
         gamma: float = 0.98,
         tau: float = 0.05,
+        target_update_interval: int = 1,
         epsilon: float = 0.2,
         clip_targets: bool = True,
         seed: int = 0,
     ) -> None:
         if not isinstance(action_space, spaces.Discrete):
             raise TypeError(
-                f"dqn needs a Discrete action space, got {action_space}; use ddpg, td3 or sac for a Box"
+                f"dqn needs a Discrete action space, got {action_space}; use ddpg, td3, sac or tqc for a Box"
             )
-        super().__init__(observation_space, seed)
+        super().__init__(observation_space, seed, tau=tau, target_update_interval=target_update_interval)
         with seeded_weights(seed):
-            self._network = Network(self._inputs, hidden, int(action_space.n))
-        self._target = copy.deepcopy(self._network).requires_grad_(False)
+            self._network = Network(self._inputs, hidden, int(action_space.n), layer_norm=layer_norm)
+        self._target = self._make_target(self._network)
         self._optimizer = torch.optim.Adam(self._network.parameters(), learning_rate, fused=True)
         self._modules |= {"network": self._network, "target": self._target, "optimizer": self._optimizer}
-        self._parameters = parameter_lists(self._target, self._network)
         self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
-        self._tau, self._epsilon = tau, epsilon
+        self._epsilon = epsilon
         self._bounds = target_bounds(gamma, clip_targets)
 
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
@@ -108,7 +108,7 @@ class DQN(Agent):
         self._errors = errors
         loss = mean_square(batch, errors)
         gradient_step(self._optimizer, loss)
-        polyak_update(*self._parameters, self._tau)
+        self._update_target()
         return {"loss": loss.item(), "q_mean": value.detach().mean().item()}
 
     @torch.no_grad()

@@ -7,7 +7,6 @@ OGBench (Park et al. 2024, arXiv 2410.20092), values and policy can use batches 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,6 @@ from her_agents.agent import (
     BoxActions,
     bellman_target,
     gradient_step,
-    parameter_lists,
-    polyak_update,
     seeded_weights,
 )
 from her_agents.networks import Network, TwinCritics
@@ -66,18 +63,17 @@ class IQL(Agent):
         seed: int = 0,
     ) -> None:
         self._actions = BoxActions(action_space, "iql")
-        super().__init__(observation_space, seed)
+        super().__init__(observation_space, seed, tau=tau)
         count = self._actions.count
         with seeded_weights(seed):
             self._critics = TwinCritics(self._inputs, hidden, count)
             self._value = Network(self._inputs, hidden, 1)
             self._actor = nn.Sequential(Network(self._inputs, hidden, count), nn.Tanh())
-        self._targets = copy.deepcopy(self._critics).requires_grad_(False)
+        self._targets = self._make_target(self._critics)
         trained = nn.ModuleDict({"critics": self._critics, "value": self._value, "actor": self._actor})
         self._optimizer = torch.optim.Adam(trained.parameters(), learning_rate, fused=True)
         self._modules |= {"networks": trained, "targets": self._targets, "optimizer": self._optimizer}
-        self._parameters = parameter_lists(self._targets, self._critics)
-        self._expectile, self._temperature, self._tau = expectile, temperature, tau
+        self._expectile, self._temperature = expectile, temperature
 
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
         """Return the actions of the actor, without exploration."""
@@ -100,7 +96,7 @@ class IQL(Agent):
             batch, inputs = policy_batch, self._inputs(policy_batch.observations)
         losses["actor_loss"] = self._actor_loss(batch, inputs)
         gradient_step(self._optimizer, sum(losses.values(), torch.zeros(())))
-        polyak_update(*self._parameters, self._tau)
+        self._update_target()
         return {name: loss.item() for name, loss in losses.items()} | {"q_mean": q_mean}
 
     def _value_losses(

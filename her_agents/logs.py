@@ -68,7 +68,7 @@ class Meter:
         rows = batch.relabeled
         if self._zero_is_success and rows.any():
             self.add({"relabeled_success": float((batch.rewards[rows] == 0).sum())}, int(rows.sum()))
-        rows = rows & (batch.strategy != "random")  # goals of this strategy are from other episodes
+        rows = rows & ~np.isin(batch.strategy, ("random", "desired"))  # goals of other episodes
         if rows.any():
             age = np.abs(batch.goal_index - batch.index)[rows]
             self.add({"goal_age": float(age.sum())}, int(rows.sum()))

@@ -194,10 +194,18 @@ class Network(nn.Module):
         hidden: Units of each hidden layer.
         num_outputs: Units of the last layer.
         num_actions: Length of the action vector in the input of a critic; 0 for other networks.
+        layer_norm: Whether to normalize the units of each hidden layer before the activation, by
+            arXiv 1607.06450.
     """
 
     def __init__(
-        self, inputs: GoalInputs, hidden: Sequence[int], num_outputs: int, *, num_actions: int = 0
+        self,
+        inputs: GoalInputs,
+        hidden: Sequence[int],
+        num_outputs: int,
+        *,
+        num_actions: int = 0,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         self.image_encoder = None if inputs.image_shape is None else _convolutions(inputs.image_shape[0])
@@ -206,7 +214,7 @@ class Network(nn.Module):
             width += self.image_encoder(torch.zeros(1, *inputs.image_shape)).shape[1]
         layers: list[nn.Module] = []
         for units in hidden:
-            layers += [nn.Linear(width, units), nn.ReLU()]
+            layers += [nn.Linear(width, units), *[nn.LayerNorm(units)] * layer_norm, nn.ReLU()]
             width = units
         self.layers = nn.Sequential(*layers, nn.Linear(width, num_outputs))
 
@@ -228,11 +236,16 @@ class TwinCritics(nn.Module):
         inputs: Determines the size of the input.
         hidden: Units of each hidden layer.
         num_actions: Length of an action vector, A.
+        layer_norm: As in `Network`.
     """
 
-    def __init__(self, inputs: GoalInputs, hidden: Sequence[int], num_actions: int) -> None:
+    def __init__(
+        self, inputs: GoalInputs, hidden: Sequence[int], num_actions: int, *, layer_norm: bool = False
+    ) -> None:
         super().__init__()
-        self.first, self.second = (Network(inputs, hidden, 1, num_actions=num_actions) for _ in range(2))
+        self.first, self.second = (
+            Network(inputs, hidden, 1, num_actions=num_actions, layer_norm=layer_norm) for _ in range(2)
+        )
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
         """Return the values of both critics, (2, B), for B inputs and (B, A) actions."""

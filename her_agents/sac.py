@@ -1,13 +1,12 @@
 """SAC for goal environments (Haarnoja et al. 2018): a stochastic actor whose objective includes its entropy.
 
-The temperature, which is the weight of the entropy, is learned as in the second SAC paper (arXiv 1812.05905).
-The actor is stochastic, so exploration needs neither epsilon nor noise. Values include entropies and can be
-above 0, so targets are clipped from below only.
+The temperature, which is the weight of the entropy, is constant, or learned as in the second SAC paper
+(arXiv 1812.05905). The actor is stochastic, so exploration needs neither epsilon nor noise. Values include
+entropies and can be above 0, so targets are clipped from below only.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,8 +20,6 @@ from her_agents.agent import (
     bellman_target,
     gradient_step,
     mean_square,
-    parameter_lists,
-    polyak_update,
     seeded_weights,
     target_bounds,
 )
@@ -45,11 +42,15 @@ class SAC(Agent):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
+        layer_norm: Whether to normalize the units of each hidden layer before the activation.
         learning_rate: Step size of all Adam optimizers.
         gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
         tau: Weight of the online parameters in the Polyak update of the target critics.
+        target_update_interval: Number of updates for each Polyak update.
         temperature: Initial weight of the entropy.
-        target_entropy: Target of the mean entropy; by default minus the length of an action vector.
+        learn_temperature: Whether the temperature is learned; otherwise it is constant.
+        target_entropy: Target of the mean entropy; by default minus the length of an action vector. Not used
+            with a constant temperature.
         clip_targets: Whether to clip targets at the lowest return of rewards in [-1, 0].
         seed: Seed of the weights and of sampled actions.
 
@@ -64,33 +65,41 @@ class SAC(Agent):
         action_space: spaces.Space[Any],
         *,
         hidden: Sequence[int] = (64, 64, 64),
+        layer_norm: bool = False,
         learning_rate: float = 1e-3,
         gamma: float = 0.98,
         tau: float = 0.05,
+        target_update_interval: int = 1,
         temperature: float = 0.1,
+        learn_temperature: bool = True,
         target_entropy: float | None = None,
         clip_targets: bool = True,
         seed: int = 0,
     ) -> None:
-        self._actions = BoxActions(action_space, "sac")
-        super().__init__(observation_space, seed)
+        self._actions = BoxActions(action_space, type(self).__name__.lower())
+        super().__init__(observation_space, seed, tau=tau, target_update_interval=target_update_interval)
         count = self._actions.count
         with seeded_weights(seed):
-            self._actor = Network(self._inputs, hidden, 2 * count)
-            self._critics = TwinCritics(self._inputs, hidden, count)
-        self._targets = copy.deepcopy(self._critics).requires_grad_(False)
+            self._actor = Network(self._inputs, hidden, 2 * count, layer_norm=layer_norm)
+            self._critics = self._make_critics(hidden, layer_norm)
+        self._targets = self._make_target(self._critics)
         self._temperature = nn.ParameterDict({"log": torch.tensor(math.log(temperature))})
         self._target_entropy = -float(count) if target_entropy is None else target_entropy
-        trained = {"actor": self._actor, "critics": self._critics, "temperature": self._temperature}
+        self._learn_temperature = learn_temperature
+        trained: dict[str, nn.Module] = {"actor": self._actor, "critics": self._critics}
+        if learn_temperature:
+            trained["temperature"] = self._temperature
         self._optimizers = {
             name: torch.optim.Adam(module.parameters(), learning_rate, fused=True)
             for name, module in trained.items()
         }
-        self._modules |= trained | {"targets": self._targets}
+        self._modules |= trained | {"targets": self._targets, "temperature": self._temperature}
         self._modules |= {f"{name}_optimizer": optimizer for name, optimizer in self._optimizers.items()}
-        self._parameters = parameter_lists(self._targets, self._critics)
-        self._tau = tau
         self._lowest = target_bounds(gamma, clip_targets)[0]
+
+    def _make_critics(self, hidden: Sequence[int], layer_norm: bool) -> nn.Module:
+        """Return the critics; their outputs are the argument ``values`` of the methods below."""
+        return TwinCritics(self._inputs, hidden, self._actions.count, layer_norm=layer_norm)
 
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
         if explore:
@@ -112,17 +121,16 @@ class SAC(Agent):
         temperature = self._temperature["log"].exp().detach()
         target = self._target_values(batch, next_inputs, temperature)
         values = self._critics(inputs, self._actions.from_env(batch.actions))
-        errors = values - target
-        self._errors = errors
-        critic_loss = mean_square(batch, errors)
+        critic_loss = self._critic_loss(batch, values, target)
         gradient_step(self._optimizers["critics"], critic_loss)
 
         actions, entropy = self._sample(inputs)
-        actor_loss = -(self._critics(inputs, actions).amin(dim=0) + temperature * entropy).mean()
+        actor_loss = -(self._q_values(self._critics(inputs, actions)) + temperature * entropy).mean()
         gradient_step(self._optimizers["actor"], actor_loss, inputs=list(self._actor.parameters()))
-        excess = entropy.detach().mean() - self._target_entropy
-        gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
-        polyak_update(*self._parameters, self._tau)
+        if self._learn_temperature:
+            excess = entropy.detach().mean() - self._target_entropy
+            gradient_step(self._optimizers["temperature"], self._temperature["log"] * excess)
+        self._update_target()
         return {
             "critic_loss": critic_loss.item(),
             "actor_loss": actor_loss.item(),
@@ -130,6 +138,16 @@ class SAC(Agent):
             "entropy": entropy.mean().item(),
             "q_mean": values.detach().mean().item(),
         }
+
+    def _critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the loss of the critics, and keep their TD errors."""
+        errors = values - target
+        self._errors = errors
+        return mean_square(batch, errors)
+
+    def _q_values(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the Q values that the actor maximises, (B,)."""
+        return values.amin(dim=0)
 
     @torch.no_grad()
     def _target_values(

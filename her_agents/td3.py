@@ -6,8 +6,7 @@ actions are penalised, inputs are normalised, and exploration is Gaussian in mos
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,8 +19,6 @@ from her_agents.agent import (
     bellman_target,
     gradient_step,
     mean_square,
-    parameter_lists,
-    polyak_update,
     seeded_weights,
     target_bounds,
 )
@@ -42,6 +39,7 @@ class TD3(Agent):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
         action_space: A Box with bounds.
         hidden: Units of each hidden layer.
+        layer_norm: Whether to normalize the units of each hidden layer before the activation.
         learning_rate: Step size of both Adam optimizers.
         gamma: Discount per step, as in the replay buffer; used for the bounds of clipped targets.
         tau: Weight of the online parameters in the Polyak update of the target networks.
@@ -65,6 +63,7 @@ class TD3(Agent):
         action_space: spaces.Space[Any],
         *,
         hidden: Sequence[int] = (64, 64, 64),
+        layer_norm: bool = False,
         learning_rate: float = 1e-3,
         gamma: float = 0.98,
         tau: float = 0.05,
@@ -78,13 +77,15 @@ class TD3(Agent):
         seed: int = 0,
     ) -> None:
         self._actions = BoxActions(action_space, "td3")
-        super().__init__(observation_space, seed)
+        super().__init__(observation_space, seed, tau=tau, target_update_interval=policy_delay)
         count = self._actions.count
         with seeded_weights(seed):
-            self._actor = nn.Sequential(Network(self._inputs, hidden, count), nn.Tanh())
-            self._critics = TwinCritics(self._inputs, hidden, count)
+            self._actor = nn.Sequential(
+                Network(self._inputs, hidden, count, layer_norm=layer_norm), nn.Tanh()
+            )
+            self._critics = TwinCritics(self._inputs, hidden, count, layer_norm=layer_norm)
         self._networks = nn.ModuleDict({"actor": self._actor, "critics": self._critics})
-        self._targets = copy.deepcopy(self._networks).requires_grad_(False)
+        self._targets = self._make_target(self._networks)
         self._actor_optimizer = torch.optim.Adam(self._actor.parameters(), learning_rate, fused=True)
         self._critic_optimizer = torch.optim.Adam(self._critics.parameters(), learning_rate, fused=True)
         self._modules |= {
@@ -93,11 +94,10 @@ class TD3(Agent):
             "actor_optimizer": self._actor_optimizer,
             "critic_optimizer": self._critic_optimizer,
         }
-        self._parameters = parameter_lists(self._targets, self._networks)
-        self._tau, self._action_l2 = tau, action_l2
+        self._action_l2 = action_l2
         self._epsilon, self._noise = epsilon, noise
         self._target_noise, self._target_noise_clip = target_noise, target_noise_clip
-        self._policy_delay, self._updates = policy_delay, 0
+        self._policy_delay = policy_delay
         self._bounds = target_bounds(gamma, clip_targets)
 
     def _choose(self, inputs: NetworkInput, explore: bool) -> np.ndarray:
@@ -124,14 +124,15 @@ class TD3(Agent):
         critic_loss = mean_square(batch, errors)
         gradient_step(self._critic_optimizer, critic_loss)
         measured = {"critic_loss": critic_loss.item(), "q_mean": values.detach().mean().item()}
-        self._updates += 1
-        return measured if self._updates % self._policy_delay else measured | self._update_actor(inputs)
+        if (self._updates + 1) % self._policy_delay == 0:
+            measured |= self._update_actor(inputs)
+        self._update_target()
+        return measured
 
     def _update_actor(self, inputs: NetworkInput) -> dict[str, float]:
         actions = self._actor(inputs)
         loss = -self._critics.first(inputs, actions).mean() + self._action_l2 * actions.square().mean()
         gradient_step(self._actor_optimizer, loss, inputs=list(self._actor.parameters()))
-        polyak_update(*self._parameters, self._tau)
         return {"actor_loss": loss.item()}
 
     @torch.no_grad()
@@ -142,16 +143,3 @@ class TD3(Agent):
         actions = actions + noise.clamp(-self._target_noise_clip, self._target_noise_clip)
         next_value = self._targets["critics"](next_inputs, actions.clamp(-1, 1)).amin(dim=0)
         return bellman_target(batch, next_value).clamp(*self._bounds)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the agent and its number of updates, for ``torch.save``."""
-        return super().state_dict() | {"updates": self._updates}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state.
-
-        Args:
-            state: Result of `state_dict` of an agent with equal options and spaces.
-        """
-        super().load_state_dict(state)
-        self._updates = state["updates"]

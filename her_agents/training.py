@@ -216,8 +216,7 @@ def _make_buffer(config: Config, envs: Any, saved: Path | None) -> HindsightRepl
     return HindsightReplayBuffer.for_env(
         envs,
         buffer_size=buffer_size,
-        n_sampled_goal=config.k if config.her else 0,
-        goal_selection_strategy=config.strategy,
+        **config.goal_options(),
         termination=find_termination(config.termination),
         n_steps=config.n_steps,
         gamma=config.gamma,

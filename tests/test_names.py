@@ -85,7 +85,7 @@ RULES = (
     # pictures, agents and training
     Rule("Take Scene film", "RenderedEpisode, EpisodeRenderer, render_episode", CLASSES | FUNCTIONS),
     Rule("Seen", "NetworkInput", CLASSES),
-    Rule("descend follow", "gradient_step, polyak_update", FUNCTIONS, AGENTS),
+    Rule("descend follow", "gradient_step, Agent._update_target", FUNCTIONS, AGENTS),
     Rule("explored worth", "add_exploration_noise, target_q", FUNCTIONS),
     Rule("eyes", "image_encoder"),
     Rule("ctrl_c conduct hear", "interrupt_flag, run_all, on_result"),

@@ -76,7 +76,12 @@ def train(
     ] = None,
     strategy: Annotated[
         str | None,
-        option(GOALS, "Goal selection strategy, such as final. [default: future]", metavar="NAME"),
+        option(
+            GOALS,
+            "Goal selection strategy, such as final, or shares of several strategies as a JSON object (in a "
+            'file, a table): {"future": 0.5, "desired": 0.3, "original": 0.2}. [default: future]',
+            metavar="NAME",
+        ),
     ] = None,
     k: Annotated[
         int | None, number(GOALS, "Relabeled transitions for each original one. [default: 4]")
@@ -101,7 +106,9 @@ def train(
     algo: Annotated[
         str | None,
         option(
-            LEARN, "dqn, ddpg, td3 or sac. By default dqn for Discrete actions, else sac.", metavar="NAME"
+            LEARN,
+            "dqn, ddpg, td3, sac or tqc. By default dqn for Discrete actions, else sac.",
+            metavar="NAME",
         ),
     ] = None,
     steps: Annotated[
@@ -187,6 +194,8 @@ def train(
         for name in ("env_kwargs", "agent"):
             if name in given:
                 given[name] = parse_options(given[name])
+        if given.get("strategy", "").lstrip().startswith("{"):
+            given["strategy"] = parse_options([given["strategy"]])
         if resume is None:
             chosen, folder = _new_training(given, config, out, force=force)
         else:

@@ -24,7 +24,7 @@ class Provenance(NamedTuple):
 
     Attributes:
         episode: (B,) serial number of the first transition of each row's episode.
-        goal_index: (B,) serial number of the transition that achieved the new goal; any value for original
+        goal_index: (B,) serial number of the transition that supplied the new goal; any value for original
             rows.
         component: (B,) index in ``names`` of each row's strategy.
         names: Names of the strategies; the last is that of the original rows.
@@ -80,7 +80,10 @@ class Batch:
 
     @property
     def goal_index(self) -> np.ndarray:
-        """Serial number of the transition that achieved the new goal, (B,) int64; -1 for original rows."""
+        """Serial number of the transition that supplied the new goal, (B,) int64; -1 for original rows.
+
+        This transition achieved the goal or, in rows of ``"desired"``, had it as its desired goal.
+        """
         origin = self._require_provenance()
         return np.where(origin.component < len(origin.names) - 1, origin.goal_index, -1)
 
@@ -150,7 +153,7 @@ class Statistics:
         terminated_share: Share of relabeled rows that terminate.
         trivial_share: Share of relabeled rows whose new goal was already achieved before the step.
         mean_ahead: Mean number of transitions from a step to the one that achieved its new goal; 0 is the
-            step itself.
+            step itself. Rows of ``"desired"`` are left out.
     """
 
     num_transitions: int
@@ -168,6 +171,7 @@ class Statistics:
 def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
     """Return the statistics of a buffer and of a batch from it."""
     rows = batch.relabeled
+    with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))
     return Statistics(
         num_transitions=num_transitions,
@@ -179,7 +183,7 @@ def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nb
         original_reward=_mean(batch.rewards[~rows]),
         terminated_share=_mean(batch.terminations[rows]),
         trivial_share=_mean(same_rows(achieved, desired)[rows]),
-        mean_ahead=_mean((batch.goal_index - batch.index)[rows]),
+        mean_ahead=_mean((batch.goal_index - batch.index)[with_achieved]),
     )
 
 

@@ -66,8 +66,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
             ``"final"``: the last state of the episode. ``"episode"``: any state of the episode after the
             first. ``"geometric"``, or `Geometric` with another gamma: a state after the step, with
             probabilities that decrease with the distance. ``"random"``: any state of any stored episode after
-            the first. Or a function ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a
-            `Mixture` of these.
+            the first. ``"desired"``: the desired goal after any stored step. Or a function
+            ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a `Mixture` of these.
         termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; a
             step that terminated independently of its goal, such as a crash, still terminates.
             ``"success"``: where the new reward is that of an achieved goal, or independently of the goal;
@@ -228,14 +228,14 @@ class HindsightReplayBuffer(EpisodeBuffer):
         storage, priorities = self._storage, self._priorities
         if beta is not None:
             require_beta(beta, priorities)
-        sampled, num_relabeled = sampler.next(batch_size)
+        sampled = sampler.next(batch_size)
+        num_relabeled, num_achieved = sampled.num_relabeled, sampled.num_achieved
         if priorities is None:
             weights = storage.filled(batch_size, 1)
         else:
             weights = storage.to_device(priorities.weights(sampled.host_serials, beta))
-        desired = storage.desired_goals(
-            sampled.goal_states[:num_relabeled], sampled.segment_slots[num_relabeled:]
-        )
+        goal_states, segment_slots = sampled.goal_states[:num_achieved], sampled.segment_slots[num_achieved:]
+        desired = storage.desired_goals(goal_states, segment_slots, num_relabeled - num_achieved)
         if sampled.steps_left is None:
             steps = storage.gather(sampled.serials, sampled.states, desired)
             batch = self._relabel(steps, weights, sampled.is_relabeled, sampled.serials, num_relabeled)
@@ -243,7 +243,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         else:
             n_steps, gamma = self._options.n_steps, self._options.gamma
             columns = sampled, desired, weights
-            batch = n_step_batch(storage, *columns, self._relabel, num_relabeled, n_steps, gamma)
+            batch = n_step_batch(storage, *columns, self._relabel, n_steps, gamma)
         batch.provenance = Provenance(
             sampled.episode, sampled.goal_index, sampled.component, self._mixture.names
         )

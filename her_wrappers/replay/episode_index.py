@@ -42,12 +42,15 @@ class SampledIndices(NamedTuple):
         host_serials: (B,) serial numbers of the steps.
         serials: (B,) the same, on the device of the storage.
         states: (2, B) offsets of the states before and after the steps.
-        segment_slots: (B,) slots of their segments.
+        segment_slots: (B,) slots of the segments that supply the goals of the rows after ``num_achieved``.
         episode: (B,) serial numbers of the first steps of their episodes.
-        goal_states: (B,) offsets of the states that supply new goals; any value for original rows.
-        goal_index: (B,) serial numbers of the steps that led to those states; any value for original rows.
+        goal_states: (B,) offsets of the states that supply the goals of the first ``num_achieved`` rows.
+        goal_index: (B,) serial numbers of the steps that supply new goals; any value for original rows.
         component: (B,) component of the mixture of each row.
         is_relabeled: (B,) bool, whether the row gets a new goal.
+        num_relabeled: Number of rows that get a new goal.
+        num_achieved: Number of rows whose new goal is an achieved goal; the goals of all rows after them are
+            desired goals.
         steps_left: (B,) maximum number of steps in each row's window, or None without n-step returns.
     """
 
@@ -60,6 +63,8 @@ class SampledIndices(NamedTuple):
     goal_index: np.ndarray
     component: np.ndarray
     is_relabeled: Any
+    num_relabeled: Any
+    num_achieved: Any
     steps_left: np.ndarray | None
 
 

@@ -1,11 +1,11 @@
-"""Goal sampling: the strategy of each row of a batch, and the state whose achieved goal it gets."""
+"""Goal sampling: the strategy of each row of a batch, and the state or step whose goal it gets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 RANDOM = "random"
 """Name of the strategy that samples the achieved goal of any stored transition."""
 
+DESIRED = "desired"
+"""Name of the strategy that samples the desired goal of any stored transition."""
+
 ORIGINAL = "original"
 """Name of the rows that are not relabeled."""
 
@@ -34,16 +37,16 @@ class Mixture:
     """Several goal selection strategies, each for a share of the batch.
 
     Attributes:
-        shares: Share of each strategy, by name or function; ``"random"`` is allowed. With the key
-            ``"original"``, for rows that are not relabeled, these are shares of all rows; without it, shares
-            of the relabeled rows.
+        shares: Share of each strategy, by name or function; ``"random"`` and ``"desired"`` are allowed. With
+            the key ``"original"``, for rows that are not relabeled, these are shares of all rows; without it,
+            shares of the relabeled rows.
 
     Raises:
         TypeError: ``shares`` is not a dict.
         ValueError: A share is not in (0, 1], or the shares do not sum to 1.
 
     Example:
-        >>> mixture = Mixture({"future": 0.6, "random": 0.2, "original": 0.2})
+        >>> mixture = Mixture({"future": 0.5, "desired": 0.3, "original": 0.2})
     """
 
     shares: Mapping[str | Strategy, float]
@@ -70,13 +73,18 @@ class MixtureComponent:
 
     Attributes:
         name: Name of the strategy.
-        select: The strategy within the episode, None for ``"random"``.
+        select: The strategy within the episode, None for ``"random"`` and ``"desired"``.
         share: Share of all rows.
     """
 
     name: str
     select: Strategy | None
     share: float
+
+    @property
+    def takes_desired(self) -> bool:
+        """Whether new goals are desired goals of stored transitions."""
+        return self.select is None and self.name == DESIRED
 
 
 class GoalMixture:
@@ -92,7 +100,8 @@ class GoalMixture:
         ValueError: The strategy is unknown, or the share is given twice or is out of range.
 
     Attributes:
-        components: The components of relabeled rows.
+        components: The components of relabeled rows; ``"desired"`` is the last.
+        num_achieved: Number of components whose new goals are achieved goals: all except ``"desired"``.
         names: Names of the components, and ``"original"``.
     """
 
@@ -106,7 +115,9 @@ class GoalMixture:
         shares = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(shares.values()) if shares else 0.0
         components = [_component(key, share * scale) for key, share in shares.items()]
-        self.components = components if total else []
+        # As the last component, "desired" is next to the original rows, whose goals are desired goals too.
+        self.components = sorted(components, key=lambda each: each.takes_desired) if total else []
+        self.num_achieved = sum(not component.takes_desired for component in self.components)
         self.names = (*(component.name for component in self.components), ORIGINAL)
         self._ends = np.cumsum([component.share for component in self.components])
 
@@ -134,8 +145,24 @@ class GoalMixture:
         return component
 
 
+class GoalRefs(NamedTuple):
+    """The stored goals that n rows get. Rows that are not relabeled keep the goals of their segments.
+
+    Attributes:
+        states: (n,) offsets of the states whose achieved goals are the new goals; any value in other rows.
+        segment_slots: (n,) slots of the segments whose desired goals the rows of ``"desired"`` get, and of
+            their own segments in rows that are not relabeled; any value in other rows.
+        serials: (n,) serial numbers of the steps that led to those states, or had those desired goals; any
+            value in rows that are not relabeled.
+    """
+
+    states: np.ndarray
+    segment_slots: np.ndarray
+    serials: np.ndarray
+
+
 class GoalSampler:
-    """Samples the states whose achieved goals become the new desired goals.
+    """Samples the states and steps whose goals become the new desired goals.
 
     Args:
         mixture: Components of a batch.
@@ -145,56 +172,60 @@ class GoalSampler:
 
     def __init__(self, mixture: GoalMixture, *, resample_achieved_goals: bool) -> None:
         self._components = mixture.components
+        self._num_achieved = mixture.num_achieved
         self._resample = resample_achieved_goals
 
     def sample(
         self, storage: EpisodeStorage, refs: StepRefs, component: Ints, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Sample a state for each step.
+    ) -> GoalRefs:
+        """Sample a goal for each step.
 
         Args:
             storage: The stored episodes.
             refs: (n,) steps.
             component: (n,) index of each step's component, a higher number for original rows.
             rng: Source of all randomness.
-
-        Returns:
-            (n,) offsets of the states, and (n,) serial numbers of the steps that led to them. Rows that are
-            not relabeled have any value.
         """
         index = storage.memory.index
-        if len(self._components) == 1:
+        if len(self._components) == self._num_achieved == 1:
             # Sampling for the original rows too is faster than selecting the others.
-            states, serials = _sample_by(self._components[0].select, index, refs, rng)
+            sampled = _sample_by(self._components[0].select, index, refs, rng)
+            goals = sampled._replace(segment_slots=refs.segment_slots)
         else:
             states, serials = np.zeros_like(refs.serials), np.zeros_like(refs.serials)
-            self._sample_into(states, serials, index, refs, component, rng)
+            goals = GoalRefs(states, refs.segment_slots.copy(), serials)
+            self._sample_into(goals, index, refs, component, rng)
         if self._resample:
-            achieved = self._already_achieved(storage, states, refs, component)
-            self._sample_into(states, serials, index, refs, achieved, rng)
-        return states, serials
+            achieved = self._already_achieved(storage, goals, refs, component)
+            self._sample_into(goals, index, refs, achieved, rng)
+        return goals
 
     def _already_achieved(
-        self, storage: EpisodeStorage, states: np.ndarray, refs: StepRefs, component: Ints
+        self, storage: EpisodeStorage, goals: GoalRefs, refs: StepRefs, component: Ints
     ) -> Ints:
         """Return the components of steps whose goal was already achieved; "original" for all other steps."""
-        rows = np.flatnonzero(component < len(self._components))
-        achieved = rows[storage.same_goals(refs.states[rows], states[rows])]
+        order = component.argsort(kind="stable")
+        counts = component[order].searchsorted((self._num_achieved, len(self._components)))
+        rows, of_states, of_segments = order[: counts[1]], order[: counts[0]], order[counts[0] : counts[1]]
+        same = storage.same_goals(
+            refs.states[rows], goals.states[of_states], goals.segment_slots[of_segments]
+        )
         components = np.full_like(component, len(self._components))
-        components[achieved] = component[achieved]
+        components[rows[same]] = component[rows[same]]
         return components
 
-    def _sample_into(  # noqa: PLR0917 - two output arrays and the arguments of `sample`
+    def _sample_into(
         self,
-        states: np.ndarray,
-        serials: np.ndarray,
+        goals: GoalRefs,
         index: EpisodeIndex,
         refs: StepRefs,
         component: Ints,
         rng: np.random.Generator,
     ) -> None:
         for each, rows in _rows_by_component(self._components, component):
-            states[rows], serials[rows] = _sample_by(each.select, index, refs.take(rows), rng)
+            sampled = _sample_by(each.select, index, refs.take(rows), rng)
+            for column, values in zip(goals, sampled, strict=True):
+                column[rows] = values
 
 
 def select_states(
@@ -236,15 +267,15 @@ def _rows_by_component(
 
 def _sample_by(
     select: Strategy | None, index: EpisodeIndex, refs: StepRefs, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sample states by a strategy within the episode, or from all stored steps if ``select`` is None."""
+) -> GoalRefs:
+    """Sample goals by a strategy within the episode, or from all stored steps if ``select`` is None."""
     if select is None:
         steps = index.locate(index.sample(len(refs.serials), rng))
-        return steps.states + 1, steps.serials
+        return GoalRefs(steps.states + 1, steps.segment_slots, steps.serials)
     first_step = refs.segments["first_step"]
     t = refs.serials - first_step
     s = select(t, refs.segments["length"], rng)
-    return refs.states - t + s, first_step + s - 1
+    return GoalRefs(refs.states - t + s, refs.segment_slots, first_step + s - 1)
 
 
 def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:
@@ -269,8 +300,8 @@ def _component(strategy: str | Strategy, share: float) -> MixtureComponent:
     if callable(strategy):
         select = strategy if isinstance(strategy, Geometric) else ValidatedStrategy(strategy)
         return MixtureComponent(getattr(strategy, "__name__", repr(strategy)), select, share)
-    if not isinstance(strategy, str) or (strategy != RANDOM and strategy not in STRATEGIES):
-        names = ", ".join(map(repr, [*STRATEGIES, RANDOM]))
+    if not isinstance(strategy, str) or strategy not in (*STRATEGIES, RANDOM, DESIRED):
+        names = ", ".join(map(repr, [*STRATEGIES, RANDOM, DESIRED]))
         raise ValueError(
             f"unknown goal_selection_strategy {strategy!r}; "
             f"choose from {names}, a Mixture of them, or a function"

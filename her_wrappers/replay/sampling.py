@@ -1,4 +1,4 @@
-"""BatchSampler: which steps make up the next batches, and which states supply their goals.
+"""BatchSampler: which steps make up the next batches, and which states or steps supply their goals.
 
 NumPy needs little more time for thousands of rows than for hundreds. So the indices of several batches are
 sampled at once. Their number doubles each time until an episode is added or a priority changes. The batches
@@ -53,12 +53,12 @@ class Prefetched(NamedTuple):
     """Prefetched batches, replaced in one assignment, so that an interruption leaves them consistent.
 
     Attributes:
-        batches: Indices and number of relabeled rows of each remaining batch; the next batch is last.
+        batches: Indices of each remaining batch; the next batch is last.
         state: State from which the batches can be sampled again.
         memory: Memory of the storage at the time of sampling, or None.
     """
 
-    batches: list[tuple[SampledIndices, int]]
+    batches: list[SampledIndices]
     state: PrefetchState
     memory: StoredMemory | None
 
@@ -69,7 +69,7 @@ class BatchSampler:
     Args:
         storage: The stored episodes.
         mixture: Components of a batch.
-        goals: Samples the states that supply goals.
+        goals: Samples the states and steps that supply goals.
         priorities: Priorities of the steps, or None for uniform sampling.
         seed: Seed of the generator.
         windowed: Whether batches consist of windows of n steps.
@@ -103,8 +103,8 @@ class BatchSampler:
         """Drop the prefetched batches, since the probability of a step changes."""
         self._prefetched = Prefetched([], PrefetchState(None, 0, 0, 0), None)
 
-    def next(self, batch_size: int) -> tuple[SampledIndices, int]:
-        """Return the indices of the next batch, and the number of rows that are relabeled.
+    def next(self, batch_size: int) -> SampledIndices:
+        """Return the indices of the next batch.
 
         Raises:
             ValueError: ``batch_size`` is below 1, or no episode is stored.
@@ -165,35 +165,38 @@ class BatchSampler:
                 "(only terminated or truncated episodes count)"
             )
         sampled = self._sample(memory, batches, batch_size)
-        counts = sampled.is_relabeled.sum(axis=1).tolist()
         fields = [
             [None] * batches if each is None else each for each in self._storage.indices_to_device(sampled)
         ]
-        split = map(SampledIndices._make, zip(*fields, strict=True))
-        state = PrefetchState(generator, batch_size, batches, 0)
-        self._prefetched = Prefetched(list(zip(split, counts, strict=True))[::-1], state, memory)
+        split = list(map(SampledIndices._make, zip(*fields, strict=True)))
+        self._prefetched = Prefetched(split[::-1], PrefetchState(generator, batch_size, batches, 0), memory)
 
     def _sample(self, memory: StoredMemory, batches: int, batch_size: int) -> SampledIndices:
         rows, shape = batches * batch_size, (batches, batch_size)
         source = memory.index if self._priorities is None else self._priorities
         refs = memory.index.locate(source.sample(rows, self.rng))
         component = self._mixture.sample_components(batches, batch_size, self.rng)
-        goal_states, goal_index = self._goals.sample(self._storage, refs, component.ravel(), self.rng)
+        goals = self._goals.sample(self._storage, refs, component.ravel(), self.rng)
         states = np.empty((batches, 2, batch_size), np.int64)
         states[:, 0] = refs.states.reshape(shape)
         np.add(states[:, 0], 1, out=states[:, 1])
         serials = refs.serials.reshape(shape)
         is_relabeled = component < len(self._mixture.components)
+        num_relabeled = num_achieved = is_relabeled.sum(axis=1).tolist()
+        if self._mixture.num_achieved < len(self._mixture.components):
+            num_achieved = (component < self._mixture.num_achieved).sum(axis=1).tolist()
         return SampledIndices(
             host_serials=serials,
             serials=serials,
             states=states,
-            segment_slots=refs.segment_slots.reshape(shape),
+            segment_slots=goals.segment_slots.reshape(shape),
             episode=refs.segments["first_step"].reshape(shape),
-            goal_states=goal_states.reshape(shape),
-            goal_index=goal_index.reshape(shape),
+            goal_states=goals.states.reshape(shape),
+            goal_index=goals.serials.reshape(shape),
             component=component,
             is_relabeled=is_relabeled,
+            num_relabeled=num_relabeled,
+            num_achieved=num_achieved,
             steps_left=_steps_left(refs, is_relabeled) if self._windowed else None,
         )
 
@@ -234,7 +237,6 @@ def n_step_batch(  # noqa: PLR0917 - the parts that `HindsightReplayBuffer.sampl
     desired: Records,
     weights: Any,
     relabel: Callable[..., Batch],
-    num_relabeled: int,
     n_steps: int,
     gamma: float,
 ) -> Batch:
@@ -247,7 +249,6 @@ def n_step_batch(  # noqa: PLR0917 - the parts that `HindsightReplayBuffer.sampl
         weights: (B,) weights.
         relabel: Function that returns single steps as a batch, with new rewards and terminations in the
             relabeled rows, which come first.
-        num_relabeled: Number of relabeled rows.
         n_steps: Number of steps that a window has at most.
         gamma: Discount factor.
     """
@@ -256,7 +257,7 @@ def n_step_batch(  # noqa: PLR0917 - the parts that `HindsightReplayBuffer.sampl
     serials, begins = windows.steps(sampled.serials), windows.steps(first)
     steps = storage.gather(serials, storage.state_pairs(begins, begins + 1), windows.repeat_rows(desired))
     columns = windows.repeat_rows(weights), windows.repeat_rows(sampled.is_relabeled)
-    singles = relabel(steps, *columns, serials, num_relabeled * windows.width)
+    singles = relabel(steps, *columns, serials, sampled.num_relabeled * windows.width)
     returns = windows.returns(singles, gamma)
     ends = storage.gather(sampled.serials, storage.state_pairs(first, first + returns.lengths), desired)
     observations, actions, _, next_observations, _, _ = storage.memory.layout.transitions(ends)

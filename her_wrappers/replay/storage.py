@@ -217,32 +217,33 @@ class EpisodeStorage:
             return StoredSteps(records, desired, None)
         return StoredSteps(records, desired, memory.infos.take(serials - memory.index.step_origin))
 
-    def desired_goals(self, goal_states: Any, segment_slots: Any) -> Records:
+    def desired_goals(self, goal_states: Any, segment_slots: Any, num_new: int = 0) -> Records:
         """Return (2, C + D) desired goals before and after steps, in new memory.
 
         Args:
             goal_states: (C,) offsets of the states that supply the goals of the first steps.
-            segment_slots: (D,) slots of the segments of the other steps, which keep their desired goals.
+            segment_slots: (D,) slots of the segments that supply the goals of the other steps.
+            num_new: Number of these that get the goal after a step of another segment, before and after;
+                all others keep both goals of their segments.
         """
         memory, layout = self.memory, self.memory.layout
         count = len(goal_states)
         rows = np.empty((2, count + len(segment_slots)), layout.goal_bytes)
         before, after = rows[0], rows[1]  # assigning both at once takes longer
-        before[:count] = after[:count] = self._goal_bytes()[goal_states]
+        states = memory.states.memory  # the achieved goals are the first bytes of the records
+        achieved = np.ndarray(len(states), layout.goal_bytes, states, 0, states.strides)
+        before[:count] = after[:count] = achieved[goal_states]
         recorded = memory.desired.memory.take(segment_slots)
         rows[:, count:] = np.ndarray((len(recorded), 2), rows.dtype, recorded).T
+        if num_new:
+            before[count : count + num_new] = after[count : count + num_new]
         return np.ndarray(rows.shape, layout.goal_dtype, rows)
 
-    def same_goals(self, states: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return which states have the same achieved goals as ``others``, compared bit by bit: (n,) bool."""
+    def same_goals(self, states: np.ndarray, goal_states: np.ndarray, segments: np.ndarray) -> np.ndarray:
+        """Return which achieved goals of states equal goals, bit by bit: (n,) bool; see `desired_goals`."""
         dtype = self.memory.layout.goal_dtype
-        goals = [np.ndarray(len(rows), dtype, self._goal_bytes()[rows]) for rows in (states, others)]
+        goals = self.desired_goals(states, segments[:0])[1], self.desired_goals(goal_states, segments)[1]
         return same_rows(*([each[name] for name in dtype.names or ()] for each in goals))
-
-    def _goal_bytes(self) -> np.ndarray:
-        """Return a view of the achieved goals of all states, which are the first bytes of the records."""
-        rows = self.memory.states.memory
-        return np.ndarray(len(rows), self.memory.layout.goal_bytes, rows, 0, rows.strides)
 
     def read(self, serials: np.ndarray) -> StoredSteps:
         """Return copies of steps as they were recorded, as NumPy arrays."""

@@ -124,25 +124,27 @@ class TorchStorage(EpisodeStorage):
         infos = None if memory.infos is None else memory.infos.take(serials % memory.infos.capacity)
         return StoredSteps(memory.states.take(states), desired, infos)
 
-    def desired_goals(self, goal_states: Any, segment_slots: Any) -> Records:
+    def desired_goals(self, goal_states: Any, segment_slots: Any, num_new: int = 0) -> Records:
         """Return desired goals, given tensors of slots; see `EpisodeStorage.desired_goals`."""
         dtype, count = self.memory.layout.goal_dtype, len(goal_states)
         rows = empty_bytes((2, count + len(segment_slots), dtype.itemsize), self._device)
         rows[:, :count] = take_row_bytes(self.memory.states.memory[:, : dtype.itemsize], goal_states)
         recorded = self.memory.desired.take(segment_slots).rows
         rows[:, count:] = recorded.view(len(segment_slots), 2, dtype.itemsize).transpose(0, 1)
+        if num_new:
+            rows[0, count : count + num_new] = rows[1, count : count + num_new]
         return TensorRecords(rows, dtype)
 
-    def same_goals(self, states: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def same_goals(self, states: np.ndarray, goal_states: np.ndarray, segments: np.ndarray) -> np.ndarray:
         """Compare achieved goals, see `EpisodeStorage.same_goals`; waits for the device."""
         dtype, capacity = self.memory.layout.goal_dtype, self.memory.states.capacity
-        goals = self.memory.states.memory[:, : dtype.itemsize]
-        one, other = (take_row_bytes(goals, self.to_device(rows % capacity)) for rows in (states, others))
+        slots, goal_slots = (self.to_device(offsets % capacity) for offsets in (states, goal_states))
+        goals = self.desired_goals(goal_slots, self.to_device(segments)).rows[1]
+        equal = self.desired_goals(slots, slots[:0]).rows[1] == goals
         same = torch.ones(len(states), dtype=torch.bool, device=self._device)
         fields: Mapping[str, Any] = dtype.fields or {}
         for part, begin in fields.values():
-            columns = slice(begin, begin + part.itemsize)
-            same &= (one[:, columns] == other[:, columns]).all(-1)
+            same &= equal[:, begin : begin + part.itemsize].all(-1)
         result: np.ndarray = same.cpu().numpy()
         return result
 
@@ -168,7 +170,8 @@ class TorchStorage(EpisodeStorage):
         Offsets are converted to slots, since torch does not support negative indices here.
         """
         capacity = self.memory.states.capacity
-        goals = np.where(sampled.is_relabeled, sampled.goal_states % capacity, sampled.segment_slots)
+        takes_achieved = np.arange(sampled.serials.shape[1]) < np.array(sampled.num_achieved)[:, None]
+        goals = np.where(takes_achieved, sampled.goal_states % capacity, sampled.segment_slots)
         states = np.moveaxis(sampled.states % capacity, 1, 0)
         columns = np.stack([sampled.serials, *states, goals], axis=1)
         with torch.inference_mode(False):  # tensors that can be used outside of inference mode too
@@ -326,9 +329,7 @@ def dummy_transitions(relabeler: Relabeler, layout: StepLayout) -> list[tuple[Go
     numbers, flags, steps = rng.normal(0, 3, 2), np.zeros(1, np.bool_), np.arange(2)
     samples = []
     for dtypes in itertools.product(INFO_DTYPES, repeat=len(keys)):
-        infos: dict[str, np.ndarray] = {
-            key: numbers.astype(dtype) for key, dtype in zip(keys, dtypes, strict=True)
-        }
+        infos: dict[str, np.ndarray] = dict(zip(keys, map(numbers.astype, dtypes), strict=True))
         episode = Episodes(observations, actions, np.zeros(2), np.array([2]), flags, ~flags, infos)
         batch = recorded_batch(episode, steps, "desired_goal", relabeler.gamma)
         samples.append((relabeler.recorded(episode, steps), batch))

@@ -19,11 +19,12 @@ from her_agents.dqn import DQN
 from her_agents.iql import IQL
 from her_agents.sac import SAC
 from her_agents.td3 import TD3
+from her_agents.tqc import TQC
 from her_envs import BitFlipping, TaskEnv
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
-CONTINUOUS = [DDPG, TD3, SAC]
+CONTINUOUS = [DDPG, TD3, SAC, TQC]
 
 
 def make(algorithm, **options):
@@ -145,9 +146,9 @@ def slow_and_fast(agent):
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
 def test_targets_depend_only_on_the_target_networks(algorithm):
-    """SAC has no target actor; its targets use the online actor."""
+    """SAC and TQC have no target actor; their targets use the online actor."""
     agent = make(algorithm, gamma=0.5, clip_targets=False)
-    given = [torch.tensor(0.1)] if algorithm is SAC else []
+    given = [torch.tensor(0.1)] if issubclass(algorithm, SAC) else []
 
     def values():
         agent._generator.manual_seed(0)
@@ -173,6 +174,33 @@ def test_updates_change_target_networks_and_input_statistics(algorithm):
         torch.testing.assert_close(now, 0.75 * was + 0.25 * ahead)
     assert any(not torch.equal(was, now) for was, now in zip(before, slow.parameters(), strict=True))
     assert agent._inputs.normalizer.count == 64
+
+
+@pytest.mark.parametrize("algorithm", [DQN, DDPG, SAC, TQC])
+def test_target_networks_change_at_intervals_of_updates(algorithm):
+    agent = make(algorithm, target_update_interval=3)
+    slow, _ = slow_and_fast(agent)
+    moved = []
+    for _ in range(6):
+        before = [parameter.clone() for parameter in slow.parameters()]
+        agent.update(batch_for(algorithm))
+        moved.append(any(not torch.equal(*pair) for pair in zip(before, slow.parameters(), strict=True)))
+    assert moved == [False, False, True] * 2
+
+
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
+def test_layer_norm_makes_the_first_hidden_layer_independent_of_the_scale_of_its_weights(algorithm):
+    for layer_norm in (True, False):
+        agent = make(algorithm, layer_norm=layer_norm)
+        network = getattr(agent, agent._acting_network)
+        layers = network.layers if hasattr(network, "layers") else network[0].layers
+        observations, _ = agent._inputs.as_batch(batch_for(algorithm).observations)
+        before = network(agent._inputs(observations))
+        with torch.no_grad():
+            layers[0].weight.mul_(10)
+            layers[0].bias.mul_(10)
+        after = network(agent._inputs(observations))
+        assert torch.allclose(before, after, atol=1e-2) == layer_norm
 
 
 @pytest.mark.parametrize("first", [-3.0, -4.0])
@@ -219,6 +247,14 @@ def test_sac_lowers_the_temperature_if_the_entropy_is_above_its_target(target_en
     agent = make(SAC, target_entropy=target_entropy)
     first, *_, last = (agent.update(point_transition())["temperature"] for _ in range(5))
     assert (last < first) == falls
+
+
+@pytest.mark.parametrize("algorithm", [SAC, TQC])
+def test_a_constant_temperature_keeps_its_value(algorithm):
+    agent = make(algorithm, temperature=0.3, learn_temperature=False)
+    for _ in range(3):
+        assert agent.update(point_transition())["temperature"] == pytest.approx(0.3)
+    assert "temperature_optimizer" not in agent.state_dict()
 
 
 def test_sac_computes_the_density_of_its_actions():
@@ -309,7 +345,8 @@ def test_acts_on_single_observations_and_on_batches(algorithm):
 def test_actions_cover_the_action_space(algorithm):
     space = spaces.Box(np.float32([-3, 10]), np.float32([1, 12]))
     agent = algorithm(POINT.observation_space, space)
-    set_output(agent._actor if algorithm is SAC else agent._actor[0], *[9.0, -9.0] * (1 + (algorithm is SAC)))
+    stochastic = issubclass(algorithm, SAC)
+    set_output(agent._actor if stochastic else agent._actor[0], *[9.0, -9.0] * (1 + stochastic))
     observation = {key: rows[0] for key, rows in point_transition().observations.items()}
     np.testing.assert_allclose(agent.act(observation), [1, 10], atol=1e-5)
     taken = torch.tensor([[-3.0, 12.0], [-1.0, 11.0]])
@@ -359,6 +396,7 @@ MISFITS = [
     (DDPG, BITS.action_space, "ddpg needs a Box action space, got Discrete"),
     (TD3, BITS.action_space, "td3 needs a Box action space, got Discrete"),
     (SAC, spaces.Box(-np.inf, np.inf, (2,)), "sac needs a bounded action space, got Box"),
+    (TQC, BITS.action_space, "tqc needs a Box action space, got Discrete"),
 ]
 
 

@@ -38,9 +38,9 @@ def test_ray_trains_to_the_weights_of_one_process():
         assert_same_results(trained("ray", workers=2), trained("local", workers=2))
 
 
-@pytest.mark.parametrize("task", ["ddpg", "td3", "sac"])
-def test_all_agents_can_be_sent_to_workers(task):
-    assert len(trained("local", task, workers=1, steps=400).history) == 2
+@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac", "tqc"])
+def test_all_agents_can_be_sent_to_workers(algo):
+    assert len(trained("local", algo, workers=1, steps=400).history) == 2
 
 
 def test_workers_act_by_what_the_agent_has_learned(monkeypatch):

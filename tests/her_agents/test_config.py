@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from her_agents.algorithms import ALGORITHMS
-from her_agents.config import RULES, make_config, read_options
+from her_agents.config import AGENT_COUNTS, AGENT_FLAGS, RULES, make_config, read_options
+from her_wrappers import Mixture
 from tests.support.trainings import tiny
 
 
-def test_every_numeric_argument_of_an_agent_has_a_range():
-    """Without a range, a wrong value raises an error only in the middle of a training."""
+def test_every_argument_of_an_agent_is_checked():
+    """Without these checks, a wrong value raises an error only in the middle of a training."""
     taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
-    assert taken == {*RULES, "hidden", "policy_delay", "seed", "clip_targets"} - {"updates_per_step"}
+    checked = {*RULES, *AGENT_COUNTS, *AGENT_FLAGS, "hidden", "seed", "clip_targets"}
+    assert taken == checked - {"updates_per_step"}
 
 
 BAD_OPTIONS = [
@@ -33,6 +37,8 @@ BAD_OPTIONS = [
     ({"agent": {"hidden": 3}}, ValueError, "hidden must be a list of whole numbers, got 3"),
     ({"agent": {"hidden": [8, -3]}}, ValueError, "each entry of hidden must be a whole number >= 1, got -3"),
     ({"agent": {"policy_delay": 0}}, ValueError, "policy_delay must be a whole number >= 1, got 0"),
+    ({"agent": {"n_quantiles": 1.5}}, ValueError, "n_quantiles must be a whole number >= 1, got 1.5"),
+    ({"agent": {"layer_norm": 1}}, TypeError, "layer_norm must be true or false, got 1"),
     ({"agent": {"epsilon": "a"}}, ValueError, r"epsilon must lie in \[0, 1\], got 'a'"),
     ({"agent": {"tau": 0}}, ValueError, r"tau must lie in \(0, 1\], got 0"),
     ({"agent": {"temperature": 0}}, ValueError, r"temperature must lie in \(0, inf\), got 0"),
@@ -42,6 +48,22 @@ BAD_OPTIONS = [
     ({"her": "no"}, TypeError, "her must be true or false, got 'no'"),
     ({"prioritized": 1}, TypeError, "prioritized must be true or false, got 1"),
     ({"env_kwargs": [1]}, TypeError, r"env_kwargs must be a table of names and values, got \[1\]"),
+    ({"strategy": 3}, TypeError, "strategy must be a string or a table of shares, got 3"),
+    ({"strategy": "futur"}, ValueError, "strategy: unknown goal_selection_strategy 'futur'; choose from"),
+    ({"strategy": {"futur": 1.0}}, ValueError, "strategy: unknown goal_selection_strategy 'futur'"),
+    ({"strategy": {"futur": 1.0}, "her": False}, ValueError, "strategy: unknown goal_selection_strategy"),
+    ({"strategy": {"future": 0.5}}, ValueError, "strategy: shares of a Mixture must sum to 1, got 0.5"),
+    ({"strategy": {}}, ValueError, "strategy: shares of a Mixture must sum to 1, got 0"),
+    (
+        {"strategy": {"future": "half"}},
+        ValueError,
+        r"strategy: shares of a Mixture must lie in \(0, 1",
+    ),
+    (
+        {"strategy": {"future": 0.5, "original": 0.5}, "k": 8},
+        ValueError,
+        "k must be left out if strategy has a share of 'original', got 8",
+    ),
     ({"info_keys": "cost"}, TypeError, "info_keys must be a list of strings"),
 ]
 
@@ -61,6 +83,32 @@ def test_options_are_read_from_toml_and_json(tmp_path):
     (tmp_path / "a.toml").write_text('env = "x"\nk = 8\n[agent]\nhidden = [8, 8]\n')
     (tmp_path / "a.json").write_text('{"env": "x", "k": 8, "agent": {"hidden": [8, 8]}}')
     assert read_options(tmp_path / "a.toml") == read_options(tmp_path / "a.json")
+
+
+SHARES = {"future": 0.5, "desired": 0.3, "original": 0.2}
+
+
+def test_shares_of_strategies_are_read_from_toml_and_json(tmp_path):
+    (tmp_path / "a.toml").write_text("[strategy]\nfuture = 0.5\ndesired = 0.3\noriginal = 0.2\n")
+    (tmp_path / "a.json").write_text(json.dumps({"strategy": SHARES}))
+    for name in ("a.toml", "a.json"):
+        assert tiny(**read_options(tmp_path / name)).strategy == SHARES
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"strategy": "desired"}, {"goal_selection_strategy": "desired", "n_sampled_goal": 4}),
+        ({"strategy": SHARES}, {"goal_selection_strategy": Mixture(SHARES), "n_sampled_goal": None}),
+        (
+            {"strategy": {"future": 0.6, "desired": 0.4}, "k": 3},
+            {"goal_selection_strategy": Mixture({"future": 0.6, "desired": 0.4}), "n_sampled_goal": 3},
+        ),
+        ({"strategy": SHARES, "her": False}, {"n_sampled_goal": 0}),
+    ],
+)
+def test_shares_of_strategies_are_a_mixture_of_the_buffer(options, expected):
+    assert tiny(**options).goal_options() == expected
 
 
 @pytest.mark.parametrize(

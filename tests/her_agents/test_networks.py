@@ -9,7 +9,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_agents.agent import add_exploration_noise, parameter_lists, polyak_update
+from her_agents.agent import add_exploration_noise
 from her_agents.networks import GoalInputs, Network, Normalizer
 from her_envs import BitFlipping, PointPush
 
@@ -143,10 +143,3 @@ def test_exploration_is_gaussian_or_uniform():
     mixed = add_exploration_noise(actions, 0.25, 0.0, generator)
     assert (mixed != 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
     assert add_exploration_noise(actions + 1, 0.0, 5.0, generator).abs().max() <= 1
-
-
-def test_polyak_update_moves_the_target_by_tau():
-    slow, fast = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
-    expected = 0.75 * slow.weight + 0.25 * fast.weight
-    polyak_update(*parameter_lists(slow, fast), 0.25)
-    torch.testing.assert_close(slow.weight, expected)

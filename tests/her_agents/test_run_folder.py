@@ -27,12 +27,19 @@ def finished_training(tmp_path_factory):
     return train(tiny(), folder=folder, tensorboard=True), folder
 
 
-@pytest.mark.parametrize(("algo", "prioritized"), [*((algo, False) for algo in TASKS), ("ddpg", True)])
-def test_resumed_training_equals_an_uninterrupted_one(algo, prioritized, tmp_path):
+OPTIONS = [
+    *((algo, {}) for algo in TASKS),
+    ("ddpg", {"prioritized": True}),
+    ("dqn", {"strategy": {"future": 0.5, "desired": 0.3, "original": 0.2}}),
+]
+
+
+@pytest.mark.parametrize(("algo", "options"), OPTIONS)
+def test_resumed_training_equals_an_uninterrupted_one(algo, options, tmp_path):
     """Rows, weights, optimizers, priorities and the random state are equal to the last bit."""
-    whole = train(tiny(algo, prioritized=prioritized))
-    train(tiny(algo, prioritized=prioritized, steps=400), folder=tmp_path)
-    resumed = train(tiny(algo, prioritized=prioritized), folder=tmp_path, resume=True)
+    whole = train(tiny(algo, **options))
+    train(tiny(algo, **options, steps=400), folder=tmp_path)
+    resumed = train(tiny(algo, **options), folder=tmp_path, resume=True)
     assert len(resumed.history) == 3
     assert without_time(resumed.history) == without_time(whole.history)
     assert same(resumed.agent.state_dict(), whole.agent.state_dict())

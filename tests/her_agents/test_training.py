@@ -85,11 +85,20 @@ def test_number_of_steps_equals_the_stored_transitions(algo):
         assert training.counts.env_steps == len(training.buffer) <= 200
 
 
-@pytest.mark.parametrize("strategy", ["episode", "random"])
+def test_equal_shares_give_equal_results_in_any_order():
+    shares = {"future": 0.4, "desired": 0.3, "random": 0.1, "original": 0.2}
+    results = [
+        train(tiny(steps=200, strategy=dict(order))).history
+        for order in (shares.items(), reversed(shares.items()))
+    ]
+    assert without_time(results[0]) == without_time(results[1])
+
+
+@pytest.mark.parametrize("strategy", ["episode", "random", "desired"])
 def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
     row = train(tiny(strategy=strategy, steps=200)).history[-1]
     assert row["relabeled_success"] > 0
-    if strategy == "random":
+    if strategy in {"random", "desired"}:
         assert "goal_age" not in row
     else:
         assert 0.5 < row["goal_age"] < 5, "with 5 bits, goals are at most 4 steps away"
@@ -133,12 +142,12 @@ MISTAKES = [
     ({"env": "no/Such-v0"}, ValueError, "cannot make no/Such-v0"),
     ({"env_kwargs": {"bits": 3}}, ValueError, "cannot make her_envs/BitFlipping-v0: .*'bits'"),
     ({"env": "CartPole-v1", "env_kwargs": {}}, ValueError, "observation space must be a Dict"),
-    ({"algo": "ppo"}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac'"),
+    ({"algo": "ppo"}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac', 'tqc'"),
     ({"algo": "sac"}, TypeError, "sac needs a Box action space, got Discrete"),
     (
         {"agent": {"layers": 3}},
         ValueError,
-        "unknown option 'layers' of dqn; choose from 'epsilon', 'hidden', 'learning",
+        "unknown option 'layers' of dqn; choose from 'epsilon', 'hidden', 'layer_norm', 'learning",
     ),
     ({"strategy": "futur"}, ValueError, "'futur'"),
     ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),

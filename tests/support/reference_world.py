@@ -257,7 +257,9 @@ GOAL_OPTIONS = (
     {"goal_selection_strategy": "episode", "her_ratio": 0.9},
     {"goal_selection_strategy": "geometric"},
     {"goal_selection_strategy": "random", "her_ratio": 1.0},
+    {"goal_selection_strategy": "desired"},
     {"goal_selection_strategy": Mixture({"future": 0.4, "random": 0.2, "final": 0.2, "original": 0.2})},
+    {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.3, "random": 0.2, "original": 0.2})},
     {"goal_selection_strategy": Mixture({"geometric": 0.5, "episode": 0.5}), "n_sampled_goal": 9},
     {"n_sampled_goal": 0},
 )

@@ -38,6 +38,10 @@ class Stored:
     def achieved(self, s: int) -> Any:
         return self.states[s]["achieved_goal"]
 
+    def new_goal(self, strategy: str, s: int) -> Any:
+        """Return the goal that state s supplies for a relabeled row."""
+        return self.states[s]["desired_goal" if strategy == "desired" else "achieved_goal"]
+
 
 class Reference:
     """Expected content of a buffer, and the rows that it may return.
@@ -107,7 +111,7 @@ class Reference:
 
     def sources(self, strategy: str, episode: Stored, t: int) -> list[tuple[Stored, int]]:
         """Return the states that may supply the goal of a step, as (episode, state)."""
-        if strategy == "random":
+        if strategy in {"random", "desired"}:
             return [(other, s) for other in self.episodes for s in range(1, len(other) + 1)]
         states = {
             "future": range(t + 1, len(episode) + 1),
@@ -168,7 +172,7 @@ class Reference:
         episode, t = self.find(int(batch.index[i]))
         strategy, goal_index = str(batch.strategy[i]), int(batch.goal_index[i])
         source, before = self.find(goal_index) if strategy != "original" else (episode, 0)
-        new_goal = [source.achieved(before + 1)] if strategy != "original" else None
+        new_goal = [source.new_goal(strategy, before + 1)] if strategy != "original" else None
         rewards, terminates = self.window(episode, t, new_goal)
         steps = len(rewards)
         here, there = episode.states[t], episode.states[t + steps]

@@ -24,6 +24,7 @@ TASKS = {
     "ddpg": {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}},
     "td3": {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}},
     "sac": {"env": "her_envs/BitFlippingContinuous-v0", "env_kwargs": {"n_bits": 5}},
+    "tqc": {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}},
 }
 
 

@@ -73,6 +73,13 @@ def test_command_line_overrides_the_config_file(options, tmp_path, monkeypatch):
     assert list(Path("runs/BitFlipping-v0-dqn-no-her-5/tensorboard").iterdir())
 
 
+def test_strategy_may_be_shares_of_strategies(options, tmp_path):
+    shares = '{"future": 0.5, "desired": 0.5}'
+    result = her("train", "--config", options, "--steps", 100, "--strategy", shares, "--out", tmp_path / "a")
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "a/config.json").read_text())["strategy"] == json.loads(shares)
+
+
 def test_resume_continues_after_the_last_epoch(options, tmp_path):
     her("train", "--config", options, "--steps", 100, "--out", tmp_path / "a", "--no-tensorboard")
     result = her("train", "--resume", tmp_path / "a", "--steps", 200, "--no-tensorboard")
@@ -109,6 +116,14 @@ MISTAKES = [
         "expected name=value, or a JSON object, got 'tau'",
     ),
     (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
+    (
+        ["--env", "x", "--steps", "9000", "--algo", "dqn", "--strategy", '{"future": 0.5}'],
+        "strategy: shares of a Mixture must sum to 1, got 0.5",
+    ),
+    (
+        ["--env", "x", "--steps", "9", "--algo", "dqn", "--strategy", '{"future"'],
+        """expected a JSON object, got '{"future"'""",
+    ),
     (["--config", "no.toml"], "cannot read no.toml"),
     (
         ["--env", "her_envs/PointReach-v0", "--termination", "nothing:done"],

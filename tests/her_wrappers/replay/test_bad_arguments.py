@@ -19,7 +19,7 @@ BAD_ARGUMENTS = [
     (
         {"goal_selection_strategy": "futur"},
         "unknown goal_selection_strategy 'futur'; choose from 'future', 'final', 'episode', 'geometric', "
-        "'random', a Mixture of them, or a function",
+        "'random', 'desired', a Mixture of them, or a function",
     ),
     (
         {"termination": ["keep"]},

@@ -13,7 +13,7 @@ from scipy import stats
 from her_wrappers import Mixture
 from tests.support.counting import DESIRED, counting_buffer, counting_episode
 
-STRATEGIES = ("future", "final", "episode", "random")
+STRATEGIES = ("future", "final", "episode", "random", "desired")
 """Strategies that sample uniformly; geometric goals are tested on integers and in mixtures."""
 
 
@@ -29,13 +29,17 @@ def surviving(episodes, buffer_size):
 
 
 def goal_set(strategy, number, t, kept):
-    """Return all goals that may replace the goal of step ``t`` of episode ``number``, as (episode, state)."""
+    """Return the goals that may replace the goal of step ``t`` of episode ``number``, as (episode, state).
+
+    A goal occurs once for each state or step that supplies it.
+    """
     length = {episode: steps for episode, steps, _ in kept}[number]
     return {
         "future": [(number, s) for s in range(t + 1, length + 1)],
         "final": [(number, length)],
         "episode": [(number, s) for s in range(1, length + 1)],
         "random": [(episode, s) for episode, steps, _ in kept for s in range(1, steps + 1)],
+        "desired": [(episode, DESIRED) for episode, steps, _ in kept for _ in range(steps)],
     }[strategy]
 
 
@@ -122,21 +126,22 @@ def sampled_goals(strategy, *, draws=60_000, batch_size=256):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_goals_are_uniform_over_their_exact_set_for_every_transition(strategy):
+def test_goals_have_their_exact_distribution_for_every_transition(strategy):
     goals, _, kept = sampled_goals(strategy)
     p_values = []
     for number, length, _ in kept:
         for t in range(length):
-            allowed = goal_set(strategy, number, t, kept)
+            allowed = Counter(goal_set(strategy, number, t, kept))
             counts = [goals[(number, t), goal] for goal in allowed]
             assert min(counts) > 0, f"a goal of step {t} of episode {number} is never chosen"
             if len(allowed) > 1:
-                p_values.append(stats.chisquare(counts).pvalue)
+                expected = np.array(list(allowed.values())) * sum(counts) / allowed.total()
+                p_values.append(stats.chisquare(counts, expected).pvalue)
     assert sum(goals.values()) == sum(
         goals[(number, t), goal]
         for number, length, _ in kept
         for t in range(length)
-        for goal in goal_set(strategy, number, t, kept)
+        for goal in set(goal_set(strategy, number, t, kept))
     ), "no goal outside the set"
     if p_values:
         assert min(p_values) > 1e-4 / len(p_values)
@@ -172,6 +177,7 @@ MIXTURES = [
     ({"future": 0.6, "random": 0.2, "original": 0.2}, {}),
     ({"final": 0.5, "episode": 0.25, "geometric": 0.25}, {"n_sampled_goal": 1}),
     ({"random": 0.3, "final": 0.7}, {"her_ratio": 0.9}),
+    ({"desired": 0.3, "future": 0.5, "original": 0.2}, {}),
     ({"original": 1.0}, {}),
 ]
 
@@ -212,7 +218,11 @@ def check_provenance(batch, i, episodes):
         assert batch.goal_index[i] == -1
         return
     source, s = (int(x) for x in batch.observations["desired_goal"][i])
-    assert batch.goal_index[i] == first_index[source] + s - 1
+    if name == "desired":
+        steps = range(first_index[source], first_index[source] + dict(e[:2] for e in episodes)[source])
+        assert batch.goal_index[i] in steps
+    else:
+        assert batch.goal_index[i] == first_index[source] + s - 1
     assert (source, s) in goal_set("future" if name == "geometric" else name, number, t, episodes)
 
 

@@ -37,7 +37,9 @@ STRATEGIES = [
     "episode",
     "random",
     Geometric(0.8),
+    "desired",
     Mixture({"future": 0.5, "random": 0.25, "original": 0.25}),
+    Mixture({"desired": 0.3, "future": 0.5, "original": 0.2}),
 ]
 
 
