@@ -1,13 +1,13 @@
-"""The cost of an update of each agent, compared with the bare torch steps of the same networks.
+"""The time of one update of each agent, compared with the bare torch operations on the same networks.
 
 For example:
 
     python -m benchmarks.agents --quick          a short test
     python -m benchmarks.agents                  about two minutes
 
-The bare steps are the forward passes of the networks and the target networks, the losses with the weights of
-the batch, the backward passes, and the steps of the optimizers. They use existing tensors. An update also
-converts the batch, updates the statistics of the inputs, normalises the inputs, updates the target networks,
+The bare steps are only the torch operations: forward passes of the networks and the target networks, losses
+with the weights of the batch, backward passes, and optimizer steps; their inputs are tensors. An update also
+converts the batch, updates the statistics of the inputs, normalizes the inputs, updates the target networks,
 and returns the losses. Networks and optimizers are those of each agent's defaults. A batch has 128
 transitions: of BitFlipping with 10 bits for DQN, of PointPush for the other agents. Numbers are processor
 time on one thread. The table shows the lowest of all turns, since other programs use the machine too.
@@ -55,7 +55,7 @@ def sample_batch(env: gym.Env[Any, Any]) -> Batch:
 
 
 class BareSteps:
-    """The torch steps of an update, on existing tensors.
+    """The torch operations of an update, on tensors that are made before the measurement.
 
     Args:
         env: Goal environment of the batch.
@@ -72,7 +72,7 @@ class BareSteps:
         self.discounts, self.weights = batch.discounts, batch.weights
 
     def network(self, outputs: int, num_actions: int = 0) -> Network:
-        """Return a new network."""
+        """Return a new network for the observations of the batch, followed by ``num_actions`` actions."""
         return Network(self.inputs, self.hidden, outputs, num_actions=num_actions)
 
     def target(self, value: torch.Tensor) -> torch.Tensor:
@@ -92,14 +92,14 @@ def adam(network: nn.Module) -> torch.optim.Optimizer:
 
 
 def gradient_step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, inputs: Any = None) -> None:
-    """Take one step with an optimizer."""
+    """Reset the gradients, backpropagate the loss (only to ``inputs``, if given), and step the optimizer."""
     optimizer.zero_grad()
     loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
     optimizer.step()
 
 
 def bare_dqn(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that does the torch steps of one update of double DQN."""
+    """Return a function that does the torch operations of one update of double DQN."""
     online, target = bare.network(10), bare.network(10)
     optimizer = adam(online)
 
@@ -114,7 +114,7 @@ def bare_dqn(bare: BareSteps) -> Callable[[], None]:
 
 
 def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that does the torch steps of one update of DDPG."""
+    """Return a function that does the torch operations of one update of DDPG."""
     actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
     critic, target_critic = (bare.network(1, 2) for _ in range(2))
     actor_optimizer, critic_optimizer = adam(actor), adam(critic)
@@ -132,7 +132,7 @@ def bare_ddpg(bare: BareSteps) -> Callable[[], None]:
 
 
 def bare_td3(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that does the torch steps of a TD3 update, of the actor only in every second call."""
+    """Return a function that does the torch operations of TD3; every second call updates the actor."""
     actor, target_actor = (nn.Sequential(bare.network(2), nn.Tanh()) for _ in range(2))
     critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
     actor_optimizer, critic_optimizer = adam(actor), adam(critics)
@@ -156,7 +156,7 @@ def bare_td3(bare: BareSteps) -> Callable[[], None]:
 
 
 def bare_sac(bare: BareSteps) -> Callable[[], None]:
-    """Return a function that does the torch steps of one update of SAC with a learned temperature."""
+    """Return a function that does the torch operations of one update of SAC with a learned temperature."""
     actor = bare.network(4)
     critics, target_critics = (TwinCritics(bare.inputs, bare.hidden, 2) for _ in range(2))
     log_temperature = nn.ParameterDict({"log": torch.tensor(math.log(0.1))})
@@ -200,7 +200,7 @@ def repeat(function: Callable[[], Any]) -> Workload:
 
 
 def make_works(algo: str) -> dict[tuple[str, str], Workload]:
-    """Return the workloads of an agent's update and of its bare steps."""
+    """Return two workloads of an algorithm: the update of its agent, and the bare torch operations."""
     env = gym.make(ENVS[algo])
     batch = sample_batch(env)
     agent = AGENTS[algo](env.observation_space, env.action_space)

@@ -70,7 +70,7 @@ class ArrayVectorEnv(gym.vector.VectorEnv[dict[str, np.ndarray], np.ndarray, np.
         return self._observations[0], {}
 
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Return the next observations; after the end of an episode, the first ones of the next episode."""
+        """Return the next observations; after an episode ends, the first observations of the next one."""
         self._t = (self._t + 1) % (self._horizon + 1)
         truncated = self._flags[self._t == self._horizon]
         return self._observations[self._t % 8], self._rewards, self._flags[0], truncated, {}

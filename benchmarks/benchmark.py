@@ -1,4 +1,4 @@
-"""Benchmark: options and pages of all commands in this folder."""
+"""Benchmark: the command-line options and the result pages that all benchmarks in this folder share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PUBLISHED, QUICK_RESULTS = Path("docs/results"), Path("runs/benchmarks")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A command that measures, and writes a page of results.
+    """A command that measures something and writes the results as a Markdown page.
 
     Attributes:
         name: Name of the module, and of the file of the page.

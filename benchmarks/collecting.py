@@ -6,15 +6,15 @@ For example:
     python -m benchmarks.collecting --out a_page.md     about ten minutes, on an idle machine with two cores
 
 Overlap: FetchPush-v4 if gymnasium-robotics is installed, else an environment that computes for 1.4 ms in each
-step. After each round the learner computes for the time that the steps of the round take without a collector.
-"One process" is one worker of the backend `local`, which takes turns with the learner.
+step. After each round the learner computes for as long as the environment steps of that round take in one
+process. "One process" is one worker of the backend `local`, which takes turns with the learner.
 
 Many workers: an environment that sleeps for 20 ms in each step, so that workers do not compete for cores. Ray
 has one logical CPU for each worker.
 
-Overhead: episodes of one step that takes no time. The time of a round is overhead.
+Overhead: episodes of one step that takes no time, so that the whole time of a round is overhead.
 
-Rounds 0 and 1 do not count, since workers start in them.
+Rounds 0 and 1 are not measured, since the workers start in them.
 """
 
 from __future__ import annotations
@@ -66,21 +66,21 @@ class Timed(gym.Env[Any, Any]):
         return np.zeros(25), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Spend the time of a step."""
+        """Call ``spend`` for the time of a step, and return zeros."""
         self._spend(self._seconds)
         self._taken += 1
         return np.zeros(25), -1.0, False, self._taken == self._steps, {}
 
 
 def compute(seconds: float) -> None:
-    """Keep a core busy."""
+    """Compute on one core for a number of seconds."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         np.sqrt(np.arange(100.0))
 
 
 def make_fetch() -> gym.Env[Any, Any]:
-    """Return FetchPush-v4, or an environment whose steps take as long."""
+    """Return FetchPush-v4, or an environment with steps of equal duration if FetchPush is not installed."""
     if importlib.util.find_spec("gymnasium_robotics") is None:
         return Timed(50, compute, STEP_SECONDS)
     import gymnasium_robotics  # noqa: PLC0415 - an optional dependency
@@ -90,7 +90,7 @@ def make_fetch() -> gym.Env[Any, Any]:
 
 
 def still(observations: Any) -> np.ndarray:
-    """Return no movement for N observations."""
+    """Return zero actions, (N, 4) float32, for N observations."""
     first = observations["observation"] if isinstance(observations, dict) else observations
     return np.zeros((len(first), 4), np.float32)
 
@@ -102,14 +102,14 @@ def steps_per_second(
     rounds: int,
     update: Callable[[int], None] = lambda steps: None,
 ) -> tuple[float, float]:
-    """Return the steps of all workers per second, and the seconds of a round.
+    """Return the environment steps per second of all workers together, and the seconds per round.
 
     Args:
-        make_env: Makes an environment.
+        make_env: Function that makes an environment.
         backend: Backend of the collector.
         num_workers: Number of workers.
-        rounds: Rounds that count.
-        update: Called with the number of steps after each round.
+        rounds: Number of measured rounds.
+        update: Called after each round with the number of steps in it, in place of a learner.
     """
     steps = 0
     with Collector(make_env, still, num_workers=num_workers, backend=backend) as collector:
@@ -126,7 +126,7 @@ def steps_per_second(
 
 
 def overlap(rounds: int, repeats: int) -> dict[str, np.ndarray]:
-    """Return the steps per second of one process, and of one worker with the learner in another process."""
+    """Return the steps per second of each repeat, with the worker in the learner's process and in its own."""
     bare = steps_per_second(make_fetch, "local", 1, rounds)[0]
 
     def update(steps: int) -> None:
@@ -140,7 +140,7 @@ def overlap(rounds: int, repeats: int) -> dict[str, np.ndarray]:
 
 
 def scaling(backend: str, workers: int, rounds: int, steps: int) -> tuple[float, float]:
-    """Return the steps per second of one worker and of many, in an environment that sleeps."""
+    """Return the steps per second of one worker and of ``workers`` workers, in an environment that sleeps."""
     make_env = partial(Timed, steps, time.sleep, SLEEP_SECONDS)
     one, _ = steps_per_second(make_env, backend, 1, rounds)
     many, _ = steps_per_second(make_env, backend, workers, rounds)
@@ -148,7 +148,7 @@ def scaling(backend: str, workers: int, rounds: int, steps: int) -> tuple[float,
 
 
 def backends() -> list[str]:
-    """Return the backends with processes that are installed."""
+    """Return the installed backends whose workers are separate processes."""
     return ["process", *(["ray"] if importlib.util.find_spec("ray") else [])]
 
 
@@ -168,7 +168,7 @@ def ray_started(workers: int) -> Any:
 
 
 def requirements(speeds: dict[str, np.ndarray], scaled: dict[str, tuple[float, float]]) -> list[Requirement]:
-    """Return the promises and their measurements."""
+    """Return the requirements, with the measurements."""
     gain = float(np.median(speeds["process"] / speeds["local"]))
     promises = [at_least("one worker and the learner, compared with one process", 1.6, gain)]
     for backend, (one, many) in scaled.items():
@@ -177,7 +177,7 @@ def requirements(speeds: dict[str, np.ndarray], scaled: dict[str, tuple[float, f
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, show, and write the page."""
+    """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="a minute rather than ten; small and rough")
     rounds, repeats, workers, steps = (2, 1, 2, 5) if options.quick else (20, 5, 16, 50)
     with ray_started(workers):

@@ -54,7 +54,8 @@ class Contender:
         name: Name in the table.
         transitions: Number of transitions in one episode of all environments.
         run: Function of a number of episodes; runs and records them.
-        bare: Function of a number of episodes; runs them without a recorder. None without an environment.
+        bare: Function of a number of episodes; runs them without a recorder. None if ``run`` steps no
+            environment.
     """
 
     name: str
@@ -109,7 +110,7 @@ def sb3(num_envs: int, horizon: int, size: int) -> Callable[[int], None]:
 
 
 def our_buffer(size: int) -> HindsightReplayBuffer:
-    """Return our buffer."""
+    """Return a `HindsightReplayBuffer` of ``size`` transitions."""
     return HindsightReplayBuffer(
         OBSERVATION_SPACE, ACTION_SPACE, buffer_size=size, compute_reward=never_reached, seed=0
     )
@@ -185,7 +186,7 @@ def fill(contenders: list[Contender], size: int) -> None:
 
 
 def cost_grid(costs: dict[str, np.ndarray]) -> Grid:
-    """Return the table of costs."""
+    """Return the table of the median nanoseconds per transition of each contender."""
     rows = []
     for name, values in costs.items():
         cost = float(np.median(values))

@@ -12,12 +12,13 @@ the replay buffer executes `add`, `add_episode`, `add_episodes`, `extend`, `samp
 into memory, a replay buffer or an archive (single environments, and vector environments in the three
 autoreset modes). Afterwards the buffer must be as before the call, as after it, or without its oldest
 episodes; every row must be a step that was recorded; the buffer must take new episodes; a saved file must
-be the old or the new one. Recorders may lose the step under way, and nothing else.
+be the old or the new one. Recorders may lose the step during which the error is raised, and nothing else.
 
-**Signal handlers** save the buffer at such a moment; the saved file must be as before or as after the call.
+**Signal handlers** save the buffer before a random instruction of the same methods; the saved file must
+contain the buffer as before or as after the call.
 
 **Lack of memory** is a `MemoryError` raised in the same way, or a limit of the operating system
-(`RLIMIT_AS`) that leaves too little for large arrays; of these, only calls that failed are counted.
+(`RLIMIT_AS`) that leaves too little memory for large arrays. A call under a limit counts only if it failed.
 
 **Kills** are SIGKILLs of processes that save a buffer or write an archive.
 
@@ -71,12 +72,12 @@ class Block(NamedTuple):
 
 
 def run_block(kind: int, first: int, seed: int) -> Block:
-    """Make trials of one kind.
+    """Run `BLOCK` trials of one kind.
 
     Args:
         kind: Index in `KINDS`.
         first: Number of the first trial.
-        seed: Seed of the campaign.
+        seed: Seed of all trials; the option ``--seed``.
     """
     begin, events, failures = time.process_time(), 0, []
     for number in range(first, first + BLOCK):
@@ -91,7 +92,7 @@ def run_block(kind: int, first: int, seed: int) -> Block:
 
 
 def run_kind(pool: ProcessPoolExecutor, kind: int, options: argparse.Namespace, progress: Progress) -> Block:
-    """Make trials of one kind until there are enough events; show failures at once."""
+    """Run trials of one kind in processes until there are enough events; print failures when they occur."""
     what, wanted = KINDS[kind].what, KINDS[kind].count // (QUICK if options.quick else 1)
     task = progress.add_task(what, total=wanted)
     first, total, pending = 0, Block(0, 0.0, []), set()
@@ -111,7 +112,7 @@ def run_kind(pool: ProcessPoolExecutor, kind: int, options: argparse.Namespace, 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the campaign, show its counts, and write the page; exit code 1 if a trial failed."""
+    """Run all trials, print their numbers, and write the page; exit code 1 if a trial failed."""
     options = BENCHMARK.parse(
         arguments,
         quick="a hundredth of the trials",
@@ -136,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(options: argparse.Namespace) -> list[Block]:
-    """Make the trials of each kind, one kind after the other."""
+    """Run the trials of each kind, one kind after the other, and return the results in this order."""
     with ProcessPoolExecutor(options.processes) as pool, Progress() as progress:
         return [run_kind(pool, kind, options, progress) for kind in range(len(KINDS))]
 

@@ -128,7 +128,7 @@ def bytes_per_row() -> int:
 
 
 def grid(plan: Plan, costs: Costs) -> Grid:
-    """Return the table of the results."""
+    """Return the table of microseconds per batch, and their ratios, for each batch size."""
     rate = plan.block / costs[Sampling(COPY, plan.stored, 0)] / bytes_per_row()
     header = ["batch", f"{ON_DEVICE} [us]", "[M transitions/s]", f"{COPIED} [us]", "[M transitions/s]"]
     rows = []

@@ -12,8 +12,8 @@ exponential distribution with seed 0. Then 10,240 rows are sampled, and the shar
 highest probabilities is compared with the expected share. For the buffers that relabel, rows are checked too.
 
 **Measurements.** *Sampling*: `sample(256)`, with weights. *Sampling and updating*: `sample(256)`, and
-`update_priorities` of the batch with new random priorities, which are computed before the measurement. A
-learner does the second of these. Our buffer prefetches batches only while priorities are not updated.
+`update_priorities` of the batch with new random priorities, which are computed before the measurement; this
+is what a learner does. Our buffer prefetches batches only while priorities are not updated.
 
 **Method.** One thread. All buffers run in turns, and sample a few batches before each measurement. Every
 ratio is computed within one turn, so that a busy machine slows both sides; the tables show medians over the

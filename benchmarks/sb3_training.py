@@ -115,7 +115,7 @@ class Training:
         self.turn(HORIZON)  # to warm up
 
     def turn(self, steps: int) -> tuple[float, float]:
-        """Train; return the microseconds per step, and the part of them that the replay takes."""
+        """Train for ``steps`` steps; return the microseconds per step, and those of them spent on replay."""
         before, start = self._watch.seconds, time.thread_time()
         self._model.learn(steps, reset_num_timesteps=False, log_interval=10**9)
         total, replay = time.thread_time() - start, self._watch.seconds - before
@@ -180,7 +180,7 @@ class Result:
 
 
 def measure(slots: int, turns: int, steps: int) -> Result:
-    """Train with both buffers in turns."""
+    """Train with both buffers in turns; return the microseconds of each turn."""
     trainings = {name: Training(kind, slots) for name, kind in CLASSES.items()}
     times = {name: np.empty((turns, 2)) for name in trainings}
     for turn in range(turns):
@@ -194,7 +194,7 @@ def measure(slots: int, turns: int, steps: int) -> Result:
 
 
 def time_grid(results: Sequence[Result]) -> Grid:
-    """Return the table of times."""
+    """Return the table of microseconds per training step and of the replay's share, for each buffer."""
     rows = []
     for result in results:
         for name in CLASSES:

@@ -46,7 +46,7 @@ class Settings:
         n_sampled_goal: Relabeled transitions for every original one.
         updates: Updates of the network after each step of the vector environment.
         learning_starts: Steps before the first update.
-        agent: More arguments of the library's DQN.
+        agent: Further keyword arguments of the library's DQN.
     """
 
     num_envs: int = 16

@@ -16,9 +16,9 @@ Equal settings: 16 environments, one hidden layer of 256, batches of 128, a lear
 of 0.98, 4 relabeled transitions for every original one, an update for every 4 steps after the first 1,000, a
 target network that moves by 0.05 with every update (with SB3 by the same total after every four updates), and
 0.2 of the actions random. The other differences are those of the libraries. This project uses natively
-vectorised environments; SB3 steps one environment after the other. The DQN of this project normalises its
-inputs, clips targets to possible returns, uses double Q-learning, and minimises squared errors. The DQN of
-SB3 uses neither double Q-learning nor normalised inputs; it has the Huber loss and clipped gradients, and its
+vectorized environments; SB3 steps one environment after the other. The DQN of this project normalizes its
+inputs, clips targets to possible returns, uses double Q-learning, and minimizes squared errors. The DQN of
+SB3 uses neither double Q-learning nor normalized inputs; it has the Huber loss and clipped gradients, and its
 input includes the achieved goal, which equals the observation. The buffer of this project recomputes the
 terminations of relabeled transitions.
 
@@ -117,7 +117,7 @@ def measure(bits: int, seeds: int, every: int, budget: float) -> Results:
 
 
 def outcome_grid(results: Results) -> Grid:
-    """Return the table of the results."""
+    """Return the table of steps, times and success rates of each library with each settings."""
     rows = [
         [
             kind,
@@ -136,7 +136,7 @@ def outcome_grid(results: Results) -> Grid:
 
 
 def time_grid(results: Results) -> Grid:
-    """Return the table of the parts of the time."""
+    """Return the table of processor time: per step, per sampled batch and per update, and their shares."""
     rows = []
     for (kind, name), runs in results.items():
         steps, updates = sum(run.steps for run in runs), sum(run.updates for run in runs)
@@ -150,7 +150,7 @@ def time_grid(results: Results) -> Grid:
 
 
 def speedup(results: Results, kind: str, what: str) -> float:
-    """Return the ratio of the median times, Stable-Baselines3 over this project."""
+    """Return the ratio of the medians of the attribute ``what``, Stable-Baselines3 over this project."""
     ours, theirs = (np.median([getattr(run, what) for run in results[kind, name]]) for name in (OURS, SB3))
     return float(theirs / ours)
 

@@ -72,7 +72,7 @@ def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], 
         bits: Number of bits.
         steps: Largest number of environment steps.
         seed: Seed of everything random.
-        her: Whether to relabel. Everything else is equal in both arms.
+        her: Whether to relabel goals; this is the only difference between the two trainings.
         show: Called after each evaluation.
     """
     env = gym.make(ENV_ID, n_bits=bits)
@@ -103,9 +103,9 @@ def save_learning_curve(runs: list[Run], bits: int, path: Path) -> None:
     """Draw the success rate of each run against its environment steps."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for run, colour, style in zip(runs, ("#0072b2", "#d55e00"), ("-", "--"), strict=False):
+    for run, color, style in zip(runs, ("#0072b2", "#d55e00"), ("-", "--"), strict=False):
         steps, rates = np.transpose([(0, 0.0), *run.curve])
-        axes.plot(steps, rates, style, color=colour, linewidth=2.2, label=run.name)
+        axes.plot(steps, rates, style, color=color, linewidth=2.2, label=run.name)
     axes.set(
         title=f"DQN flipping {bits} bits",
         xlabel="environment steps",

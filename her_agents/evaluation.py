@@ -73,7 +73,7 @@ def play_episode(
         env: An environment with a success flag in its infos, whose episodes end.
         policy: ``policy(observation) -> action``.
         seed: Seed of the reset.
-        watch: Called with the result so far, after the reset and after each step.
+        watch: Function that is called with the result so far, after the reset and after each step; or None.
 
     Returns:
         The result of the episode.

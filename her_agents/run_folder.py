@@ -104,7 +104,7 @@ class RunFolder:
             save_checkpoint(self.path / "best.pt", training.state_dict())
 
     def _save_latest(self, training: Training) -> None:
-        """Write the buffer, then the checkpoint that names it, so that a matching pair always exists."""
+        """Write the buffer, then the checkpoint with its file name, so that a matching pair always exists."""
         buffer = self.path / f"buffer-{training.counts.resets}.replay"
         training.buffer.save(buffer)
         save_checkpoint(self._latest, training.state_dict() | {"buffer": buffer.name})

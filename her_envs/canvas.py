@@ -4,7 +4,7 @@ The coordinates of a `Canvas` do not depend on its size: (0, 0) is the lower lef
 right one. Pictures need no display. This module never calls ``pygame.quit()``, which would close the windows
 of other environments.
 
-The colours are those of Okabe and Ito, which colour-blind people can distinguish:
+The colors are those of Okabe and Ito, which color-blind people can distinguish:
 https://jfly.uni-koeln.de/color/
 """
 
@@ -131,7 +131,7 @@ class Canvas:
         """Draw the agent as a disc, with a bright middle if the goal is reached.
 
         Args:
-            position: Centre of the disc.
+            position: Center of the disc.
             reached: Whether the agent is at its goal.
             radius: Radius of the disc.
         """
@@ -141,24 +141,24 @@ class Canvas:
         """Draw an object that the agent pushes as a disc, with a bright middle if the goal is reached.
 
         Args:
-            position: Centre of the disc.
+            position: Center of the disc.
             radius: Radius of the disc.
             reached: Whether the object is at its goal.
         """
         self._disc(position, radius, OBJECT, reached)
 
-    def _disc(self, position: Point, radius: float, colour: tuple[int, int, int], reached: bool) -> None:
-        centre, pixels = self._inside(position), max(2, self._length(radius))
-        self._pygame.draw.circle(self._surface, REACHED if reached else colour, centre, pixels)
+    def _disc(self, position: Point, radius: float, color: tuple[int, int, int], reached: bool) -> None:
+        center, pixels = self._inside(position), max(2, self._length(radius))
+        self._pygame.draw.circle(self._surface, REACHED if reached else color, center, pixels)
         if reached:
-            self._pygame.draw.circle(self._surface, BACKGROUND, centre, max(1, pixels // 2))
+            self._pygame.draw.circle(self._surface, BACKGROUND, center, max(1, pixels // 2))
 
     def trail(self, path: Sequence[Point], colour: tuple[int, int, int] = AGENT) -> None:
-        """Draw the path of the agent or of an object, in a lighter tint of its colour.
+        """Draw the path of the agent or of an object, in a lighter tint of its color.
 
         Args:
             path: Positions in order of time.
-            colour: Colour of the agent or of the object.
+            colour: Color of the agent or of the object.
         """
         tint = tuple((value + paper) // 2 for value, paper in zip(colour, BACKGROUND, strict=True))
         pixels = [self._inside(place) for place in path]
@@ -178,7 +178,7 @@ class Canvas:
     def bits(
         self, bits: np.ndarray, box: tuple[float, float, float, float], marked: Iterable[bool] = ()
     ) -> None:
-        """Draw bits as a grid of labelled squares, in reading order.
+        """Draw bits as a grid of labeled squares, in reading order.
 
         Args:
             bits: (n,) bits, 0 or 1.
@@ -211,7 +211,7 @@ class Canvas:
         draw.line(self._surface, GOAL, (x, top - height // 4), (x, bottom + height // 4), self._width(0.01))
 
     def text(self, text: str, centre: Point, size: float = 0.06) -> None:
-        """Write a line of text with height ``size``, centred at ``centre``."""
+        """Write a line of text with height ``size``, centered at ``centre``."""
         label = self._font(size * self._size).render(text, True, INK)
         self._surface.blit(label, label.get_rect(center=self._pixel(centre)))
 
@@ -292,7 +292,7 @@ class Window:
         Window._open += 1
 
     def _display_error(self) -> str | None:
-        """Initialise the display; return the reason if it cannot be used."""
+        """Initialize the display; return the reason if it cannot be used."""
         display, was_open = self._pygame.display, self._pygame.display.get_init()
         try:
             display.init()

@@ -120,8 +120,8 @@ class FloorPlan:
     ) -> np.ndarray:
         """Move the points ``moving`` (M,) to the next edge of their cell, and across it if that is free.
 
-        Changes ``place``, ``rest`` (the remaining moves) and ``cell``, all (2, N). Returns the points (K,)
-        whose moves did not end.
+        The arrays ``place`` (positions), ``rest`` (remaining moves) and ``cell``, all (2, N), are changed in
+        place. Returns the indices (K,) of the points whose moves have not ended.
         """
         edge = cell[:, moving] + (rest[:, moving] > 0)
         shares = _move_fractions(edge - place[:, moving], rest[:, moving])

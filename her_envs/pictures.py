@@ -55,8 +55,8 @@ class Painter:
         canvas = Canvas(size)
         episode = list(self._states)[-(steps + 1) :]
         places = [self._task.trail_points(state, index) for state in episode]
-        for path, colour in zip(zip(*places, strict=True), (AGENT, OBJECT), strict=False):
-            canvas.trail(path, colour)
+        for path, color in zip(zip(*places, strict=True), (AGENT, OBJECT), strict=False):
+            canvas.trail(path, color)
         self._task.draw(canvas, episode[-1], index)
         return canvas.pixels()
 
@@ -95,6 +95,6 @@ def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
     rows = -(-len(pictures) // columns)
     cells = np.full((rows * columns, *pictures[0].shape), 255, np.uint8)
     cells[: len(pictures)] = pictures
-    height, width, colours = pictures[0].shape
-    grid = cells.reshape(rows, columns, height, width, colours).swapaxes(1, 2)
-    return grid.reshape(rows * height, columns * width, colours)
+    height, width, colors = pictures[0].shape
+    grid = cells.reshape(rows, columns, height, width, colors).swapaxes(1, 2)
+    return grid.reshape(rows * height, columns * width, colors)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AGENT_RADIUS = 0.03
 PUCK_RADIUS = 0.05
 RAIL = 0.15
-"""Distance of the puck's centre from the sides of the square, so that the agent can get behind the puck."""
+"""Distance of the puck's center from the sides of the square, so that the agent can get behind the puck."""
 
 _CONTACT = np.float32(AGENT_RADIUS + PUCK_RADIUS)
 # Slightly larger than _CONTACT, so that rounding never moves a puck that an agent at rest touches.
@@ -30,7 +30,7 @@ class PointPush(PointGoalTask):
     State: the position of the agent, in the unit square, and of the puck, inside a rail at distance 0.15 from
     the sides; float32 (2,) each.
     Action: Box(-1, 1, (2,)); the agent moves by ``step_size`` times the action and stops at the sides. If it
-    would overlap the puck, the puck is moved along the line of their centres until they touch. At the rail
+    would overlap the puck, the puck is moved along the line of their centers until they touch. At the rail
     the puck slides along it, and the agent is moved back until they touch.
     Start and goal: puck and goal are independent and uniform inside the rail. The agent is uniform over the
     square, and moved away from the puck if they would overlap.
@@ -53,7 +53,7 @@ class PointPush(PointGoalTask):
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
         # A larger radius around the middle could cover all positions of the puck.
         super().__init__(success_radius, largest_radius=0.35)
-        # A longer step could move the agent past the puck's centre, and push the puck backwards.
+        # A longer step could move the agent past the puck's center, and push the puck backwards.
         self._step_size = np.float32(require_length("step_size", step_size, 0.05))
         puck = spaces.Box(_LOW, _HIGH, (2,), np.float32)
         both = spaces.Box(

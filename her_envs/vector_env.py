@@ -20,7 +20,7 @@ MAX_SHOWN_ENVS = 16
 
 
 class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarray]):
-    """N goal environments made from one task, stepped together by vectorised functions.
+    """N goal environments made from one task, stepped together by vectorized functions.
 
     Observations, rewards, flags and infos equal those of a `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`,
     including masks, ``final_obs`` and ``final_info``. Returned arrays share no memory with the environment.
@@ -204,7 +204,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         return self._state, observations
 
     def _restart_ended(self, observations: dict[str, Array], success: np.ndarray) -> dict[str, Any]:
-        """Replace the last observations of ended episodes by first ones; return the last ones as infos."""
+        """Reset environments whose episodes ended, in ``observations``; return the last observations."""
         ended = self._ended.copy()
         rows = np.flatnonzero(ended)
         last = {key: values[rows] for key, values in observations.items()}

@@ -56,7 +56,7 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
 
 
 def require_function(name: str, value: object, takes: str = "(achieved_goal, desired_goal, info)") -> None:
-    """Raise TypeError unless ``value`` is callable; the message has its name and parameters, ``takes``.
+    """Raise TypeError unless ``value`` is callable; ``takes`` are the expected parameters, for the message.
 
     Raises:
         TypeError: ``value`` is not callable.

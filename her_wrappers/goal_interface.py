@@ -35,7 +35,7 @@ AnyEnv: TypeAlias = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
 @dataclass(frozen=True)
 class GoalInterface:
-    """The spaces and goal functions of a single or vectorised goal environment.
+    """The spaces and goal functions of a single or vectorized goal environment.
 
     Attributes:
         observation_space: Dict space of a single environment with the keys ``observation``,
@@ -156,7 +156,7 @@ def find_function(env: AnyEnv, name: str) -> Any:
     """Return the function of the outermost layer that has an attribute ``name``, or None.
 
     Args:
-        env: A single or vectorised environment, with any wrappers.
+        env: A single or vectorized environment, with any wrappers.
         name: Name of the function, such as ``"compute_reward"``.
     """
     if isinstance(env, gym.Env):

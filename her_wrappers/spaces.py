@@ -219,7 +219,7 @@ def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space
     Args:
         name: Name of the elements, such as ``"observation"``.
         known: The space that the recorder was made for.
-        space: The present space.
+        space: The current space of the environment.
 
     Raises:
         ValueError: The spaces differ.

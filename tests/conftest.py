@@ -1,4 +1,4 @@
-"""Fixtures for the whole suite."""
+"""Settings of SDL, torch and hypothesis for all tests."""
 
 import os
 

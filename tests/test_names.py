@@ -22,7 +22,7 @@ ALL_KINDS = CLASSES | FUNCTIONS | VALUES
 
 @dataclass(frozen=True)
 class Rule:
-    """Names that were replaced by others. A leading underscore makes no difference.
+    """Names that must not be used any more, with or without a leading underscore.
 
     Attributes:
         retired: The replaced names, separated by spaces.

@@ -36,7 +36,7 @@ class Contender(ABC):
     Attributes:
         name: Name in the tables.
         setting: Configuration, for the page.
-        rows_per_transition: Stored rows for each transition.
+        rows_per_transition: Number of rows that the buffer stores for each transition.
 
     Args:
         capacity: Capacity in rows.

@@ -27,7 +27,7 @@ def reward_of(next_state: Floats, action: Floats, goal: Floats) -> Floats:
 
 
 class Cpprb(Contender):
-    """Relabels when an episode ends: stores every transition with k + 1 goals."""
+    """Relabels when an episode ends: stores k + 1 rows for every transition, each with another goal."""
 
     name = "cpprb"
     setting = (
@@ -52,7 +52,7 @@ class Cpprb(Contender):
         )
 
     def step_arguments(self, episode: Episode) -> list[tuple[Any, ...]]:
-        """Return the arguments of `add`, and with the last step the goal."""
+        """Return the arguments of `add` for each step; the last step also has the goal of the episode."""
         columns, goal = self.episode_argument(episode)
         return [
             ({key: column[t] for key, column in columns.items()}, goal if t + 1 == len(episode) else None)

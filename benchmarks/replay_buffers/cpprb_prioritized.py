@@ -57,7 +57,7 @@ class CpprbPlain(CpprbPrioritized):
         self.buffer = PrioritizedReplayBuffer(capacity, columns, alpha=ALPHA, eps=EPS)
 
     def episode_argument(self, episode: Episode) -> tuple[Any, ...]:
-        """Return an episode's columns."""
+        """Return the columns of an episode, (T, ...) arrays, as the arguments of `add`."""
         columns, _ = super().episode_argument(episode)
         return ({**columns, "rew": episode.rewards, "done": np.zeros(len(episode))},)
 

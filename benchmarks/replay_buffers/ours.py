@@ -31,7 +31,7 @@ class Ours(Contender):
         )
 
     def step_arguments(self, episode: Episode) -> list[tuple[Any, ...]]:
-        """Return the arguments of `add`."""
+        """Return the arguments of `add` for each step of an episode."""
         states = [
             {key: states[t] for key, states in episode.observations.items()} for t in range(len(episode) + 1)
         ]

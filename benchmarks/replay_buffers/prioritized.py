@@ -46,7 +46,7 @@ class OursPrioritized(Ours, Prioritized):
 
 
 def check_priorities(contender: Prioritized, priorities: Priorities, batches: int = 40) -> float:
-    """Set the priorities of all rows, and return how often the 10 % with the highest are sampled.
+    """Set the priorities of all rows; return the share of samples that the 10 % with the highest ones get.
 
     Raises:
         RuntimeError: The share differs from the expected one, for probabilities proportional to priorities to

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RewardOnly(gym.Env[Any, Any]):
-    """An environment with only spaces and rewards, which the buffer needs."""
+    """An environment with only the spaces and `compute_reward`, which the buffer needs."""
 
     def __init__(self, observation_space: gym.spaces.Dict) -> None:
         self.observation_space, self.action_space = observation_space, ACTION_SPACE

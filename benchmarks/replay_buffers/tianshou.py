@@ -28,7 +28,7 @@ class Tianshou(Contender):
         )
 
     def step_arguments(self, episode: Episode) -> list[Batch]:
-        """Return the argument of `add`."""
+        """Return the argument of `add` for each step of an episode."""
         states = [
             Batch({key: states[t] for key, states in episode.observations.items()})
             for t in range(len(episode) + 1)

@@ -49,7 +49,7 @@ class TorchRL(Contender):
         )
 
     def step_arguments(self, episode: Episode) -> list[TensorDict]:
-        """Return the argument of `add`."""
+        """Return the argument of `add` for each step of an episode."""
         return list(self.episode_argument(episode).unbind(0))
 
     def add_step(self, step: TensorDict) -> None:
@@ -57,7 +57,7 @@ class TorchRL(Contender):
         self.buffer.add(step)
 
     def episode_argument(self, episode: Episode) -> TensorDict:
-        """Return the argument of `extend`."""
+        """Return an episode as a TensorDict of T rows, the argument of `extend`."""
         done = torch.zeros(len(episode), 1, dtype=torch.bool)
         terminated = done.clone()
         done[-1] = True

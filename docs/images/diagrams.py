@@ -51,7 +51,7 @@ class Drawing:
         )
 
     def arrow(self, start: tuple[float, float], end: tuple[float, float], color: str) -> None:
-        """Draw a straight arrow that ends before a dot."""
+        """Draw a straight arrow that ends at the edge of the dot at ``end``."""
         across, down = end[0] - start[0], end[1] - start[1]
         long, turned = math.hypot(across, down) - 6, math.degrees(math.atan2(down, across))
         self._parts.append(

@@ -50,16 +50,16 @@ STYLES = {
 ABOUT = """The goal is a random sequence of n bits, an action flips one bit, and the reward is -1 in every
 step before the goal is reached, as in figure 1 of Andrychowicz et al. 2017
 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). DQN without HER must reach the goal by chance, with
-probability 2^-n per state; with HER, every episode contains a reached goal. Both arms have at most 100 n^2
-steps, but at least 100,000. This is far less than the 160,000 episodes in the paper, where DQN without HER
-solved up to 13 bits. The settings were chosen with HER, and are equal in both arms."""
+probability 2^-n per state; with HER, every episode contains a reached goal. Both variants have at most
+100 n^2 steps, but at least 100,000. This is far less than the 160,000 episodes in the paper, where DQN
+without HER solved up to 13 bits. The settings were chosen with HER, and are equal in both variants."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study.
+    """Return the study of BitFlipping: DQN with and without HER, for several numbers of bits.
 
     Args:
-        seeds: Number of seeds of each arm.
+        seeds: Number of seeds of each variant.
         quick: Whether to use only a few small numbers of bits.
     """
     numbers = QUICK if quick else NUMBERS
@@ -81,8 +81,8 @@ def _run(n: int, goals: str, seed: int) -> Run:
 
 def _draw(results: RunResults) -> Figure:
     figure, ((axes,),) = make_figure("Success of DQN against the number of bits")
-    for goals, arm in results.by("goals").items():
-        by_n = arm.by("n")
+    for goals, variant in results.by("goals").items():
+        by_n = variant.by("n")
         draw_spread(axes, list(by_n), [each.success for each in by_n.values()], STYLES[goals])
     axes.set(xlabel="number of bits n", ylabel="success rate of the greedy policy", xlim=(0, None))
     axes.set_xticks(list(results.by("n")))
@@ -97,13 +97,17 @@ def _tabulate(results: RunResults) -> Grid:
         header += [f"{goals}: success", "env steps", "processor seconds"]
     rows = []
     for n, both in results.by("n").items():
-        arms = [both.of(goals=goals) for goals in STYLES]
-        rows.append([str(n), *chain.from_iterable(map(_cells, arms))])
+        variants = [both.of(goals=goals) for goals in STYLES]
+        rows.append([str(n), *chain.from_iterable(map(_cells, variants))])
     return Grid("Results", header, rows)
 
 
-def _cells(arm: RunResults) -> list[str]:
-    return [spread(arm.success), spread(arm.env_steps, ",.0f"), spread(arm.processor_seconds, ".0f")]
+def _cells(variant: RunResults) -> list[str]:
+    return [
+        spread(variant.success),
+        spread(variant.env_steps, ",.0f"),
+        spread(variant.processor_seconds, ".0f"),
+    ]
 
 
 def _judge(results: RunResults) -> list[Requirement]:
@@ -121,4 +125,4 @@ def _judge(results: RunResults) -> list[Requirement]:
 
 
 def _medians(results: RunResults) -> dict[int, float]:
-    return {n: float(np.median(arm.success)) for n, arm in results.by("n").items()}
+    return {n: float(np.median(variant.success)) for n, variant in results.by("n").items()}

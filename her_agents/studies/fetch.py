@@ -58,10 +58,10 @@ and -1 elsewhere."""
 
 
 def make_study(seeds: int, *, quick: bool, push: bool) -> Study:
-    """Return the study.
+    """Return the study of FetchReach or FetchPush: SAC with and without HER.
 
     Args:
-        seeds: Number of seeds of each arm.
+        seeds: Number of seeds of each variant.
         quick: Whether to use fewer steps.
         push: Whether the task is FetchPush instead of FetchReach.
 
@@ -100,8 +100,8 @@ def _run(task: str, goals: str, chosen: dict[str, Any]) -> Run:
 def _draw(results: RunResults) -> Figure:
     (task,) = results.by("task")
     figure, ((axes,),) = make_figure(f"SAC on {task}")
-    for goals, arm in results.by("goals").items():
-        draw_curve(axes, arm, STYLES[goals])
+    for goals, variant in results.by("goals").items():
+        draw_curve(axes, variant, STYLES[goals])
     axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
     show_steps(axes)
     show_rates(axes)
@@ -113,11 +113,11 @@ def _tabulate(results: RunResults) -> Grid:
     rows = [
         [
             goals,
-            spread(arm.success),
-            spread(arm.env_steps, ",.0f"),
-            spread(arm.processor_seconds, ",.0f"),
+            spread(variant.success),
+            spread(variant.env_steps, ",.0f"),
+            spread(variant.processor_seconds, ",.0f"),
         ]
-        for goals, arm in results.by("goals").items()
+        for goals, variant in results.by("goals").items()
     ]
     return Grid("Results", ["goals", "success", "env steps", "processor seconds"], rows)
 

@@ -1,6 +1,6 @@
 """Figures of the studies: lines are medians over seeds, shaded areas are ranges.
 
-The colours are those of Okabe and Ito, which colour-blind people can distinguish; lines also differ in style
+The colors are those of Okabe and Ito, which color-blind people can distinguish; lines also differ in style
 or marker. The text is readable if a figure is shown with a width of 700 pixels.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from her_agents.studies.results_file import Floats, RunResults
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
-ORANGE, SKY, GREY = "#e69f00", "#56b4e9", "#555555"
+ORANGE, SKY, GRAY = "#e69f00", "#56b4e9", "#555555"
 
 STEPS_LABEL = "thousand environment steps"
 
@@ -46,17 +46,17 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Style of the line of an arm.
+    """Style of the line of a variant.
 
     Attributes:
         label: Text in the legend.
-        colour: Colour of the line and of the shaded range.
+        color: Color of the line and of the shaded range.
         line: Line style of Matplotlib.
         marker: Marker of Matplotlib; "" for lines with many points.
     """
 
     label: str
-    colour: str
+    color: str
     line: str = "-"
     marker: str = ""
 
@@ -82,12 +82,12 @@ def make_figure(
 def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], style: LineStyle) -> None:
     """Draw the median over the seeds at each x, and shade the range of the seeds."""
     low, middle, high = np.transpose([(each.min(), np.median(each), each.max()) for each in values])
-    axes.fill_between(x, low, high, color=style.colour, alpha=0.15, linewidth=0)
+    axes.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
     axes.plot(
         x,
         middle,
         style.line,
-        color=style.colour,
+        color=style.color,
         marker=style.marker,
         linewidth=2,
         label=style.label,
@@ -97,8 +97,8 @@ def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], style:
 
 def draw_level(axes: Axes, values: Floats, style: LineStyle) -> None:
     """Draw the median of the values as a horizontal line, and shade their range."""
-    axes.axhspan(values.min(), values.max(), color=style.colour, alpha=0.15, linewidth=0)
-    axes.axhline(float(np.median(values)), linestyle=style.line, color=style.colour, label=style.label)
+    axes.axhspan(values.min(), values.max(), color=style.color, alpha=0.15, linewidth=0)
+    axes.axhline(float(np.median(values)), linestyle=style.line, color=style.color, label=style.label)
 
 
 def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
@@ -106,7 +106,7 @@ def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
     steps, success = results.curve()
     thousands = [step / 1000 for step in steps]
     draw_spread(axes, thousands, success, style)
-    axes.plot(thousands[-1], np.median(success[-1]), "o", color=style.colour, clip_on=False)
+    axes.plot(thousands[-1], np.median(success[-1]), "o", color=style.color, clip_on=False)
 
 
 def show_rates(axes: Axes) -> None:
@@ -129,7 +129,7 @@ def add_legend(figure: Figure, all_axes: Iterable[Axes], results: RunResults) ->
         named |= dict(zip(labels, handles, strict=True))
     seeds = len({each.run.config.seed for each in results.all})
     if seeds > 1:
-        named[f"range of {seeds} seeds"] = Patch(color=GREY, alpha=0.2, linewidth=0)
+        named[f"range of {seeds} seeds"] = Patch(color=GRAY, alpha=0.2, linewidth=0)
     figure.legend(
         list(named.values()),
         list(named),

@@ -75,15 +75,15 @@ ABOUT = """A point moves to a goal in a square (PointReach) or in a U-shaped maz
 puck to a goal (PointPush). Sparse rewards are 0 at the goal and -1 elsewhere. Dense rewards are minus the
 distance to the goal, which ignores the walls of the maze. Section 4.4 of Andrychowicz et al. 2017
 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)) compares both rewards on a robot arm, where training
-with dense rewards failed. The settings were chosen for sparse rewards with HER, and are equal in all arms.
+with dense rewards failed. The settings were chosen for sparse rewards with HER; all variants use them.
 The trainings are short: with more steps, PointMaze is also solved with sparse rewards and without HER."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study.
+    """Return the study of the point tasks: three agents, with and without HER, sparse and dense rewards.
 
     Args:
-        seeds: Number of seeds of each arm.
+        seeds: Number of seeds of each variant.
         quick: Whether to use only two tasks and one agent.
     """
     runs = [
@@ -122,9 +122,9 @@ def _draw(results: RunResults) -> Figure:
     for row, (task, on_task) in zip(panels, tasks.items(), strict=True):
         for axes, agent in zip(row, agents, strict=True):
             for (reward, goals), style in STYLES.items():
-                arm = on_task.of(agent=agent, reward=reward, goals=goals)
-                if arm:
-                    draw_curve(axes, arm, style)
+                variant = on_task.of(agent=agent, reward=reward, goals=goals)
+                if variant:
+                    draw_curve(axes, variant, style)
             axes.set_title(f"{task}, {agent}")
             show_steps(axes)
             show_rates(axes)
@@ -140,19 +140,19 @@ def _tabulate(results: RunResults) -> Grid:
     rows = []
     for task, on_task in results.by("task").items():
         for agent, both in on_task.by("agent").items():
-            arms = [both.of(reward=reward, goals=goals) for reward, goals in STYLES]
-            first = arms[0]
+            variants = [both.of(reward=reward, goals=goals) for reward, goals in STYLES]
+            first = variants[0]
             cost = [spread(first.env_steps, ",.0f"), spread(first.processor_seconds, ".0f")]
-            rows.append([task, agent, *(spread(arm.success) for arm in arms), *cost])
-    return Grid("Success of the trained policies; steps and seconds of the first arm", header, rows)
+            rows.append([task, agent, *(spread(variant.success) for variant in variants), *cost])
+    return Grid("Success of the trained policies; steps and seconds of the first variant", header, rows)
 
 
 def _judge(results: RunResults) -> list[Requirement]:
     sparse = results.of(reward="sparse", goals=WITH_HER)
     found = []
-    for agent, arm in sparse.of(task="PointReach").by("agent").items():
-        seconds = float(arm.processor_seconds.max())
-        found.append(at_least(f"PointReach, {agent}: median success", 0.98, median(arm.success)))
+    for agent, variant in sparse.of(task="PointReach").by("agent").items():
+        seconds = float(variant.processor_seconds.max())
+        found.append(at_least(f"PointReach, {agent}: median success", 0.98, median(variant.success)))
         found.append(at_most(f"PointReach, {agent}: processor seconds of the slowest seed", 60, seconds))
     for task in ("PointMaze", "PointPush"):
         plain = results.of(task=task, reward="sparse", goals=WITHOUT_HER)
@@ -161,8 +161,10 @@ def _judge(results: RunResults) -> list[Requirement]:
 
 
 def _judge_harder(task: str, with_her: RunResults, without: RunResults) -> list[Requirement]:
-    """Return the requirements for a task: one agent solves it, with every seed better than without HER."""
-    pairs = [(arm.success, without.of(agent=name).success) for name, arm in with_her.by("agent").items()]
+    """Return the requirements for a task: one agent solves it, each seed better than without HER."""
+    pairs = [
+        (variant.success, without.of(agent=name).success) for name, variant in with_her.by("agent").items()
+    ]
     best, plain = max(pairs, key=lambda pair: median(pair[0]) or 0.0, default=(np.zeros(0), np.zeros(0)))
     lead = float(best.min() - plain.max()) if len(best) and len(plain) else None
     return [

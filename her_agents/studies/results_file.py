@@ -1,4 +1,4 @@
-"""The results of a study: statistics of its arms, and the CSV file."""
+"""The results of a study: statistics over the runs of each variant, and the CSV file."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def run_on_ray(
         runs: The runs.
         on_result: Called with each result.
         num_cpus: Number of logical CPUs, if this function starts Ray on this machine.
-        address: Address of a Ray cluster. None uses the Ray that the program has initialised, or starts Ray
+        address: Address of a Ray cluster. None uses the Ray that the program has initialized, or starts Ray
             on this machine.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Run: one training of a study, measured in the same way in every arm.
+"""Run: one training of a study, measured in the same way in every variant.
 
 A training ends when all episodes of two consecutive evaluations were successes, or after its last step. The
 reported success rate is that of the final greedy policy in separate episodes, not of the best evaluation.
@@ -35,7 +35,7 @@ class Run:
     """One training of a study.
 
     Attributes:
-        labels: Labels of the arm; runs of one arm differ only in their seeds.
+        labels: Labels of the variant (such as task and algorithm); its runs differ only in their seeds.
         config: The options of the training.
     """
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from her_agents.config import make_config
 from her_agents.studies.plots import (
     BLUE,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     PURPLE,
     VERMILLION,
@@ -37,7 +37,7 @@ KS = (1, 2, 4, 8)
 """Numbers of relabeled transitions for each original one."""
 
 SETTINGS = settings("PointPush", "ddpg") | {"steps": 256_000, "steps_per_epoch": 32_000}
-"""Options for all runs. After this number of steps the best arms are nearly solved, and arms differ most."""
+"""Options for all runs. After these steps, the best variants nearly solve the task."""
 
 QUICK = ("future", "random"), (1, 4)
 """Strategies and k with ``--quick``."""
@@ -48,9 +48,9 @@ STYLES = {
     "episode": LineStyle("episode", ORANGE, "-.", "D"),
     "final": LineStyle("final", PURPLE, "--", "v"),
     "random": LineStyle("random", VERMILLION, ":", "X"),
-    WITHOUT_HER: LineStyle(WITHOUT_HER, GREY, "--"),
+    WITHOUT_HER: LineStyle(WITHOUT_HER, GRAY, "--"),
 }
-"""All strategies; the arm without HER has k = 0."""
+"""All strategies; the variant without HER has k = 0."""
 
 MEASURED: dict[str, Callable[[RunResults], Floats]] = {
     "trained policy": lambda results: results.success,
@@ -62,19 +62,19 @@ ABOUT = """DDPG is trained to push a puck to random goals, with five goal select
 transitions for every original one, as in figure 6 of Andrychowicz et al. 2017
 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)); `geometric` is not in the paper. The left panel shows
 the success of the trained policies. The right panel shows the mean of all evaluations during training, which
-is higher for faster learning. The settings were chosen for `future` with k = 4, and are equal in all arms."""
+is higher for faster learning. The settings were chosen for `future` with k = 4; all variants use them."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:
-    """Return the study.
+    """Return the study of PointPush: goal selection strategies, each with several values of k.
 
     Args:
-        seeds: Number of seeds of each arm.
+        seeds: Number of seeds of each variant.
         quick: Whether to use only two strategies and two values of k.
     """
     strategies, ks = QUICK if quick else ([name for name in STYLES if name != WITHOUT_HER], KS)
-    arms = [*product(strategies, ks), (WITHOUT_HER, 0)]
-    runs = [_run(strategy, k, seed) for strategy, k in arms for seed in range(seeds)]
+    variants = [*product(strategies, ks), (WITHOUT_HER, 0)]
+    runs = [_run(strategy, k, seed) for strategy, k in variants for seed in range(seeds)]
     title = "PointPush: goal selection strategies"
     return Study("strategies", title, ABOUT, runs, _draw, _tabulate, _judge, quick)
 
@@ -90,11 +90,11 @@ def _draw(results: RunResults) -> Figure:
         axes.set_xscale("log", base=2)
         axes.set(title=title, xlabel="relabeled per original transition, k")
         ks = sorted({k for k in results.by("k") if k})
-        for strategy, arm in results.by("strategy").items():
+        for strategy, variant in results.by("strategy").items():
             if strategy == WITHOUT_HER:
-                draw_level(axes, measured(arm), STYLES[strategy])
+                draw_level(axes, measured(variant), STYLES[strategy])
             else:
-                by_k = arm.by("k")
+                by_k = variant.by("k")
                 draw_spread(axes, list(by_k), [measured(each) for each in by_k.values()], STYLES[strategy])
         axes.set_xticks(ks, [str(k) for k in ks])
         axes.minorticks_off()
@@ -107,8 +107,8 @@ def _draw(results: RunResults) -> Figure:
 def _tabulate(results: RunResults) -> Grid:
     ks = list(results.by("k"))
     rows = [
-        [strategy, *(spread(arm.of(k=k).success) for k in ks)]
-        for strategy, arm in results.by("strategy").items()
+        [strategy, *(spread(variant.of(k=k).success) for k in ks)]
+        for strategy, variant in results.by("strategy").items()
     ]
     return Grid("Success of the trained policies", ["strategy", *(f"k = {k}" for k in ks)], rows)
 

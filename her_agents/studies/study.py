@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SIMULATORS = ("gymnasium-robotics", "mujoco")
 
-RULES = f"""All arms are trained and measured in the same way. A training ends when all episodes of two
+RULES = f"""All variants are trained and measured in the same way. A training ends when all episodes of two
 consecutive evaluations were successes, or after its last step. Success rates are those of the final greedy
 policy in {FINAL_EPISODES} separate episodes, not those of the best evaluation. Numbers are medians over the
 seeds, with the lowest and the highest value in brackets; figures show this range as a shaded area. The curve

@@ -74,7 +74,7 @@ def _findings_at(
 
 
 def _causing_layer(finding: Finding, found: Sequence[set[tuple[str, str]]], names: Sequence[str]) -> str:
-    """Return the innermost of the outer layers with the finding; empty if no layer or every layer has it."""
+    """Return the innermost wrapper whose environment has the finding; empty if it is not due to a wrapper."""
     has = [(finding.code, finding.subject) in layer for layer in found]
     depth = sum(has)
     return names[depth - 1] if 0 < depth < len(has) and all(has[:depth]) else ""

@@ -44,7 +44,7 @@ def check_goal_env(
     ``max_steps``, not on the speed of the machine. An environment passed in is not closed.
 
     Args:
-        env_or_factory: A single or vectorised goal environment, with any wrappers, or a function without
+        env_or_factory: A single or vectorized goal environment, with any wrappers, or a function without
             arguments that returns one. Replicas are made by the function, else from the environment's spec,
             else by a deep copy.
         max_steps: Number of steps of the environment. The replicas together take up to 25 % more steps, and
@@ -87,7 +87,7 @@ def run_check(env: AnyEnv, factory: Factory | None, budget: Budget, rules: Seque
     """Check an environment with the given rules.
 
     Args:
-        env: A single or vectorised goal environment.
+        env: A single or vectorized goal environment.
         factory: Function that made ``env``; None if the user passed the environment, which then stays open.
         budget: Steps, time, policy and seed of the run.
         rules: Rules to report.

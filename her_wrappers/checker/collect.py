@@ -108,7 +108,7 @@ def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> Non
 
 
 def _steering(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, fallback: Policy) -> Policy:
-    """Return a policy that steers to the goal, or calls ``fallback`` where it has no valid action."""
+    """Return a policy that steers to the goal; without a valid action, it calls ``fallback``."""
     try:
         steer = steering_policy(rollout, space, rng)
     except MODEL_ERRORS:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from her_wrappers.checker.registry import Rule
     from her_wrappers.checker.report import Finding, Report
 
-COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 def print_report(report: Report, console: Console) -> None:
     """Print the summary, the findings with their first violations, and the rules that were not exercised."""
     console.print(escape(report.summary()))
     for finding in report.findings:
-        console.print(f"\n{_coloured(finding.severity)} [bold]{finding.code}[/] {finding.name}")
+        console.print(f"\n{_colored(finding.severity)} [bold]{finding.code}[/] {finding.name}")
         console.print(_finding_table(finding))
     for gap in report.not_exercised:
         console.print(f"\n[dim]not exercised:[/] {escape(str(gap))}")
@@ -33,13 +33,13 @@ def print_rules(rules: Iterable[Rule], console: Console) -> None:
     """Print a table of rules: code, name, severity and meaning."""
     table = Table("code", "name", "severity", "meaning", header_style="bold")
     for rule in rules:
-        table.add_row(rule.code, rule.name, _coloured(rule.severity), escape(rule.meaning))
+        table.add_row(rule.code, rule.name, _colored(rule.severity), escape(rule.meaning))
     console.print(table)
 
 
 def print_explanation(rule: Rule, console: Console) -> None:
     """Print one rule with its fix, its adapter, and a wrong and a right example."""
-    console.print(f"[bold]{rule.code} {rule.name}[/] ({_coloured(rule.severity)})")
+    console.print(f"[bold]{rule.code} {rule.name}[/] ({_colored(rule.severity)})")
     console.print(escape(f"{rule.meaning}\nFix: {rule.fix}."))
     if rule.adapter:
         console.print(escape(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}."))
@@ -65,5 +65,5 @@ def _finding_table(finding: Finding) -> Table:
     return table
 
 
-def _coloured(severity: str) -> str:
-    return f"[{COLOURS[severity]}]{severity}[/]"
+def _colored(severity: str) -> str:
+    return f"[{COLORS[severity]}]{severity}[/]"

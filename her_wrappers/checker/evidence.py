@@ -44,7 +44,7 @@ class Evidence:
     """The recorded run of an environment, and the results of the experiments.
 
     Attributes:
-        env: The single or vectorised environment.
+        env: The single or vectorized environment.
         observation_space: Observation space of one environment.
         rollout: Recorded resets and steps; batches are split into episodes of single environments.
         vector_rollout: Batches that a vector environment returned; empty for a single environment.

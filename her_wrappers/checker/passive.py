@@ -171,7 +171,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         super().close()
 
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
-        """Return the last record with new copies, since the receiver may change the returned objects."""
+        """Return the last record with copies of its objects, which the caller of ``step`` may change."""
         last, self._last = self._last, None
         if last is None:
             return None
@@ -275,7 +275,7 @@ class WindowEvidence(Evidence):
     history: _RewardHistory = field(default_factory=_RewardHistory)
 
     def missing(self, need: str) -> str:
-        """Return the reason why a need is not met; sparse rewards need no step here."""
+        """Return the reason why a need is not met; earlier records can show that rewards are sparse."""
         if need == "sparse" and self.has_goals and self.is_sparse:
             return ""
         return super().missing(need)

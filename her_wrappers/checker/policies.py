@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy, Rollout
 
 MAX_GOAL_SIZE = 64
-"""Largest goal that is modelled; models of larger goals, of images, are costly and find few successes."""
+"""Largest goal that is modeled; models of larger goals, of images, are costly and find few successes."""
 
 
 def random_policy(space: spaces.Space[Any], seed: int) -> Policy:

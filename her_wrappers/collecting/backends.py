@@ -58,11 +58,11 @@ class LocalBackend:
         self._workers[worker] = Worker(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Give a worker a task."""
+        """Add a task to the queue of a worker."""
         self._tasks.append((worker, task, state))
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Play the next round of a worker."""
+        """Do the next task; return the worker's number and the result of `Worker.run`."""
         worker, task, state = self._tasks.popleft()
         return worker, self._workers[worker].run(task, state)
 
@@ -112,7 +112,7 @@ class ProcessBackend:
         self._send(worker, pickle.dumps((task, state), protocol=5))
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Wait for a process."""
+        """Wait for a process; return the worker's number and its result, or None if the process ended."""
         ready = connection.wait(self._connections.values())
         worker, link = next(each for each in self._connections.items() if each[1] in ready)
         try:
@@ -121,7 +121,7 @@ class ProcessBackend:
             return worker, None
 
     def close(self) -> None:
-        """Let idle processes close their environments, and kill the others."""
+        """Stop the processes: idle ones close their environments and exit, the others are killed."""
         for worker in self._connections:
             self._send(worker, b"")
         end = time.monotonic() + GRACE

@@ -109,7 +109,7 @@ class Collector:
         fresh_envs: Whether to make new environments for each round, for environments that remember the
             episodes before, or that are seeded only when they are made. If ``make_env`` has a parameter
             ``seed``, it gets an int that differs for each environment and round.
-        address: Address of a Ray cluster. None uses the Ray that the program has initialised, or starts Ray
+        address: Address of a Ray cluster. None uses the Ray that the program has initialized, or starts Ray
             on this machine.
 
     Raises:
@@ -214,7 +214,9 @@ class Collector:
             TypeError: The policy has no ``load_state_dict``, or the state cannot be pickled.
         """
         if not self._has_state:
-            raise TypeError("update needs a policy with a method load_state_dict(state), the policy has none")
+            raise TypeError(
+                "policy must have a method load_state_dict(state) to be updated; define this method"
+            )
         self._state = _PolicyState(_pickle("state", state), self._next - 1)
 
     def state_dict(self) -> dict[str, Any]:
@@ -242,7 +244,10 @@ class Collector:
         """
         for name, value in self._identity.items():
             if state[name] != value:
-                raise ValueError(f"the state is of a collector with {name}={state[name]}, got {name}={value}")
+                raise ValueError(
+                    f"the state must be of a collector with {name}={value}, as this one, "
+                    f"got {name}={state[name]}; make both collectors with the same arguments"
+                )
         pending, self._state = (
             _PolicyState(None if each is None else _pickle("state", each), after_round)
             for each, after_round in zip(state["states"], state["after_rounds"], strict=True)
@@ -273,7 +278,7 @@ class Collector:
     def _collect(self) -> Round:
         """Return the next round, and let the workers play the one after it."""
         if self._is_closed:
-            raise RuntimeError("the collector is closed")
+            raise RuntimeError("the collector is closed; make a new Collector")
         started, number = time.perf_counter(), self._next
         self._forget_delivered()
         if not self._is_consistent:
@@ -334,7 +339,7 @@ class Collector:
         if outcome.spaces != self._spaces:
             raise ValueError(
                 f"all workers must have the same spaces, got {outcome.spaces} from worker {worker}, and "
-                f"{self._spaces} from another one"
+                f"{self._spaces} from another one; use the same versions of all packages on all machines"
             )
         self._results[number, worker] = outcome
 
@@ -380,7 +385,7 @@ def _pickle_registered() -> Iterator[bytes]:
 
 
 def _make_backend(name: str, setup: Setup, num_workers: int, address: str | None) -> Backend:
-    """Return the backend with a name.
+    """Return the backend ``name``, whose workers are not started yet.
 
     Raises:
         ValueError: The backend does not exist, or ``address`` is given for a backend other than Ray.

@@ -18,7 +18,7 @@ TIMEOUT = 5.0
 class RayBackend:
     """Workers that are Ray actors, one logical CPU each.
 
-    If the program has initialised Ray already, this backend uses it. Otherwise this backend connects to
+    If the program has initialized Ray already, this backend uses it. Otherwise this backend connects to
     ``address``, or starts Ray on this machine if ``address`` is None, and disconnects at the end.
 
     Args:
@@ -53,7 +53,7 @@ class RayBackend:
         self._workers[result] = worker
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Wait for an actor."""
+        """Wait for an actor; return the worker's number and its result, or None if the actor is lost."""
         ready, _ = self._ray.wait(list(self._workers))
         worker = self._workers.pop(ready[0])
         try:
@@ -62,7 +62,7 @@ class RayBackend:
             return worker, None
 
     def close(self) -> None:
-        """Stop the actors; disconnect from Ray unless the program had initialised it."""
+        """Stop the actors; disconnect from Ray unless the program had initialized it."""
         if self._ray.is_initialized():
             for worker in list(self._actors):
                 self._kill(worker)
@@ -90,14 +90,14 @@ def import_ray() -> Any:
 
 
 def init_ray(address: str | None, num_cpus: int) -> bool:
-    """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialised Ray.
+    """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
 
     Args:
         address: Address of the cluster, or None to start Ray on this machine.
         num_cpus: Number of logical CPUs to start with.
 
     Returns:
-        Whether Ray was not initialised before.
+        True if this call initialized Ray, so that the caller has to shut it down.
 
     Raises:
         ConnectionError: No cluster answers at the address.

@@ -56,7 +56,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Task:
-    """The part of one worker in one round.
+    """The work of one worker in one round.
 
     Attributes:
         worker: Number of the worker.
@@ -213,7 +213,7 @@ class Worker:
         state: bytes | None,
         episodes: Episodes,
     ) -> None:
-        """Raise unless used environments and a used policy play the same round as new ones.
+        """Play a round again with the used environments and policy, and raise if the episodes differ.
 
         Raises:
             NotRepeatableError: The episodes differ.

@@ -28,7 +28,7 @@ Bounds: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Coverage:
-    """Cells of goals that were reached.
+    """Numbers of cells of the goal space that contain desired and achieved goals.
 
     Attributes:
         desired: Number of cells with a desired goal.
@@ -167,7 +167,7 @@ def _as_rows(leaves: list[np.ndarray], count: int) -> np.ndarray:
 
 
 def _widened(bounds: Bounds, goals: tuple[np.ndarray, ...]) -> Bounds:
-    """Return ``bounds``, (G,) minima and maxima, extended by goals of floats."""
+    """Return ``bounds``, the (G,) minima and maxima, extended so that they include ``goals``."""
     low, high = bounds
     for rows in goals:
         if rows.dtype.kind != "f":

@@ -105,7 +105,7 @@ def _description(task: type) -> tuple[str, Table]:
 
 
 def _styled(text: str) -> str:
-    """Return the text of a docstring for the terminal, with the code in it coloured."""
+    """Return the text of a docstring for the terminal, with the code in it colored."""
     return re.sub(r"`{1,2}([^`]+)`{1,2}", r"[cyan]\1[/cyan]", escape(text))
 
 

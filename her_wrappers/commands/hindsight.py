@@ -126,7 +126,7 @@ class EpisodeRenderer:
         return np.asarray(flags | (episode.rewards >= self.relabel(episode, len(episode)).rewards[-1]))
 
     def reached_after(self, relabeled: Batch, state: int) -> np.ndarray:
-        """Return (T,) bool: which steps of `relabel` reach the goal that the state achieved."""
+        """Return (T,) bool: which steps of `relabel` reach their new goal, which ``state`` achieved."""
         observations: Any = relabeled.next_observations
         env = self.env.unwrapped
         if isinstance(env, TaskEnv):
@@ -145,7 +145,7 @@ def farthest_miss(
 
     Args:
         renderer: The environment.
-        policy: Returns the policy for a seed.
+        policy: Function that returns the policy for a seed.
         seeds: Seeds of the episodes.
 
     Raises:
@@ -174,7 +174,7 @@ def _score(renderer: EpisodeRenderer, episode: Episode) -> tuple[bool, float]:
 def in_hindsight(
     renderer: EpisodeRenderer, rendered: RenderedEpisode, strategy: str, n_sampled_goal: int
 ) -> Hindsight:
-    """Relabel an episode.
+    """Relabel an episode, and determine which steps reach its own goal and the new goal.
 
     Args:
         renderer: The environment.

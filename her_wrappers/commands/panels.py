@@ -81,8 +81,9 @@ class TaskPanels:
         seen = self._task.observe(state | {"goal": goal})
         if not np.array_equal(seen["desired_goal"], seen["achieved_goal"]):
             raise ValueError(
-                f"{type(self._task).__name__} must define reached_goal(state) such that desired_goal equals "
-                "achieved_goal for this goal"
+                f"reached_goal(state) of {type(self._task).__name__} must return a goal for which observe() "
+                f"returns a desired_goal equal to achieved_goal, got {seen['desired_goal']} and "
+                f"{seen['achieved_goal']}"
             )
         return goal
 

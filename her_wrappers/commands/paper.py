@@ -9,9 +9,9 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from her_envs.canvas import BACKGROUND, INK
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
-GREY: Colour = (110, 110, 108)
+GRAY: Color = (110, 110, 108)
 
 
 class Paper:
@@ -29,7 +29,7 @@ class Paper:
         self._draw = ImageDraw.Draw(self.image)
 
     def text(
-        self, text: str, at: tuple[float, float], size: float, colour: Colour = INK, *, right: bool = False
+        self, text: str, at: tuple[float, float], size: float, color: Color = INK, *, right: bool = False
     ) -> None:
         """Write a line of text.
 
@@ -37,26 +37,26 @@ class Paper:
             text: The text.
             at: Upper left corner of the line, or upper right corner if ``right``.
             size: Height of the letters.
-            colour: Colour of the letters.
+            color: Color of the letters.
             right: Whether the line is aligned to the right.
         """
         font = ImageFont.load_default(size * self._scale)
         place = tuple(part * self._scale for part in at)
-        self._draw.text((place[0], place[1]), text, colour, font, "ra" if right else "la")
+        self._draw.text((place[0], place[1]), text, color, font, "ra" if right else "la")
 
-    def box(self, at: tuple[float, float], width: float, height: float, colour: Colour) -> None:
+    def box(self, at: tuple[float, float], width: float, height: float, color: Color) -> None:
         """Fill a rectangle.
 
         Args:
             at: Upper left corner.
             width: Width of the rectangle.
             height: Height of the rectangle.
-            colour: Colour of the rectangle.
+            color: Color of the rectangle.
         """
         left, top = (self._px(part) for part in at)
         right, bottom = self._px(at[0] + width) - 1, self._px(at[1] + height) - 1
         if left <= right and top <= bottom:
-            self._draw.rectangle((left, top, right, bottom), colour)
+            self._draw.rectangle((left, top, right, bottom), color)
 
     def picture(self, pixels: np.ndarray, at: tuple[float, float]) -> None:
         """Draw a picture, (H, W, 3) uint8, with its upper left corner at ``at``, without scaling it."""
@@ -82,7 +82,7 @@ def as_png(paper: Paper) -> bytes:
 
 
 def as_gif(papers: list[Paper], milliseconds: list[int]) -> bytes:
-    """Return pages as an animated GIF file, with 256 colours for all pages.
+    """Return pages as an animated GIF file, with 256 colors for all pages.
 
     Args:
         papers: Pages of one size, at least one.

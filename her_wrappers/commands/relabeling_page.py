@@ -1,7 +1,7 @@
 """The picture of ``her show-relabeling``: an episode with its own goal, and with a goal that it achieved.
 
-Lengths are for panels of 320 pixels, and are scaled with the size of the panels. The colours are those of
-`her_envs.canvas`, which colour-blind people can distinguish; the text repeats the meaning of each colour.
+Lengths are for panels of 320 pixels, and are scaled with the size of the panels. The colors are those of
+`her_envs.canvas`, which color-blind people can distinguish; the text repeats the meaning of each color.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from her_envs.canvas import AGENT, FAINT, GOAL, REACHED
 from her_wrappers.commands.hindsight import Hindsight
 from her_wrappers.commands.panels import Panels, overlay
-from her_wrappers.commands.paper import GREY, Colour, Paper, as_gif, as_png
+from her_wrappers.commands.paper import GRAY, Color, Paper, as_gif, as_png
 
 MAX_FRAMES = 100
 """Maximal number of states that a GIF shows."""
@@ -44,14 +44,14 @@ class Side:
     Attributes:
         title: Title of the panel.
         goal: Sentence about the origin of the goal.
-        colour: Colour of the mark at the title.
+        color: Color of the mark at the title.
         rewards: (T,) rewards for the goal.
         reached: (T,) bool, steps that reach the goal.
     """
 
     title: str
     goal: str
-    colour: Colour
+    color: Color
     rewards: np.ndarray
     reached: np.ndarray
 
@@ -127,18 +127,18 @@ class RelabelingPage:
     def _paper(self, t: int, height: float) -> Paper:
         paper = Paper(WIDTH, height, self._scale)
         paper.text("Hindsight Experience Replay", (MARGIN + INSET, 14), 24)
-        paper.text(f"step {t} of {self._length}", (WIDTH - MARGIN - INSET, 21), 15, GREY, right=True)
+        paper.text(f"step {t} of {self._length}", (WIDTH - MARGIN - INSET, 21), 15, GRAY, right=True)
         goal_state = self._hindsight.goal_state
         pictures = self._panels.with_own_goal(t), self._panels.with_goal_of(t, goal_state)
         for column, (side, picture) in enumerate(zip(self.sides, pictures, strict=True)):
             left = MARGIN + column * PANEL
             paper.picture(picture, (left, HEAD))
-            paper.box((left + INSET, 60), 4, 38, side.colour)
+            paper.box((left + INSET, 60), 4, 38, side.color)
             paper.text(side.title, (left + INSET + 12, 58), 18)
-            paper.text(side.goal, (left + INSET + 12, 82), 13, GREY)
+            paper.text(side.goal, (left + INSET + 12, 82), 13, GRAY)
             self._draw_rewards(paper, left + INSET, side, t)
         source = f"{self._name}, seed {self._hindsight.rendered.seed}"
-        paper.text(source, (MARGIN + INSET, HEIGHT - 24), 11, GREY)
+        paper.text(source, (MARGIN + INSET, HEIGHT - 24), 11, GRAY)
         return paper
 
     def _draw_rewards(self, paper: Paper, left: float, side: Side, t: int) -> None:
@@ -153,8 +153,8 @@ class RelabelingPage:
                 paper.box((place, STRIP + 12), width, 2, FAINT)
                 continue
             paper.box((place, STRIP), width, 14, FAINT)
-            colour = REACHED if side.reached[step] else AGENT
-            paper.box((place, STRIP + 14 - 14 * share), width, 14 * share, colour)
+            color = REACHED if side.reached[step] else AGENT
+            paper.box((place, STRIP + 14 - 14 * share), width, 14 * share, color)
         paper.text(side.outcome(t), (left, STRIP + 20), 13)
 
     def _draw_goals(self, paper: Paper) -> None:
@@ -173,8 +173,8 @@ class RelabelingPage:
             paper.picture(self._goals_of(int(t), goals), (left - inset, HEIGHT + 24))
             top = HEIGHT + 24 + SMALL
             paper.text(f"step {t + 1}", (left, top), 13)
-            paper.text(f"goals {', '.join(map(str, goals))}", (left, top + 18), 12, GREY)
-            paper.text(f"pay {', '.join(f'{reward:.2g}' for reward in rewards)}", (left, top + 34), 12, GREY)
+            paper.text(f"goals {', '.join(map(str, goals))}", (left, top + 18), 12, GRAY)
+            paper.text(f"pay {', '.join(f'{reward:.2g}' for reward in rewards)}", (left, top + 34), 12, GRAY)
 
     def _goals_of(self, t: int, goals: np.ndarray) -> np.ndarray:
         """Draw the state after a step, several goals, and the path of the episode."""

@@ -23,13 +23,13 @@ PUBLISHED, QUICK = Path("docs/results"), Path("runs/reproduce")
 
 Seeds = Annotated[
     int | None,
-    typer.Option(min=1, help="Number of seeds of each arm. [default: 3, or 1 with --quick]", metavar="N"),
+    typer.Option(min=1, help="Number of seeds of each variant. [default: 3, or 1 with --quick]", metavar="N"),
 ]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Parallel processes. [default: one for each core]", metavar="N")
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A short version, about two minutes: fewer arms, one seed.")
+    bool, typer.Option("--quick", help="A short version, about two minutes: fewer variants, one seed.")
 ]
 Out = Annotated[
     Path | None,

@@ -37,12 +37,12 @@ ENV, GOALS, LEARN, FILES = "Environment", "Relabeling", "Learning", "Files and o
 
 
 def option(panel: str, text: str, *names: str, **options: Any) -> Any:
-    """Return an option of a panel."""
+    """Return a command-line option with the help ``text``, listed under ``panel`` in the help."""
     return typer.Option(*names, rich_help_panel=panel, help=text, **options)
 
 
 def number(panel: str, text: str, **options: Any) -> Any:
-    """Return a numeric option of a panel."""
+    """Return a numeric command-line option with the help ``text``, listed under ``panel`` in the help."""
     return option(panel, text, metavar="N", **options)
 
 

@@ -98,7 +98,8 @@ class Claim:
         if not lock(self._file):
             self._file.close()
             raise InUseError(
-                f"{name} is in use: another writer is at work there; close it, or write elsewhere"
+                f"{name} is in use: another process or object writes to it; close that writer, or "
+                "choose another path"
             )
 
     def release(self) -> None:

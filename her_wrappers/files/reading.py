@@ -229,7 +229,7 @@ def _fill(out: np.ndarray, file: io.BufferedReader, crc: int) -> int:
 
 
 def _has_valid_values(array: np.ndarray) -> bool:
-    """Whether bools are 0 or 1 and strings are valid Unicode, since other values can crash NumPy's users."""
+    """Whether bools are 0 or 1 and strings are valid Unicode; other values can crash code that uses NumPy."""
     if array.dtype.kind not in "bU" or array.size == 0:
         return True
     contiguous = np.ascontiguousarray(array).reshape(-1)

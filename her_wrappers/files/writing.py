@@ -105,7 +105,7 @@ def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
             f"the name of an array must be at most {MAX_NAME} characters long, got {len(name)}: {name[:50]}.."
         )
     if "\0" in name:  # programs in C would read only the part before it
-        raise ValueError(f"the name of an array must not have a zero character, got {name!r}")
+        raise ValueError(f"the name of an array must not have a null character, got {name!r}")
 
 
 def row_slices(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[slice]:
@@ -182,7 +182,7 @@ def write_arrays(
 
 
 class _ZipWriter(zipfile.ZipFile):
-    """Writes nothing after an error; `ZipFile` tries to complete the file, which may raise another error."""
+    """A ZipFile that writes nothing after an error, since completing the file may raise another error."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:

@@ -35,7 +35,7 @@ def to_minari(
         env: Environment of the episodes, or its id or spec. Minari stores its spaces, and the episodes are
             cast to their dtypes.
         **metadata: Other arguments of ``minari.create_dataset_from_buffers``, such as ``author``,
-            ``description``, ``code_permalink``. Minari warns about missing ones.
+            ``description``, ``code_permalink``. Minari warns about missing arguments.
 
     Returns:
         The ``minari.MinariDataset``.
@@ -60,7 +60,7 @@ def to_minari(
         begun = True
         for number, episode in enumerate(episodes):
             if not isinstance(episode, Episode):
-                raise TypeError(f"episodes must yield Episodes, got {type(episode).__name__}")
+                raise TypeError(f"episodes must yield Episode objects, got {type(episode).__name__}")
             yield _as_buffer(_fitting(episode, number, *specs), number)
 
     try:

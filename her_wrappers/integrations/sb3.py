@@ -247,13 +247,13 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         raise AttributeError(f"HerReplayBuffer has no attribute {name!r}")
 
     def _begin(self, states: list[bytes]) -> None:
-        """Open an episode in each environment whose present state differs from ``states``."""
+        """Open an episode in each environment whose last recorded state differs from ``states``."""
         envs = self._open.environments_not_at(states)
         self._store(envs, [False] * len(envs))
         self._open.begin(envs, states)
 
     def _advance(self) -> None:
-        """Advance SB3's position."""
+        """Advance ``pos`` and set ``full``, which SB3's algorithms read."""
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full = True

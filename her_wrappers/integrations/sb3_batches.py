@@ -31,10 +31,10 @@ class TensorBatches:
     """Samples several batches at once from a buffer.
 
     Several batches take little more time than one, since NumPy, torch and the environment are called once.
-    When episodes are added, the unused batches are dropped. To drop few of them, the first call of `sample`
-    after an addition samples the smallest number of batches that was used between two recent additions. If
-    more batches are used, each further call samples as many as were used beyond this number so far. Each
-    batch has the same distribution as if it were sampled alone.
+    When episodes are added, the unused batches are dropped. So that few are dropped, the first call of
+    `sample` after an addition samples m batches, the smallest number that was used between two recent
+    additions. If more are used, each further call samples as many as were used beyond the first m. Each batch
+    has the same distribution as if it were sampled alone.
 
     Args:
         buffer: Buffer to sample from.
@@ -134,7 +134,7 @@ class TensorBatches:
 
 
 def normalized(batch: DictReplayBufferSamples, env: VecNormalize) -> DictReplayBufferSamples:
-    """Return a batch that is normalized with the present statistics of a VecNormalize."""
+    """Return a batch that is normalized with the current statistics of a VecNormalize."""
     device = batch.rewards.device
 
     def observations(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -63,19 +63,19 @@ class VectorEpisodeBytes:
         return len(self._steps)
 
     def where(self, env: int) -> str:
-        """Return the present step of an environment, for messages."""
+        """Return a description of an environment and its current step, for messages."""
         return f"at step {max(0, self.lengths[env])} of environment {env}"
 
     def where_next(self, env: int) -> str:
-        """Return the next step of an environment, for messages."""
+        """Return a description of an environment and its next step, for messages."""
         return f"at step {max(0, self.lengths[env]) + 1} of environment {env}"
 
     def is_at(self, states: Row) -> bool:
-        """Whether all environments have open episodes, and their present states are equal to ``states``."""
+        """Whether all environments have open episodes, and their current states are equal to ``states``."""
         return None not in self._begun and states == self._states[-1]
 
     def environments_not_at(self, states: Row) -> list[int]:
-        """Return the environments that have no open episode, or whose present state is not in ``states``."""
+        """Return the environments without an open episode, or whose current state differs from ``states``."""
         return [
             i
             for i, begun in enumerate(self._begun)
@@ -83,7 +83,7 @@ class VectorEpisodeBytes:
         ]
 
     def begin(self, envs: Sequence[int], states: Row) -> None:
-        """Open episodes in some environments; ``states`` are the present states of all environments."""
+        """Open episodes in some environments; ``states`` are the current states of all environments."""
         self._close(envs)
         self._states[-1:] = [states]
         for i in envs:
@@ -128,7 +128,7 @@ class VectorEpisodeBytes:
         self._close(range(len(self._begun)))
 
     def _present(self, env: int) -> Row:
-        """Return the present state of an environment."""
+        """Return the current state of an environment."""
         return _rows(self._state_spec, self._states[-1], env)
 
     def _infos(self, spans: Sequence[tuple[int, range]]) -> dict[str, np.ndarray]:

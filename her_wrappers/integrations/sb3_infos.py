@@ -45,7 +45,7 @@ class RecordedInfos:
             del self._by_step[self._stored.popleft()]
 
     def of(self, info: Any) -> Any:
-        """Return the recorded info for a dict that contains its number, or a list of infos for a batch."""
+        """Return the recorded info whose number is in the dict ``info``; a list for a list of dicts."""
         if isinstance(info, dict):
             return dict(self._by_step.get(info.get(STEP, -1), {}))
         return [self.of(row) for row in info]

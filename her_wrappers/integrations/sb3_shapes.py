@@ -53,7 +53,7 @@ class Sb3Shapes:
 
         Args:
             obs: The observations.
-            where: Returns the place of an environment, for messages.
+            where: Function that describes an environment and its step, for messages.
 
         Raises:
             ValueError: The observations do not fit their space.
@@ -70,7 +70,7 @@ class Sb3Shapes:
 
         Args:
             action: The actions; floats may be rounded.
-            where: Returns the place of an environment, for messages.
+            where: Function that describes an environment and its step, for messages.
 
         Raises:
             ValueError: The actions have another shape, or do not fit their space.

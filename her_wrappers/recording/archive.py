@@ -59,7 +59,7 @@ class EpisodeArchive:
 
     Args:
         path: The folder; it is created if necessary.
-        env: Environment of the episodes, single or vectorised. The archive stores its id, arguments and
+        env: Environment of the episodes, single or vectorized. The archive stores its id, arguments and
             spaces, and is opened for writing at once.
         shard_steps: Number of steps after which a shard is written. A shard is also written after 64 MiB.
 
@@ -120,7 +120,7 @@ class EpisodeArchive:
         Raises:
             InUseError: Another archive writes to the folder.
             OSError: A shard cannot be written. The archive keeps its episodes in memory, and tries to write
-                them again with the next ones.
+                them again when more episodes are added.
             RuntimeError: This process is a fork of the process that opened the archive.
             TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
                 are not numbers, bools or strings. No episode is added.
@@ -155,7 +155,7 @@ class EpisodeArchive:
 
     @property
     def last_added(self) -> Episode | Episodes | None:
-        """The object that was added last; None if the caller has dropped it."""
+        """The object that was passed to the last ``add_episode(s)``; None if it no longer exists."""
         added = self._state.last_added
         return None if added is None else added()
 
@@ -209,7 +209,7 @@ class EpisodeArchive:
             if not has_raised:
                 lost = self._state.num_pending[0]
                 warnings.warn(
-                    f"{lost} episodes of the archive {self.path} are lost, which cannot be written: {error}",
+                    f"the archive {self.path} cannot be written, so {lost} of its episodes are lost: {error}",
                     RuntimeWarning,
                     stacklevel=2,
                 )

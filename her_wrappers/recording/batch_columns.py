@@ -59,23 +59,23 @@ class BatchColumns:
                 array[slot, rows] = value[rows]
 
     def take(self, index: np.ndarray) -> list[np.ndarray]:
-        """Return the rows at the indices slot * N + environment, modulo capacity * N."""
+        """Return rows of single environments, for indices (slot * N + environment) % (capacity * N)."""
         return [take_rows(array, index) for array in self._arrays]
 
     def moved(self, slots: np.ndarray, capacity: int) -> BatchColumns:
-        """Return a copy with ``capacity`` rows and row i at ``slots[i]``."""
+        """Return columns with ``capacity`` rows, in which row ``slots[i]`` is a copy of row i."""
         return BatchColumns(
             self.spec, self._num_envs, [moved(array, slots, capacity) for array in self._arrays]
         )
 
 
 def take_rows(array: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return the rows of an array (capacity, N, ...) at slot * N + environment, modulo capacity * N."""
+    """Return rows of a (capacity, N, ...) array, for indices (slot * N + environment) % (capacity * N)."""
     return array.reshape(-1, *array.shape[2:]).take(index, axis=0, mode="wrap")
 
 
 def moved(array: np.ndarray, slots: np.ndarray, capacity: int) -> np.ndarray:
-    """Return a copy of an array with ``capacity`` rows and row i at ``slots[i]``."""
+    """Return an array with ``capacity`` rows, in which row ``slots[i]`` is a copy of row i of ``array``."""
     larger = np.empty((capacity, *array.shape[1:]), array.dtype)
     larger[slots] = array
     return larger

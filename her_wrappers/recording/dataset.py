@@ -64,7 +64,7 @@ def _flat(infos: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
 
 
 def _decoded(rows: np.ndarray) -> np.ndarray:
-    """Return an array of strings for an array of objects, in which h5py returns strings."""
+    """Convert an array of objects to an array of strings, since h5py returns strings as objects."""
     if rows.dtype != object:
         return rows
     texts = [part.decode() if isinstance(part, bytes) else str(part) for part in rows.ravel()]

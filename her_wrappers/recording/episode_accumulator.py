@@ -42,7 +42,7 @@ class Phase(IntEnum):
 
     Attributes:
         READY: The next action can be recorded.
-        ACTING: An action is being recorded; the environment has not got it.
+        ACTING: An action is being recorded; the environment has not received it yet.
         ACTED: The environment may have taken a step that is not recorded.
         ENDED: The last step ended the episode.
         CLOSED: No episode is open.
@@ -99,7 +99,7 @@ class EpisodeAccumulator:
         self._clear()
 
     def begin(self, observation: Tree, info: Mapping[str, Any]) -> None:
-        """Open an episode with its first state; an open one is discarded.
+        """Open an episode with its first state; an episode that is still open is discarded.
 
         Raises:
             ValueError: The observation does not fit its space, or an info cannot be recorded.
@@ -113,7 +113,7 @@ class EpisodeAccumulator:
         self.phase = READY
 
     def require_continuation(self, observation: Tree) -> None:
-        """Raise ValueError unless ``observation`` equals the present state.
+        """Raise ValueError unless ``observation`` equals the last state of the open episode.
 
         Raises:
             ValueError: The observation differs, or does not fit its space.

@@ -32,7 +32,7 @@ class InfoColumns:
         Args:
             infos: Infos that the environment returned.
             required: (N,) bool, whether an environment must have all infos.
-            where: Returns the place of an environment, for messages.
+            where: Function that describes an environment and its step, for messages.
 
         Raises:
             ValueError: An info is missing, cannot be recorded, or has another shape or type than before.
@@ -62,7 +62,7 @@ class InfoColumns:
                 column.present[at] = False
 
     def take(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the rows at the indices slot * N + environment, modulo capacity * N."""
+        """Return rows of single environments, for indices (slot * N + environment) % (capacity * N)."""
         return {key: take_rows(column.values, index) for key, column in self._columns.items()}
 
     def take_first(self, index: np.ndarray) -> Sequence[Mapping[str, np.ndarray]]:
@@ -78,7 +78,7 @@ class InfoColumns:
         )
 
     def moved(self, slots: np.ndarray, capacity: int) -> InfoColumns:
-        """Return a copy with ``capacity`` rows and row i at ``slots[i]``."""
+        """Return columns with ``capacity`` rows, in which row ``slots[i]`` is a copy of row i."""
         larger = InfoColumns(self._keys, self._num_envs, capacity)
         larger._columns = {
             key: InfoBatch(moved(column.values, slots, capacity), moved(column.present, slots, capacity))

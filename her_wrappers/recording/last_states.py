@@ -43,7 +43,7 @@ def read_last_observations(
         infos: Infos of the step at which episodes ended.
         rows: (n,) indices of the environments of these episodes.
         num_envs: Number of environments, N.
-        where: Returns the place of an environment, for messages.
+        where: Function that describes an environment and its step, for messages.
 
     Raises:
         ValueError: A last observation is missing, or does not fit its space.

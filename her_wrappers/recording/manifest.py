@@ -348,7 +348,7 @@ def _as_manifest(folder: Path, content: dict[str, Json]) -> Manifest:
     if source is not None:
         source = Source(**source)
         if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
-            raise TypeError("the arguments of the environment are not dicts")
+            raise TypeError("kwargs and kwargs_as_text of the environment must be dicts")
         space_from_json(source.observation_space)
         space_from_json(source.action_space)
     return Manifest(str(content["archive"]), source, dict(content["versions"]), tuple(shards))

@@ -1,4 +1,4 @@
-"""OpenEpisodes: the open episodes of transitions that a program adds itself, of one or of N environments."""
+"""OpenEpisodes: the episodes to which `HindsightReplayBuffer.add` still adds, of one or of N environments."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class OpenEpisodes:
         return [episodes for episodes in finished if episodes is not None]
 
     def release(self, episodes: Episode | Episodes) -> None:
-        """Drop episodes that ended."""
+        """Drop ended episodes that the buffer has stored or rejected."""
         if episodes is self.single.finished:
             self.single.discard()
         elif self.vector is not None:
             self.vector.release()
 
     def truncate(self) -> None:
-        """End the open episodes as truncated; then `ended` includes the episodes that have steps."""
+        """End the open episodes as truncated; those that have steps are added to `ended`."""
         if self.single.length > 0:
             self.single.finish(terminated=False, truncated=True)
         elif self.single.finished is None:

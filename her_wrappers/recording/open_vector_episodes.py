@@ -1,4 +1,4 @@
-"""OpenVectorEpisodes: the open episodes of N environments whose transitions a program adds itself."""
+"""OpenVectorEpisodes: the episodes of N environments to which `HindsightReplayBuffer.add` still adds."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
             self.observe(at(t + 1, states), rewards, no, no, infos)
 
     def _require_continuation(self, obs: Tree, rows: np.ndarray) -> None:
-        """Raise ValueError unless ``obs`` equals the present states of the episodes of ``rows``."""
+        """Raise ValueError unless ``obs`` equals the last states of the open episodes of ``rows``."""
         for leaf, was, given, same in self._compare(obs, rows):
             if not same.all():
                 k = int(same.argmin())
@@ -154,7 +154,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
                 )
 
     def _warn_of_resets(self, obs: Tree) -> None:
-        """Warn if an environment is in the last state of the episode that it ended at the previous step."""
+        """Warn if a row begins in the last state of an ended episode, so is a reset and not a transition."""
         if not self._may_warn or self._has_just_ended is None:
             return
         rows = np.flatnonzero(self._has_just_ended)
@@ -168,7 +168,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
             )
 
     def _compare(self, obs: Tree, rows: np.ndarray) -> list[tuple[Any, Any, Any, np.ndarray]]:
-        """Return each leaf, its values now and in ``obs``, and whether they are equal, (n,) bool."""
+        """Return each leaf, its recorded last values, those in ``obs``, and which are equal, (n,) bool."""
         columns, slot = self._ring.observations, self._state.now % self._ring.capacity
         compared = []
         values = columns.check(obs, self._where(0))

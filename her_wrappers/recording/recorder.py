@@ -27,8 +27,8 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
     terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, they get it as truncated.
 
-    A KeyboardInterrupt loses at most the step during which it comes. If it comes while sinks are called, the
-    next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
+    A KeyboardInterrupt loses at most the step during which it is raised. If it is raised while sinks are
+    called, the next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
 
     The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
     without the recorder.
@@ -161,7 +161,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         self._close_episode(episode)
 
     def _close_episode(self, episode: Episode) -> None:
-        """Drop an episode that the sinks have; begin the next one if ``max_episode_steps`` ended it."""
+        """Drop an episode that the sinks received; begin the next one if ``max_episode_steps`` ended it."""
         if self._is_cut:
             last = map_tree(lambda rows: rows[-1], episode.observations)
             self._recorded.begin(last, {key: rows[-1] for key, rows in episode.infos.items()})

@@ -59,7 +59,7 @@ class PendingEpisodes:
         return max(1, min(limit, int(SHARD_BYTES / max(1, self.step_size))))
 
     def take_shard(self, limit: int) -> tuple[Episodes, PendingEpisodes | None]:
-        """Return the episodes of the next shard, and the pending rest or None."""
+        """Return the episodes of the next shard, and the episodes that are still pending, or None."""
         parts: list[Episodes] = []
         pending: PendingEpisodes | None = self
         while pending is not None:

@@ -37,9 +37,9 @@ class SinkError(RuntimeError):
 
     Args:
         message: Description of the error.
-        episodes: Episodes that at least one of the sinks that raised an error did not add. Empty if all these
-            sinks have ``last_added`` and did add the episodes, such as an archive that keeps its episodes in
-            memory while the disk is full.
+        episodes: Episodes that at least one sink did not add because it raised an error. A sink can add an
+            episode and still raise an error, which its attribute ``last_added`` shows: an archive keeps
+            episodes in memory while the disk is full. Such episodes are not in this list.
         result: Values that ``step`` would have returned; None if the episodes ended by ``reset`` or
             ``close``.
 
@@ -118,8 +118,8 @@ class _Delivery:
         given: The episodes.
 
     Attributes:
-        progress: Number of sinks that got all episodes; number of calls of the next sink that returned;
-            whether another call has begun. One assignment changes all three.
+        progress: Tuple (number of sinks that got all episodes, number of completed calls of the next sink,
+            whether another call of it has begun), which is replaced in one assignment.
         failures: Errors of the sinks.
     """
 

@@ -122,7 +122,7 @@ class Source:
 
     @classmethod
     def of(cls, env: AnyEnv) -> Source:
-        """Return the description of an environment, single or vectorised.
+        """Return the description of an environment, single or vectorized.
 
         Raises:
             TypeError: ``env`` is not an environment, or a space cannot be described as JSON.
@@ -233,7 +233,7 @@ def _make_box(described: SpaceJson) -> spaces.Box:
 
 
 def _as_bound(values: np.ndarray) -> Any:
-    """Return one number if all are equal, else nested lists; infinite numbers as strings."""
+    """Return a bound of a Box as JSON: one number if all are equal, else lists; infinities as strings."""
     if values.size == 0:
         return 0
     distinct = np.unique(values)
@@ -262,7 +262,7 @@ def _with_infinities(value: Any) -> Any:
 
 
 def _nbytes(described: SpaceJson) -> int:
-    """Return the size in bytes of an element of a space; 0 if the description is as long as an element."""
+    """Return the size in bytes of an element of a space; 0 for kinds whose JSON is as long as an element."""
     kind = described["type"]
     if kind == "Dict":
         return sum(_nbytes(part) for _, part in described["spaces"])

@@ -34,9 +34,10 @@ class Rows(NamedTuple):
 
 
 class StepRing(NamedTuple):
-    """Rows of all moments; the slot of a moment is its number modulo the capacity.
+    """A ring buffer with one row for each joint step or reset of the environments, called a *moment*.
 
-    A step consists of the actions and rewards of a moment, and of the observations and infos of the next one.
+    The row of a moment is in slot ``moment % capacity``. A transition consists of the actions and rewards of
+    one moment, and of the observations and infos of the next one.
 
     Attributes:
         capacity: Number of rows.
@@ -109,7 +110,7 @@ class StepRing(NamedTuple):
         return int(self.rewards.shape[1])
 
     def _index(self, rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Return slot * N + environment of ``counts`` moments of each environment, from ``first`` on."""
+        """Return indices slot * N + environment of ``counts`` moments per environment, from ``first`` on."""
         before = np.cumsum(counts) - counts
         offsets = (first % self.capacity - before) * self._num_envs + rows
         index: np.ndarray = np.arange(counts.sum()) * self._num_envs

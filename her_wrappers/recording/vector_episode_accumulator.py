@@ -1,7 +1,7 @@
 """VectorEpisodeAccumulator: the open episodes of a vector environment.
 
 Each step of all environments is one row of a ring; the number of the row is called a moment. The open episode
-of an environment consists of the rows from its first moment to the present moment. The ring grows if the
+of an environment consists of the rows from its first moment to the current moment. The ring grows if the
 longest open episode does not fit.
 
 A KeyboardInterrupt can occur between any two instructions. A step writes rows that do not belong to an open
@@ -35,10 +35,10 @@ FIRST_CAPACITY = 64
 
 
 class _State(NamedTuple):
-    """Assignment of moments to episodes.
+    """The moments (rows of the ring) at which episodes began, and flags of the environments.
 
     Attributes:
-        now: The present moment.
+        now: The current moment.
         oldest: A moment at or before the first moments of all open episodes.
         begun: (N,) int64, first moments of the open episodes.
         is_open: (N,) bool, whether the environment has an open episode.
@@ -308,7 +308,7 @@ class VectorEpisodeAccumulator:
         return lambda i: f"at step {max(0, int(self._state.lengths[i]) + ahead)} of environment {i}"
 
     def _rewind(self, moment: int) -> None:
-        """Return to the first slot, which is in the processor's cache, if no episode is open."""
+        """Continue at the first slot, which is likely in the processor's cache, if no episode is open."""
         if not self._state.is_open.any():
             self._state = self._state._replace(now=moment, oldest=max(0, moment))
 

@@ -26,12 +26,12 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     """Record the episodes of a vector environment, in each of the three autoreset modes.
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. If ``reset`` or ``close`` interrupts episodes, they get them as truncated.
-    In mode NEXT_STEP the step that begins the next episode is not a transition and is not recorded as one. In
+    terminates or is truncated. Episodes that ``reset`` or ``close`` interrupts are passed on as truncated. In
+    mode NEXT_STEP the step that begins the next episode is not a transition and is not recorded as one. In
     mode SAME_STEP the last state of an episode is read from ``final_obs`` and ``final_info``.
 
-    A KeyboardInterrupt loses at most the step during which it comes. If it comes while sinks are called, the
-    next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
+    A KeyboardInterrupt loses at most the step during which it is raised. If it is raised while sinks are
+    called, the next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
 
     Args:
         env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
@@ -195,7 +195,7 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
         idle = self._recorded.is_idle
         if idle.any():
             raise ResetNeeded(
-                f"no episode is being recorded in environment {idle.argmax()} and {idle.sum() - 1} others; "
+                f"no episode is being recorded in the environments {np.flatnonzero(idle).tolist()}; "
                 "call reset() before step(), or reset(options={'reset_mask': ...}) for those that ended"
             )
 

@@ -178,10 +178,10 @@ class HindsightReplayBuffer(EpisodeBuffer):
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
-        """Make a buffer with the spaces and goal functions of a single or vectorised environment.
+        """Make a buffer with the spaces and goal functions of a single or vectorized environment.
 
         Args:
-            env: A goal environment, with any wrappers around it, or a vector environment of such.
+            env: A goal environment, with any wrappers, or a vector environment of goal environments.
             **options: Other arguments of the class; functions have precedence over those of ``env``.
 
         Raises:
@@ -208,7 +208,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         return self._storage.on_device
 
     def sample(self, batch_size: int, beta: float | None = None) -> Batch:
-        """Sample transitions with replacement, uniformly or by priorities; relabeled ones come first.
+        """Sample transitions with replacement, uniformly or by priorities; relabeled rows come first.
 
         Args:
             batch_size: Number of transitions, B.

@@ -92,7 +92,7 @@ def row_changes(leaves: Iterable[np.ndarray]) -> np.ndarray | None:
 
 
 def ring_slices(serial: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return pairs of slices, of slots and of the rows in them; two pairs if the rows wrap around."""
+    """Return pairs (slice of slots, slice of rows) for ``count`` rows; two pairs if the rows wrap around."""
     first = serial % capacity
     until_end = min(count, capacity - first)
     slices = [(slice(first, first + until_end), slice(0, until_end))]
@@ -104,7 +104,7 @@ def ring_slices(serial: int, count: int, capacity: int) -> list[tuple[slice, sli
 class ByteRing:
     """Memory for a number of records. The row with serial number i is in slot ``i % capacity``.
 
-    A ring does not know which of its slots are in use; `EpisodeIndex` does.
+    `EpisodeIndex` records which of the slots are in use.
 
     Args:
         capacity: Number of slots.
@@ -143,13 +143,13 @@ class ByteRing:
         return self.take(np.arange(first, end) % self.capacity)
 
     def write(self, serial: int, records: np.ndarray) -> None:
-        """Copy (n,) records to the slots from this serial number on."""
+        """Copy (n,) records to the slots of the serial numbers from ``serial`` on."""
         rows = np.ndarray(len(records), self.memory.dtype, records)
         for slots, part in ring_slices(serial, len(records), self.capacity):
             self.memory[slots] = rows[part]
 
     def fill(self, slots: slice, function: Callable[[np.ndarray], None]) -> None:
-        """Let a function write the records in ``slots``."""
+        """Call a function that writes to its argument, a view of the records in ``slots``."""
         function(self.records(slots))
 
     def records(self, slots: slice) -> np.ndarray:
@@ -192,7 +192,7 @@ class ByteRing:
 
 
 def select_fields(dtype: np.dtype[Any], names: Sequence[str], size: int) -> np.dtype[Any]:
-    """Return a dtype of ``size`` bytes with some fields of another dtype, at the same distances."""
+    """Return a dtype of ``size`` bytes with the named fields of another dtype, at equal relative offsets."""
     fields: Mapping[str, Any] = dtype.fields or {}
     formats, offsets = [], []
     for name in names:

@@ -231,7 +231,7 @@ class SavedBuffer:
                 buffer._open_episodes.resume_rows(self._open_lengths, stored.episodes)
 
     def _restore_episodes(self, buffer: EpisodeBuffer, *, is_new_rule: bool) -> None:
-        """Store the saved episodes; if the termination rule is new, it inspects them."""
+        """Store the saved episodes; a termination rule other than the saved one inspects them first."""
         storage, relabeler = buffer._storage, buffer._relabeler
         state = self._relabeler_state
         is_fitted = state is not None and not is_new_rule
@@ -291,7 +291,7 @@ class SavedBuffer:
         return EpisodeArrays(observations, actions, tuple(self.options.info_keys), deduplicated)
 
     def _require_like_goal(self) -> None:
-        """Check that the deduplicated leaves can be equal to the achieved goal."""
+        """Check that observations saved as equal to the achieved goal have its shape and dtype."""
         leaves = leaf_spaces(self.observation_space)
         for path in self._deduplicated:
             leaf, goal = leaves[path], leaves["achieved_goal",]

@@ -305,10 +305,10 @@ class EpisodeBuffer:
                 )
 
     def verify(self) -> None:
-        """Check that the tables of the buffer agree with each other, in time proportional to its size.
+        """Check that the internal data of the buffer are consistent, in time proportional to its size.
 
         Raises:
-            RuntimeError: Two tables disagree, for example after memory was overwritten from outside.
+            RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
         """
         with self._lock:
             self._storage.verify()

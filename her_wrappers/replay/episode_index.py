@@ -230,7 +230,7 @@ class EpisodeIndex:
         return EvictionPoint(step, episode + 1, oldest)
 
     def skipped(self, num_steps: int, num_episodes: int) -> EpisodeIndex:
-        """Return an index without steps, in which this many serial numbers are left out."""
+        """Return an index without steps, whose next serial numbers are higher by these numbers."""
         step, episode, segment = self.end
         start = EvictionPoint(step + num_steps, episode + num_episodes, segment)
         return self._with_span(start, start)
@@ -275,7 +275,7 @@ class EpisodeIndex:
         """Check that steps, segments and episodes agree with each other.
 
         Raises:
-            RuntimeError: Two of the tables disagree.
+            RuntimeError: Steps, segments and episodes are inconsistent.
         """
         serials = np.arange(self.first.step, self.end.step)
         slots = self.segment_slots.take(serials % self.segment_slots.capacity)
@@ -315,4 +315,4 @@ def require_agreement(agreement: dict[str, bool]) -> None:
     """
     for name, agrees in agreement.items():
         if not agrees:
-            raise RuntimeError(f"the buffer is corrupted: {name} of its episodes do not agree")
+            raise RuntimeError(f"the buffer is corrupted: {name} of its episodes are inconsistent")

@@ -209,7 +209,7 @@ class GoalSampler:
     def _already_achieved(
         self, storage: EpisodeStorage, goals: GoalRefs, refs: StepRefs, component: Ints
     ) -> Ints:
-        """Return ``component``, with "original" for steps whose new goal was not achieved before the step."""
+        """Return the components of steps whose goal was already achieved; "original" for all other steps."""
         order = component.argsort(kind="stable")
         counts = component[order].searchsorted((self._num_achieved, len(self._components)))
         rows, of_states, of_segments = order[: counts[1]], order[: counts[0]], order[counts[0] : counts[1]]

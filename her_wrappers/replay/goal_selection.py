@@ -25,7 +25,7 @@ Strategy: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
 def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Sample ``count`` integers from 0 to ``bound`` - 1 uniformly; three times as fast as ``rng.integers``.
 
-    The product stays below the bound: the largest double under 1 times n rounds to a double under n.
+    No result equals the bound: n times the largest float64 below 1 is rounded to a number below n.
     """
     fractions = rng.random(count)
     integers: NDArray[np.int64] = np.multiply(fractions, bound, out=fractions).astype(np.int64)
@@ -82,8 +82,8 @@ def episode(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
 class Geometric:
     """Pick a state d steps ahead with probability in proportion to gamma^(d - 1), within the episode.
 
-    These are the goals whose value is their discounted visitation (C-learning, arXiv 2011.08909; OGBench,
-    arXiv 2410.20092). The distribution is renormalized over the steps that are left.
+    This is the discounted distribution of future states, from which C-learning (arXiv 2011.08909) and OGBench
+    (arXiv 2410.20092) sample goals, renormalized over the remaining steps of the episode.
 
     Attributes:
         gamma: Number in (0, 1); 1 / (1 - gamma) is the mean distance [steps] in an endless episode.

@@ -57,8 +57,8 @@ class StepLayout:
         goal_dtype: Dtype of a goal.
         goal_bytes: Dtype of a goal as plain bytes.
         desired_dtype: Dtype of the desired goals of a segment, before and after its steps.
-        step_dtype: Dtype of the part of a record that a step fills.
-        step_offset: Position of that part in a record, in bytes.
+        step_dtype: Dtype of the fields of a record that belong to a step: action, reward and flags.
+        step_offset: Position of the first of these fields in a record, in bytes.
         record_dtype: Dtype of a record.
     """
 

@@ -2,7 +2,7 @@
 
 The window of a sampled row begins with its step. It ends with the episode or with the first step that
 terminates; the window of an original row also ends before the goal changes. Since terminations under a new
-goal have to be computed, all steps that windows may have are relabeled before rewards are summed.
+goal have to be computed, all steps that a window may contain are relabeled before rewards are summed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NStepWindows:
     """The steps of B windows, each padded to the longest window by repeating its last step.
 
     Args:
-        steps_left: (B,) number of stored steps that each window may have.
+        steps_left: (B,) number of stored steps that each window may contain.
         n_steps: Number of steps that a window has at most.
 
     Attributes:
@@ -51,7 +51,7 @@ class NStepWindows:
         self._within: Any = order[:, None] < steps_left
 
     def steps(self, first: Any) -> Any:
-        """Return the (B * W,) serial numbers or offsets of all steps, given the (B,) ones of the first."""
+        """Return the (B * W,) serial numbers (or offsets) of all steps, given those of the first, (B,)."""
         return (first[:, None] + self._ahead).ravel()
 
     def repeat_rows(self, rows: Any) -> Any:
@@ -106,12 +106,12 @@ class NStepWindows:
 
 
 def mask_through_first_done(dones: Any, within: Any) -> Any:
-    """Return which steps belong to windows: up to the end of the window or the first step that terminates.
+    """Return which steps belong to their windows, (W, B) bool: those up to the first step that terminates.
 
-    Takes NumPy arrays or torch tensors.
+    The arguments are NumPy arrays or torch tensors.
 
     Args:
         dones: (W, B) bool, which steps terminate.
-        within: (W, B) bool, which steps belong to the window.
+        within: (W, B) bool, which steps are not padding.
     """
     return within & (dones.cumsum(0) <= dones)  # False after the first step that terminates

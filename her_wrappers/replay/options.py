@@ -50,18 +50,20 @@ MAX_SIZE = 2**62
 
 @dataclass(frozen=True)
 class FunctionName:
-    """The saved name of a user's function, which replaces the function in the options and is callable too."""
+    """Placeholder for a user's function in loaded options: its name, callable so that validation passes."""
 
     name: str
 
     def __call__(self, *_: Any) -> Any:
         """Raise ValueError; this is never called, since `require_no_names` raises an error before."""
-        raise ValueError(f"the function {self.name!r} of the saved buffer is not in the file")
+        raise ValueError(
+            f"the function {self.name!r} of the saved buffer is not in the file; pass it to load"
+        )
 
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments of `HindsightReplayBuffer`, described there.
+    """The options of `HindsightReplayBuffer`, whose docstring describes them.
 
     Raises:
         TypeError: An argument has a wrong type.

@@ -51,7 +51,7 @@ class Priority:
             object.__setattr__(self, name, value)  # powers of a float32 would be float32
 
     def scale(self, priorities: np.ndarray | float) -> Any:
-        """Return numbers to which the probabilities are proportional."""
+        """Return (priorities + eps)^alpha, to which the sampling probabilities are proportional."""
         return (priorities + self.eps) ** self.alpha
 
     def same_scale(self, other: Priority | None) -> bool:
@@ -172,7 +172,7 @@ class Priorities:
         return SavedPriorities(self._largest, self._tree.get(stored))
 
     def restore(self, saved: SavedPriorities, first: int, priority: Priority | None) -> None:
-        """Restore saved priorities; the storage has the newest of the saved steps, or all of them.
+        """Restore saved priorities; the storage has all saved steps, or only the newest of these steps.
 
         Args:
             saved: Priorities of another buffer.
@@ -202,10 +202,10 @@ class Priorities:
         self._largest = largest
 
     def _follow(self) -> None:
-        """Add the steps that were stored since the last call, and remove those that were evicted.
+        """Add priorities of steps that were stored since the last call, and remove those of evicted steps.
 
-        A step gets the present largest priority. It equals the largest priority at the time at which the step
-        was stored, since `update` calls `_follow` first.
+        A new step gets the largest priority so far, which is the same as when the step was stored: `update`
+        calls this method before it changes priorities.
         """
         self._tree.repair()
         index = self._storage.memory.index

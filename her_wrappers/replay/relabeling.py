@@ -171,7 +171,7 @@ class Relabeler:
 
         Args:
             episodes: The episodes.
-            steps: (B,) steps of them.
+            steps: (B,) indices of steps in the concatenated episodes.
             goal_key: Observation used as the desired goal, ``"achieved_goal"`` or ``"desired_goal"``.
         """
         after = episodes.state_of_step[steps] + 1
@@ -199,7 +199,7 @@ class Relabeler:
         return ends[episodes.terminated] - 1 if inspects == "terminated steps" else ends[:0]
 
     def _compare_rewards(self, episodes: Episodes) -> str | None:
-        """Return a warning if the recorded rewards are not the computed ones."""
+        """Return a warning if recorded rewards differ from the computed rewards; None otherwise."""
         steps = np.arange(len(episodes.rewards))
         recorded, computed = episodes.rewards.astype(np.float32), self.rewards_of(episodes, steps)
         if rewards_agree(recorded, computed):

@@ -30,11 +30,11 @@ TOLERANCE = 1e-4
 
 
 class GoalTransition(NamedTuple):
-    """Outcome of B steps under given desired goals; (B, G) goals are trees of arrays.
+    """B steps with given desired goals: the arguments of goal functions, and the recorded terminations.
 
     Attributes:
-        achieved_goal: Goals that were achieved by the steps; read-only.
-        desired_goal: Desired goals; read-only.
+        achieved_goal: (B, G) goals achieved after the steps, an array or a tree of arrays; read-only.
+        desired_goal: (B, G) desired goals in the same form; read-only.
         info: Infos of the steps, in the form that goal functions get.
         terminated: (B,) bool, as recorded.
         goal_independent_termination: (B,) bool, whether the step terminated independently of the goal.

@@ -206,7 +206,7 @@ class BatchSampler:
         return state | {"_generator": self.rng.bit_generator.state}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Sample prefetched batches again."""
+        """Restore the state, and sample the prefetched batches again."""
         prefetch, generator = state["_prefetched"], state.pop("_generator")
         self.__dict__.update(state)
         self.invalidate()

@@ -87,7 +87,7 @@ class EpisodeStorage:
         self.memory = self._empty_memory(empty, index.end)
 
     def start_at(self, serial: int) -> None:
-        """Let the steps of an empty storage begin at a serial number."""
+        """Set the serial number of the first step that will be added to an empty storage."""
         self.memory = replace(self.memory, index=self.memory.index.skipped(serial, 0))
 
     @property
@@ -274,10 +274,10 @@ class EpisodeStorage:
         return NStepWindows(steps_left, n_steps)
 
     def verify(self) -> None:
-        """Check that the parts of the memory agree with each other.
+        """Check that the records and their index are consistent.
 
         Raises:
-            RuntimeError: Two parts disagree.
+            RuntimeError: The records and the index are inconsistent.
         """
         index, states, desired = self.memory.index, self.memory.states, self.memory.desired
         index.verify()
@@ -288,7 +288,7 @@ class EpisodeStorage:
         })
 
     def _empty_memory(self, layout: StepLayout, start: EvictionPoint) -> StoredMemory:
-        """Return memory for ``buffer_size`` steps of episodes of 32 steps or more; it grows for shorter ones.
+        """Return memory for ``buffer_size`` steps in episodes of 32 steps or more; shorter ones make it grow.
 
         Raises:
             MemoryError: Not enough memory.

@@ -154,7 +154,10 @@ class EpisodeArrays:
         )
         steps, states = rewards.size, rewards.size + lengths.size
         if goal_independent.shape != lengths.shape or goal_independent.dtype != np.bool_:
-            raise ValueError(f"other_reason must be {lengths.size} bools, got {goal_independent.dtype}")
+            raise ValueError(
+                f"array other_reason must have {lengths.size} bools, "
+                f"got {goal_independent.dtype} of shape {goal_independent.shape}"
+            )
         actions = [
             _read(file, _name(f"{prefix}actions", leaf.path), (steps, *leaf.shape)) for leaf in self.actions
         ]

@@ -48,7 +48,7 @@ class Fitted(NamedTuple):
 
 
 class TerminationRule:
-    """Terminations of relabeled steps, as recorded: ``termination="keep"``. Base class of all rules.
+    """The rule ``termination="keep"``: relabeled steps keep the recorded flag. Base class of all rules.
 
     Rules are immutable: `fit` returns another one, which replaces this one once the episodes are stored.
 
@@ -70,7 +70,7 @@ class TerminationRule:
         Args:
             transition: The steps as recorded; ``goal_independent_termination`` is not known yet.
             rewards_fn: Computes the rewards under the recorded goals.
-            self_goal_rewards_fn: Computes the rewards if the achieved goals were the desired ones.
+            self_goal_rewards_fn: Computes the rewards under the achieved goals as desired goals.
         """
         return Fitted(self, np.zeros_like(transition.terminated))
 
@@ -170,7 +170,7 @@ class Success(TerminationRule):
 
     Attributes:
         achieved_reward: Reward of an achieved goal; NaN before the first episode.
-        missed_reward: Reward of a missed goal; NaN if none is known.
+        missed_reward: Reward of a goal that is not achieved; NaN if it is not known yet.
     """
 
     kind: ClassVar[str] = "success"
@@ -191,7 +191,7 @@ class Success(TerminationRule):
         return achieved | transition.goal_independent_termination
 
     def fit(self, transition: GoalTransition, rewards_fn: Rewards, self_goal_rewards_fn: Rewards) -> Fitted:
-        """Find the reward of an achieved goal, and the terminations of steps that missed.
+        """Find the reward of an achieved goal, and the terminations of steps that did not achieve their goal.
 
         Raises:
             ValueError: The rewards have more than two values, or achieved goals have different rewards.
@@ -216,7 +216,7 @@ class Success(TerminationRule):
         return Success(achieved_reward, missed_reward)
 
     def _missed_reward(self, achieved_reward: float, missed: NDArray[np.float32]) -> float:
-        """Return the reward of a missed goal, after checking that there is only one."""
+        """Return the reward of goals that are not achieved, after checking that it is the same for all."""
         if not len(missed):
             return self.missed_reward
         second = missed[0] if np.isnan(self.missed_reward) else self.missed_reward

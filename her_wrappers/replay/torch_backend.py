@@ -83,7 +83,7 @@ def make_storage(
 
 
 def find_device(name: str | torch.device) -> torch.device:
-    """Return the device of this name, with its number.
+    """Return the torch device with this name, including its index, as in ``cuda:0``.
 
     Raises:
         ValueError: torch does not know the device, or cannot use it.
@@ -165,9 +165,9 @@ class TorchStorage(EpisodeStorage):
         return torch.full((count,), value, dtype=torch.float32, device=self._device)
 
     def indices_to_device(self, sampled: SampledIndices) -> SampledIndices:
-        """Return sampled indices whose fields for gathering batches are on the device, after two copies.
+        """Copy the indices that are needed to gather batches to the device, in two copies.
 
-        Offsets become slots, since torch has no negative indices.
+        Offsets are converted to slots, since torch does not support negative indices here.
         """
         capacity = self.memory.states.capacity
         takes_achieved = np.arange(sampled.serials.shape[1]) < np.array(sampled.num_achieved)[:, None]

@@ -58,7 +58,7 @@ def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
     """Return the dtype of torch for one of NumPy.
 
     Raises:
-        TypeError: torch does not have such a dtype.
+        TypeError: torch has no equivalent of ``dtype``.
     """
     kind = "bool" if dtype.kind == "b" else dtype.name
     found = getattr(torch, kind, None)
@@ -175,13 +175,13 @@ class TensorRing:
         return self.take(slots).to_numpy()
 
     def write(self, serial: int, records: np.ndarray) -> None:
-        """Copy (n,) records to the slots from this serial number on."""
+        """Copy (n,) records to the slots of the serial numbers from ``serial`` on."""
         for slots, part in ring_slices(serial, len(records), self.capacity):
             rows = _row_bytes(records[part])
             self.memory[slots].copy_(pin(rows, self._device), non_blocking=True)
 
     def fill(self, slots: slice, function: Callable[[np.ndarray], None]) -> None:
-        """Let a function write the records in ``slots``, which are then copied to the device."""
+        """Call a function that writes records to an array, and copy them to ``slots`` on the device."""
         records = np.empty(slots.stop - slots.start, self.dtype)
         function(records)
         self.memory[slots].copy_(pin(_row_bytes(records), self._device), non_blocking=True)

@@ -1,4 +1,4 @@
-"""The benchmark of agents: it compares every agent with its bare steps."""
+"""The benchmark of agents: it compares the update of every agent with its bare torch operations."""
 
 from __future__ import annotations
 

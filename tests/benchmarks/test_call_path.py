@@ -20,7 +20,7 @@ def branch():
 
 
 def test_counts_calls_of_python_functions_in_the_package(monkeypatch):
-    """The generator in `sum` is entered twice: for its only number, and for its end."""
+    """The generator passed to `sum` counts as two calls: one yields its only number, one ends it."""
     monkeypatch.setattr(call_path, "PACKAGE", __file__)
     names = [name for _, name in call_path.call_path(branch).calls]
     assert names == ["branch", "leaf", "leaf", "branch.<locals>.<genexpr>", "branch.<locals>.<genexpr>"]

@@ -1,4 +1,4 @@
-"""The benchmark of the collector runs, and its requirements are about the measured values."""
+"""The benchmark of the collector runs, and its requirements are judged by the measured values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks import collecting
 
 
 def noop(seconds):
-    """Spend no time."""
+    """Do nothing, in place of `time.sleep`."""
 
 
 def test_steps_after_the_warm_up_are_counted():

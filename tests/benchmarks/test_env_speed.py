@@ -1,4 +1,4 @@
-"""The benchmark of environments: it measures everything that its requirements compare."""
+"""The benchmark of environments: it measures all environments that its requirements compare."""
 
 from __future__ import annotations
 

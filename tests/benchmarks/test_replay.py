@@ -36,7 +36,7 @@ STORED = (10_000, 1_000_000)
 
 
 def costs(seconds):
-    """Return costs of sampling batches, equal for all sizes."""
+    """Return sampling times: for each buffer in ``seconds`` the same time for all batch and buffer sizes."""
     return {
         Sampling(name, rows, batch_size): np.full(3, cost)
         for name, cost in seconds.items()
@@ -78,7 +78,7 @@ def test_memory_is_judged_relative_to_stable_baselines3():
 
 
 class WrongReward(Ours):
-    """Keeps the reward of the old goal."""
+    """A buffer whose relabeled rows keep the reward of the old goal."""
 
     def columns(self, batch):
         rows = super().columns(batch)
@@ -86,7 +86,7 @@ class WrongReward(Ours):
 
 
 class WrongGoal(Ours):
-    """Relabels with goals from before the step."""
+    """A buffer that relabels with goals that were achieved before the step."""
 
     def columns(self, batch):
         rows = super().columns(batch)
@@ -94,7 +94,7 @@ class WrongGoal(Ours):
 
 
 class WrongShare(Ours):
-    """Returns original rows only."""
+    """A buffer that relabels no rows."""
 
     def columns(self, batch):
         rows = super().columns(batch)

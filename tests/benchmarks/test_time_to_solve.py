@@ -1,4 +1,4 @@
-"""The benchmark of trainings: when a task counts as solved, and how times are measured and judged."""
+"""The benchmark of the time to solve BitFlipping: when a task is solved, and how times are measured."""
 
 from __future__ import annotations
 

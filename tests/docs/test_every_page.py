@@ -39,7 +39,7 @@ def anchors(page):
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    """The names of a Python session in an empty folder; modules and environments are removed at the end."""
+    """An empty namespace in an empty folder; modules and environments of a page are removed afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     modules, registry = set(sys.modules), dict(gym.registry)

@@ -29,7 +29,7 @@ ENTRIES = {
 
 
 def value_of(name):
-    """Import the object of an entry."""
+    """Return the object that an entry of the reference names."""
     module, _, last = name.rpartition(".")
     return getattr(import_module(module), last)
 
@@ -68,7 +68,7 @@ def test_every_public_name_has_an_entry():
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_shows_members_inherited_from_a_base_without_an_entry(name):
-    """Bases of adapters are excluded: adapters inherit only Gymnasium's reset and step."""
+    """Base classes of adapters are excluded, since adapters inherit only Gymnasium's reset and step."""
     value = CLASSES[name]
     inherited = {member for base in hidden_bases(value) for member in own_members(base)}
     inherited -= own_members(value).keys()

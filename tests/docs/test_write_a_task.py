@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture(scope="module")
 def names():
-    """The names that the code of the page defines, run from top to bottom."""
+    """The names that the code of the page defines when it runs from top to bottom."""
     yield names_after(PAGE)
     del gym.registry["Ring-v0"]
 

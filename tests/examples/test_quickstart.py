@@ -31,8 +31,8 @@ def test_pictures_are_written_and_not_empty(finished):
     _, out = finished
     with Image.open(out / "learning_curve.png") as picture:
         curve = np.asarray(picture.convert("RGB"))
-    for colour in ((0, 114, 178), (213, 94, 0)):
-        assert (curve == colour).all(axis=-1).sum() > 100, "each run has a line"
+    for color in ((0, 114, 178), (213, 94, 0)):
+        assert (curve == color).all(axis=-1).sum() > 100, "each run has a line"
     with Image.open(out / "rollout.gif") as rollout:
         assert rollout.size == (360, 360)
         assert rollout.n_frames > 3

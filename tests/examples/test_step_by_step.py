@@ -48,7 +48,7 @@ MODULES = {"check_your_env": "GE301", "own_loop": "success rate", "write_a_task"
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run_as_programs(module, capsys, monkeypatch):
-    """Each is executed with ``__name__ == "__main__"``, as by ``python -m``."""
+    """Each example is executed with ``__name__ == "__main__"``, as by ``python -m``."""
     monkeypatch.delitem(sys.modules, f"examples.{module}")
     monkeypatch.delitem(gym.registry, "King-v0")
     runpy.run_module(f"examples.{module}", run_name="__main__")

@@ -61,7 +61,7 @@ def target(agent, batch):
 
 @pytest.mark.parametrize(("clip_targets", "expected"), [(True, -2.0), (False, -1 + 0.5 * -7)])
 def test_double_dqn_evaluates_the_action_of_the_online_network(clip_targets, expected):
-    """The target network prefers the other action, with value -3."""
+    """The target network has its highest value, -3, at another action than the online network."""
     agent = make(DQN, gamma=0.5, clip_targets=clip_targets)
     set_output(agent._network, 4.0, 5.0)
     set_output(agent._target, -3.0, -7.0)
@@ -146,7 +146,7 @@ def slow_and_fast(agent):
 
 @pytest.mark.parametrize("algorithm", CONTINUOUS)
 def test_targets_depend_only_on_the_target_networks(algorithm):
-    """An exception is the actor of SAC and TQC, which is the online network."""
+    """SAC and TQC have no target actor; their targets use the online actor."""
     agent = make(algorithm, gamma=0.5, clip_targets=False)
     given = [torch.tensor(0.1)] if issubclass(algorithm, SAC) else []
 
@@ -206,7 +206,7 @@ def test_layer_norm_makes_the_first_hidden_layer_independent_of_the_scale_of_its
 @pytest.mark.parametrize("first", [-3.0, -4.0])
 @pytest.mark.parametrize("algorithm", [TD3, SAC])
 def test_actor_losses_are_those_of_the_papers(algorithm, first):
-    """TD3 maximises the first critic; SAC the lower critic plus the entropy."""
+    """TD3 maximizes the first critic; SAC the lower critic plus the entropy."""
     options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
     agent = make(algorithm, learning_rate=0.0, **options)
     set_output(agent._critics.first, first)

@@ -1,4 +1,4 @@
-"""Trainings with workers: the result depends on their number, and on nothing else."""
+"""Trainings with workers: the weights depend on the number of workers, not on backend, timing or kills."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_killed_workers_change_no_weight():
 
 @pytest.mark.campaign
 def test_two_hundred_kills_at_random_moments_change_no_weight(monkeypatch):
-    """A thread kills workers while they start, play, send, and wait."""
+    """A thread kills workers while they start, step environments, send episodes, or wait."""
     trainings, ended, kills = [], threading.Event(), 0
     begin = CollectedTraining.__init__
 

@@ -13,7 +13,7 @@ from tests.support.trainings import tiny
 
 
 def test_every_argument_of_an_agent_is_checked():
-    """Otherwise a wrong value raises an error in the middle of a training."""
+    """Without these checks, a wrong value raises an error only in the middle of a training."""
     taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
     checked = {*RULES, *AGENT_COUNTS, *AGENT_FLAGS, "hidden", "seed", "clip_targets"}
     assert taken == checked - {"updates_per_step"}

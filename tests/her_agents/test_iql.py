@@ -19,7 +19,7 @@ QUICK = {"hidden": [32], "tau": 0.2, "learning_rate": 1e-2, "seed": 0}
 
 
 def rows(*, action, reward, terminated):
-    """Return a batch of equal steps, or of two kinds of steps if two actions and rewards are given."""
+    """Return a batch of equal transitions; two actions and rewards give half the rows of each."""
     buffer = HindsightReplayBuffer(
         TASK.observation_space, TASK.action_space, n_sampled_goal=0, gamma=0.5, seed=0
     )
@@ -44,7 +44,7 @@ def test_values_converge_to_the_solution_of_the_bellman_equation(terminated, exp
 
 
 def test_values_and_policy_prefer_better_actions():
-    """The mean reward is -5; the mean action is between the two."""
+    """The batch has two actions with rewards of mean -5; neither action is the mean action."""
     agent = IQL(
         TASK.observation_space, TASK.action_space, expectile=0.95, tau=0.2, learning_rate=3e-3, seed=0
     )
@@ -63,7 +63,7 @@ def test_seed_determines_the_weights_and_not_torchs_global_generator():
 
 
 def test_policy_imitates_actions_in_the_units_of_the_environment():
-    """The recorded action 8 in [0, 10] is 0.6 in the range [-1, 1] of the network."""
+    """The recorded action 8 of a space [0, 10] is 0.6 in the network's range [-1, 1]."""
     space = gym.spaces.Box(0, 10, (2,))
     agent = IQL(TASK.observation_space, space, hidden=[32], learning_rate=1e-2, seed=0)
     batch = rows(action=[[8, 3]], reward=[-1.0], terminated=True)
@@ -106,7 +106,7 @@ def test_all_losses_use_weights():
 
 
 def test_imitation_weights_are_at_most_100():
-    """The largest weight does not depend on how large the advantage is."""
+    """The weight exp(beta * advantage) is clipped at 100, however large the advantage is."""
     agent = IQL(TASK.observation_space, TASK.action_space, temperature=1e6, **QUICK)
     with torch.no_grad():
         for critic in (agent._targets.first, agent._targets.second):

@@ -1,4 +1,4 @@
-"""The normaliser, network inputs, exploration noise and Polyak updates."""
+"""The normalizer, network inputs, exploration noise and Polyak updates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from her_envs import BitFlipping, PointPush
     size=st.floats(0.1, 100),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_normaliser_computes_mean_and_deviation_of_all_batches(lengths, offset, size, seed):
+def test_normalizer_computes_mean_and_deviation_of_all_batches(lengths, offset, size, seed):
     rng = np.random.default_rng(seed)
     stream = [rng.normal(offset, size, (length, 3)).astype(np.float32) for length in lengths]
     normalizer = Normalizer(3, clip=1e9, min_deviation=1e-3)
@@ -35,7 +35,7 @@ def test_normaliser_computes_mean_and_deviation_of_all_batches(lengths, offset, 
     np.testing.assert_allclose(normalizer(values.astype(np.float32)), expected, atol=1e-2 * (1 + abs(offset)))
 
 
-def test_normaliser_clips_and_supports_constant_components():
+def test_normalizer_clips_and_supports_constant_components():
     normalizer = Normalizer(2)
     assert normalizer(np.float32([[3.0, -9.0]])).tolist() == [[3.0, -5.0]], (
         "without data the values are not changed"

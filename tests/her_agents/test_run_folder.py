@@ -72,7 +72,7 @@ def test_tensorboard_shows_the_values_of_the_log(finished):
 
 @pytest.mark.parametrize("crashed", [False, True])
 def test_tensorboard_shows_each_epoch_of_a_resumed_training_once(crashed, tmp_path, monkeypatch):
-    """This includes a training that crashed after it logged an epoch, and before it saved it."""
+    """The training may have crashed between logging an epoch and saving the checkpoint of this epoch."""
     train(tiny(steps=200), folder=tmp_path, tensorboard=True)
     if crashed:
         monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
@@ -97,13 +97,15 @@ def test_writes_best_latest_and_history_checkpoints(finished):
 
 
 def test_second_training_in_a_folder_raises_an_error_and_other_files_are_kept(tmp_path):
-    """The second training starts in the first epoch of the first one, before any checkpoint."""
+    """The second training starts while the first one is in its first epoch and has no checkpoint yet."""
     (tmp_path / "buffer-mine.replay").write_text("of another")
     refused = []
 
     def begin_another(training):
         if not refused:
-            with pytest.raises(InUseError, match="is in use: another writer is at work there") as caught:
+            with pytest.raises(
+                InUseError, match="is in use: another process or object writes to it"
+            ) as caught:
                 train(tiny(steps=200), folder=tmp_path)
             refused.append(caught)
 
@@ -152,7 +154,7 @@ def test_ctrl_c_ends_the_training_after_the_step_and_saves(tmp_path):
 
 
 def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, monkeypatch):
-    """The crash is between writing the buffer and the checkpoint; the old files still exist."""
+    """The crash occurs after the new buffer and before the new checkpoint is written; old files remain."""
     train(tiny(steps=200), folder=tmp_path)
     before = load_checkpoint(tmp_path / "latest.pt")
 

@@ -26,7 +26,7 @@ def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
 
 
 def test_environments_without_a_native_vector_environment_are_trained():
-    """They run in Gymnasium's SyncVectorEnv."""
+    """Such environments run in Gymnasium's SyncVectorEnv."""
     gym.register("her-test/Plain-v0", "her_envs.registration:bit_flipping", kwargs={"n_bits": 4})
     try:
         result = train(tiny(env="her-test/Plain-v0", env_kwargs={}, steps=400))
@@ -208,7 +208,7 @@ def test_dense_rewards_are_trained_without_clipped_targets():
 
 
 def test_epochs_start_with_different_episodes(monkeypatch):
-    """Otherwise every epoch would use the same episodes."""
+    """If epochs started with equal seeds, every epoch would repeat the same initial states and goals."""
     starts = []
 
     class Watching(DQN):

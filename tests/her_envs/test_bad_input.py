@@ -103,7 +103,7 @@ FLAGS = [
 
 @pytest.mark.parametrize("make_it", FLAGS)
 def test_string_is_not_accepted_as_a_bool(make_it):
-    """Otherwise "no", from a command line, would mean yes."""
+    """``bool("no")`` is True, so the string "no" from a command line would mean yes."""
     with pytest.raises(TypeError, match=r"^\w+ must be True or False, got 'no'$"):
         make_it("no")
     make_it(np.bool_(True))

@@ -147,11 +147,11 @@ def test_window_without_a_display_raises_an_error():
     assert result.stdout.startswith("cannot open a window: no-such-driver not available; render_mode=")
 
 
-COLOURS = ("AGENT", "GOAL", "OBJECT", "WALL", "BACKGROUND")
+COLORS = ("AGENT", "GOAL", "OBJECT", "WALL", "BACKGROUND")
 
 
-@pytest.mark.parametrize("colours", list(itertools.combinations(COLOURS, 2)))
-def test_colours_differ_for_colour_blind_people(colours):
+@pytest.mark.parametrize("colors", list(itertools.combinations(COLORS, 2)))
+def test_colors_differ_for_color_blind_people(colors):
     """Simulates deuteranopia and protanopia of severity 1, after Machado et al. 2009."""
     deutan = [
         [0.367322, 0.860646, -0.227968],
@@ -163,6 +163,6 @@ def test_colours_differ_for_colour_blind_people(colours):
         [0.114503, 0.786281, 0.099216],
         [-0.003882, -0.048116, 1.051998],
     ]
-    a, b = (np.array(getattr(canvas, name)) for name in colours)
+    a, b = (np.array(getattr(canvas, name)) for name in colors)
     for seen in (np.eye(3), deutan, protan):
         assert np.linalg.norm(np.array(seen) @ (a - b)) > 45

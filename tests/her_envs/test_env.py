@@ -1,4 +1,4 @@
-"""TaskEnv: every bundled environment fulfils the contracts of Gymnasium and of goal environments."""
+"""TaskEnv: every bundled environment fulfills the contracts of Gymnasium and of goal environments."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def test_max_steps_and_terminate_on_success_override_the_task():
 
 
 def test_specs_have_no_time_limit():
-    """With a limit in the spec, episodes of gym.make and gym.make_vec would differ in length."""
+    """A time limit in the spec would give episodes of gym.make and gym.make_vec different lengths."""
     assert all(gym.spec(env_id).max_episode_steps is None for env_id in ENTRY_POINTS)
 
 
 def test_time_aware_observation_works_with_max_episode_steps():
-    """The page on the environments shows this call."""
+    """docs/environments.md shows this call."""
     env = gym.make("her_envs/PointReach-v0", max_steps=3, max_episode_steps=3)
     env = gym.wrappers.TimeAwareObservation(env, flatten=False, normalize_time=False)
     env.reset(seed=0)

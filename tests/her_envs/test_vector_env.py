@@ -239,7 +239,7 @@ def test_returned_arrays_do_not_change_later():
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_starts_and_goals_are_uniform_over_unsolved_pairs(mode):
-    """Solved starts are sampled again in batches; all starts and environments keep equal probabilities."""
+    """Starts that are solved already are resampled in batches; all other starts keep equal probabilities."""
     env = TaskVectorEnv(BitFlipping(n_bits=2, observation="integer"), 3000, autoreset_mode=mode, max_steps=1)
     observations, _ = env.reset(seed=0)
     counts = np.zeros((4, 4))

@@ -26,7 +26,7 @@ NO_DISPLAY = {"PATH": os.environ["PATH"], "PYGAME_HIDE_SUPPORT_PROMPT": "1", "CO
 
 
 def run(code, **environment):
-    """Run a program without a display."""
+    """Run a program in a process without a display, with the given environment variables."""
     return subprocess.run(
         [sys.executable, "-c", code],
         env=NO_DISPLAY | environment,

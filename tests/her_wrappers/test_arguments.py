@@ -1,4 +1,4 @@
-"""Checks of arguments."""
+"""Validation of arguments that several public functions share."""
 
 from __future__ import annotations
 

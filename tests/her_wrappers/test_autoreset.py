@@ -11,7 +11,7 @@ from tests.support.specimens.reach import Reach
 
 @pytest.fixture
 def shared():
-    """Return two environments that share their metadata, as all of one class did before Gymnasium 1.4."""
+    """Return two environments with one metadata dict, as all of a class had before Gymnasium 1.4."""
     earlier = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.SAME_STEP)
     later = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.NEXT_STEP)
     earlier.metadata = later.metadata
@@ -44,7 +44,7 @@ def test_a_mode_in_the_metadata_alone_is_used():
 
 
 def test_episodes_are_recorded_by_the_mode_that_the_environment_has():
-    """In the other mode, every third step would be recorded as a reset."""
+    """If the shared metadata were read, a step after each episode would be taken for a reset."""
     env = SyncVectorEnv([lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.SAME_STEP)
     other = SyncVectorEnv(
         [lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.NEXT_STEP

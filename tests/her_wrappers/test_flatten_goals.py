@@ -14,7 +14,7 @@ from her_wrappers.adapters import FlattenGoalObservation, _unflatten
 
 NESTED = spaces.Dict({
     "place": spaces.Box(-1, 1, (2, 3)),
-    "colour": spaces.Discrete(3, start=5),
+    "color": spaces.Discrete(3, start=5),
     "more": spaces.Tuple([spaces.MultiDiscrete([2, 4]), spaces.MultiBinary((2, 2))]),
 })
 
@@ -75,7 +75,7 @@ def test_unflattening_inverts_flattening_for_any_leading_axes(seed):
     for i, sample in enumerate(samples):
         at = divmod(i, 3)
         np.testing.assert_array_equal(trees["place"][at], sample["place"])
-        assert trees["colour"][at] == sample["colour"]
+        assert trees["color"][at] == sample["color"]
         np.testing.assert_array_equal(trees["more"][0][at], sample["more"][0])
         np.testing.assert_array_equal(trees["more"][1][at], sample["more"][1])
 

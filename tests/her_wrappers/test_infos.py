@@ -1,4 +1,4 @@
-"""infos: the row of one environment in the infos of a vector environment."""
+"""`info_row`: the infos of one environment, taken from those of a vector environment."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from her_wrappers.infos import info_row
 
 
 class Gettable:
-    """An object with items and without a length."""
+    """An object with ``__getitem__`` and without ``__len__``."""
 
     def __getitem__(self, key):
         raise AssertionError("nobody knows what it would give")

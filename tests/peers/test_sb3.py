@@ -113,7 +113,7 @@ def test_randomness_is_numpys_global_generator():
 
 @needs_n_steps
 def test_n_steps_is_ignored_with_a_warning():
-    """Issue 2274 requested the warning."""
+    """The warning was requested in issue 2274 of Stable-Baselines3."""
     options = {"replay_buffer_class": HerReplayBuffer, "buffer_size": 100, "n_steps": 3}
     with pytest.warns(UserWarning, match="`n_steps=3` is ignored"):
         model = DQN("MultiInputPolicy", BitFlippingEnv(5), **options)

@@ -96,7 +96,7 @@ def test_an_episode_across_the_end_of_the_ring_gets_goals_of_another():
 
 
 def test_after_one_lap_without_sampling_goals_come_from_other_episodes():
-    """Ends of episodes are cached by length and cursor, which are equal again after one lap."""
+    """TorchRL caches ends of episodes by length and cursor, which have the same values after one lap."""
     buffer = make_buffer(10, strategy="final", achieved_goal_key=NEXT)
     for number in range(2):
         add_steps(buffer, 5, first=100 * number)

@@ -29,7 +29,7 @@ class Nested(gym.Env):
 
 
 def rows(space, count, rng):
-    """Return random rows of a space, in the form of recorded episodes."""
+    """Return ``count`` random elements of a space, stacked as in a recorded episode: (count, ...) arrays."""
     if isinstance(space, spaces.Dict):
         return {key: rows(part, count, rng) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -38,7 +38,7 @@ def rows(space, count, rng):
 
 
 def random_episode(length, seed=0, env=Nested, **changes):
-    """Return a random episode of the spaces of an environment."""
+    """Return a random episode in the spaces of an environment; ``changes`` replace attributes of it."""
     rng = np.random.default_rng((length, seed))
     parts = {
         "observations": rows(env.observation_space, length + 1, rng),
@@ -78,7 +78,7 @@ def files(folder):
 
 
 def forged(folder, change):
-    """Return a manifest with changed content and a correct checksum."""
+    """Return the manifest of a folder, changed by the function ``change``, with a correct checksum."""
     content = json.loads((folder / "manifest.json").read_text())
     del content["crc32"]
     change(content)

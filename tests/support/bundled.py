@@ -1,4 +1,4 @@
-"""Every bundled environment with its options, for tests that hold for all of them."""
+"""All bundled environments with their options, for tests that run on each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of the checker's tests."""
+"""An environment that cannot be copied, and the untested rules of a report."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from tests.support.specimens.reach import Reach
 
 
 class Uncopyable(Reach):
-    """Cannot be copied, like a simulator whose state is in another library."""
+    """An environment that cannot be copied, like a simulator whose state is in another library."""
 
     def __deepcopy__(self, memo):
         raise TypeError("cannot copy the simulator")
 
 
 def gaps(report):
-    """Return the codes that were not exercised, for each reason."""
+    """Return the codes of the rules that the check did not exercise, as a dict from reason to codes."""
     return {gap.reason: gap.codes for gap in report.not_exercised}

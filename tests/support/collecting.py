@@ -15,7 +15,7 @@ from tests.support.equality import assert_same_episodes
 
 
 class Walk(gym.Env):
-    """A random walk with episodes of random length; everything is drawn from the generator of the reset."""
+    """A random walk with episodes of random length; all random numbers come from ``np_random``."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = spaces.Box(-1, 1, (1,), np.float64)
@@ -41,7 +41,7 @@ class Slow(Walk):
 
 
 class Remembering(Walk):
-    """Positions depend on the episodes before, not only on the seed."""
+    """A random walk whose positions depend on the number of earlier episodes, not only on the seed."""
 
     episodes = 0
 
@@ -53,14 +53,14 @@ class Remembering(Walk):
 
 
 class Unseeded(Walk):
-    """Positions do not depend on the seed."""
+    """A random walk whose resets ignore the seed."""
 
     def reset(self, *, seed=None, options=None):
         return super().reset()
 
 
 class SeededWhenMade(Walk):
-    """Its generator is seeded once, when it is made; resets ignore their seed."""
+    """A random walk whose generator is seeded once, in the constructor; resets ignore their seed."""
 
     def __init__(self, seed=0):
         super().reset(seed=seed)
@@ -70,7 +70,7 @@ class SeededWhenMade(Walk):
 
 
 class Dies(Walk):
-    """Its process is killed at the second step."""
+    """A random walk that kills its process at the second step."""
 
     def step(self, action):
         if self.left < 6:
@@ -79,7 +79,7 @@ class Dies(Walk):
 
 
 class Noisy:
-    """A policy that explores and learns: actions with noise around a gain."""
+    """A policy with exploration noise and a state to load: the action is gain * position + noise."""
 
     def __init__(self):
         self.gain, self.rng = 0.1, np.random.default_rng(0)
@@ -96,7 +96,7 @@ class Noisy:
 
 
 class NeverSeeded:
-    """A policy that explores and has no ``seed``."""
+    """A policy with random actions and without the method ``seed``."""
 
     def __init__(self):
         self.rng = np.random.default_rng(0)
@@ -106,17 +106,17 @@ class NeverSeeded:
 
 
 def still(observations):
-    """Return no movement."""
+    """Return zero actions, (N, 1)."""
     return np.zeros((len(observations), 1))
 
 
 def two_walks(mode):
-    """Return a vector environment with an autoreset mode."""
+    """Return a vector environment of two random walks with the given autoreset mode."""
     return SyncVectorEnv([Walk] * 2, autoreset_mode=mode)
 
 
 def disabled_walks():
-    """Return a vector environment that the collector resets."""
+    """Return a vector environment without autoreset, which the collector has to reset."""
     return two_walks(AutoresetMode.DISABLED)
 
 

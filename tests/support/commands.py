@@ -29,7 +29,7 @@ def write_options(path):
 
 
 def train_reach(folder):
-    """Train for a moment; return the folder of the training, and the output."""
+    """Run a very short `her train` on PointReach; return the folder of the training, and the output."""
     options = write_options(folder / "small.json")
     out = folder / "reach"
     result = her("train", "--config", options, "--steps", 200, "--out", out, "--no-tensorboard")

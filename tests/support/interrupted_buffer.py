@@ -35,10 +35,10 @@ LIMITED = Size(200_000, 9_000, 60_000)
 
 
 def full_buffer(size: Size = SMALL, **options: object) -> HindsightReplayBuffer:
-    """A full buffer, some of whose batches are prefetched.
+    """Return a full buffer with prefetched batches.
 
-    Buffers with large batches have no priorities: these need a large matrix product, and OpenBLAS ends the
-    process if it has no memory for the threads of the product.
+    Buffers with large batches have no priorities: priorities need a large matrix product, and OpenBLAS ends
+    the process if it has no memory for the threads of the product.
     """
     priority = None if size is LIMITED else Priority()
     buffer = counting_buffer(buffer_size=size.buffer, prioritized=priority, **options)
@@ -116,7 +116,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 class Scenario(NamedTuple):
-    """A buffer, its episodes before and after an operation, and the number of instructions of that."""
+    """A buffer, its episodes before and after an operation, and the operation's number of instructions."""
 
     buffer: HindsightReplayBuffer
     before: list[tuple[int, int]]
@@ -126,7 +126,7 @@ class Scenario(NamedTuple):
 
 @functools.cache
 def scenario(operation: str, size: Size, device: str | None) -> Scenario:
-    """Run an operation without an interruption. Twice, since the first may import modules."""
+    """Run an operation twice without an interruption, since the first run may import modules."""
     original = full_buffer(size, device=device)
     before, counts = stored(original), []
     for _ in range(2):
@@ -138,9 +138,9 @@ def scenario(operation: str, size: Size, device: str | None) -> Scenario:
 
 
 def assert_before_or_after(buffer: HindsightReplayBuffer, case: Scenario) -> None:
-    """Assert that an operation had no effect, all or a whole part of its effect, or only evicted episodes.
+    """Assert that an operation had no effect or its full effect, or only evicted episodes.
 
-    A whole part of the effect is some of the episodes that `extend` adds. Sampled rows must be correct.
+    `extend` may also have added only the first of its episodes. Sampled rows must be correct.
     """
     found = stored(buffer)
     old = [episode for episode in found if episode in case.before]
@@ -164,7 +164,10 @@ def assert_usable(buffer: HindsightReplayBuffer, size: Size) -> None:
 def interrupt(  # noqa: PLR0917 - one trial, by what happens, where and when
     operation: str, size: Size, device: str | None, error: type[BaseException], moment: float, folder: Path
 ) -> None:
-    """Raise an error at a moment of an operation, from 0 to 1; check the buffer and its file."""
+    """Raise an error during an operation, and check the buffer and its file afterwards.
+
+    ``moment`` is the fraction of the operation's instructions that run before the error, from 0 to 1.
+    """
     case = scenario(operation, size, device)
     buffer = copy.deepcopy(case.buffer)
     buffer.save(folder / "buffer")
@@ -177,7 +180,7 @@ def interrupt(  # noqa: PLR0917 - one trial, by what happens, where and when
 
 
 def save_from_handler(operation: str, size: Size, device: str | None, moment: float, folder: Path) -> None:
-    """Save from a signal handler that runs at a moment of an operation, and check the file."""
+    """Save from a signal handler that runs at the fraction ``moment`` of an operation, and check the file."""
     case = scenario(operation, size, device)
     buffer = copy.deepcopy(case.buffer)
     countdown = Countdown(

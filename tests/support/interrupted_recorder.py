@@ -27,7 +27,7 @@ FILES = "her_wrappers/"
 
 
 def add_again(sink: Any, error: SinkError) -> None:
-    """Add the episodes of a SinkError."""
+    """Add the episodes of a SinkError to the sink, as a user would after the error."""
     if error.episodes:
         sink.add_episodes(error.episodes)
 
@@ -47,7 +47,7 @@ class Once:
 
 
 class Counted(Numbered):
-    """Episodes of 3, 1 and 5 steps; counts its steps and stores the ends of episodes."""
+    """An environment with episodes of 3, 1 and 5 steps, which counts its steps and stores the last states."""
 
     def __init__(self):
         super().__init__()
@@ -62,7 +62,7 @@ class Counted(Numbered):
 
 
 def step_and_reset(env, steps):
-    """Step, with resets where they are needed."""
+    """Step an environment ``steps`` times, and reset it after the end of each episode."""
     for i in range(steps):
         if any(env.step(np.float32([i, -i]))[2:4]):
             env.reset()
@@ -86,7 +86,7 @@ def run_single(countdown, *sinks):
 
 
 def assert_steps_of_single(env, episodes, *, lost):
-    """Assert that all steps but ``lost`` ones are in the episodes, unchanged and only once."""
+    """Assert that all steps except at most ``lost`` are in the episodes, unchanged and only once."""
     seen = []
     for episode in episodes:
         counts = episode.observations["count"]
@@ -140,7 +140,7 @@ def _steps(recorder, count, mode):
 
 
 def assert_steps_of_vector(taken, episodes, *, lost):
-    """Assert that all steps but those of ``lost`` calls are in the episodes, unchanged and only once."""
+    """Assert that the steps of all calls except at most ``lost`` are in the episodes, unchanged and once."""
     ends = {place[:3] for place in taken if place[3]}
     seen = []
     for episode in episodes:
@@ -216,13 +216,13 @@ def into_archive(countdown, folder):
 
 
 def into_memory(countdown, folder):
-    """Record into a sink of this module."""
+    """Record into a sink that keeps episodes in memory, with an error at one instruction."""
     sink = Once()
     assert_steps_of_single(run_single(countdown, sink), sink.state[0], lost=1)
 
 
 def vector_into_memory(countdown, folder, mode):
-    """Record a vector environment into a sink of this module."""
+    """Record a vector environment into a sink that keeps episodes in memory, with an error as above."""
     sink = Once()
     assert_steps_of_vector(run_vector(countdown, sink, mode), sink.state[0], lost=1)
 
@@ -241,7 +241,7 @@ RECORDERS: dict[str, Callable[[Countdown, Path], None]] = {
 
 @functools.cache
 def instructions(recorder: str) -> int:
-    """Number of instructions of a run without an error, and without the imports of a first run."""
+    """Return the number of instructions of a run without an error and without the imports of a first run."""
     counts = []
     for _ in range(2):
         countdown = Countdown(10**9, FILES)
@@ -252,5 +252,8 @@ def instructions(recorder: str) -> int:
 
 
 def interrupt_recorder(recorder: str, error: type[BaseException], moment: float, folder: Path) -> None:
-    """Raise an error at a moment of a recording, from 0 to 1, and check what the sinks have."""
+    """Raise an error during a recording, and check the episodes in the sinks afterwards.
+
+    ``moment`` is the fraction of the recording's instructions that run before the error, from 0 to 1.
+    """
     RECORDERS[recorder](Countdown(int(moment * instructions(recorder)), FILES, error=error), folder)

@@ -10,13 +10,13 @@ from typing import Any
 
 
 class Countdown:
-    """Raises an error or calls a function, as a signal handler does, before an instruction of some files.
+    """Raises an error or calls a signal handler before the n-th instruction that runs in some files.
 
     Args:
-        instruction: Number of instructions of these files that run before.
+        instruction: Number of instructions in these files that run before the error or the handler.
         files: Parts of the paths of the files.
         error: The error.
-        handler: Called in place of raising the error.
+        handler: Function that is called in place of raising the error, or None.
 
     Attributes:
         left: Number of instructions until the error; negative after it.
@@ -41,7 +41,7 @@ class Countdown:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Count instructions in this block."""
+        """Count instructions while the ``with`` block runs."""
         before = sys.gettrace()
         sys.settrace(self._trace)
         try:

@@ -1,4 +1,4 @@
-"""Processes that are killed while they save a buffer or write an archive, and what must be on disk."""
+"""Processes that are killed while they save a buffer or write an archive, and checks of their files."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def kills(code: str, times: int, *, within: float = 0.2, seed: int = 0) -> Itera
     Args:
         code: Python program that runs until it is killed, and prints a line when it has begun.
         times: Number of kills.
-        within: Maximum time from that line to the kill [s]; the time is random.
+        within: Maximum time from the printed line to the kill [s]; the time is random.
         seed: Seed of the random times.
 
     Yields:

@@ -14,7 +14,7 @@ from tests.support.killed import ROOT
 
 @contextlib.contextmanager
 def memory_limit(room: int) -> Iterator[None]:
-    """Let this process allocate at most ``room`` more bytes in a block; for programs of `run_program`."""
+    """Limit this process to ``room`` more bytes inside a ``with`` block; for programs of `run_program`."""
     import resource  # noqa: PLC0415 - exists on POSIX only
 
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
@@ -27,9 +27,9 @@ def memory_limit(room: int) -> Iterator[None]:
 
 
 def run_program(code: str, *arguments: object) -> str:
-    """Run a program in a new process, where freed memory returns to the system; return what it prints.
+    """Run a program in a new process and return its output.
 
-    A process that has run for long has free memory that no limit takes away.
+    A process that has run for long has free memory of its own, to which a limit does not apply.
     """
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],

@@ -1,4 +1,4 @@
-"""The table of mistakes in README.md and docs/checking.md: planted faults that three checkers find.
+"""The table of mistakes in README.md and docs/checking.md: number of planted faults that each checker finds.
 
 `python -m tests.support.mistakes` writes the table into both pages.
 """
@@ -26,16 +26,21 @@ TABLE = re.compile(r"^\| mistakes \|.*\n(\|.*\n)+", re.MULTILINE)
 KINDS = {
     "`reset`, `step` or `compute_reward` raises": ("GE000",),
     "goals and observations missing, or outside their spaces": ("GE00",),
-    "rewards of `step` that `compute_reward` does not give": ("GE101", "GE103"),
+    "rewards of `step` that differ from `compute_reward`": ("GE101", "GE103"),
     "rewards that mix up rows, or fail on a batch": ("GE104", "GE105", "GE106", "GE108", "GE119"),
-    "functions that fail on a buffer's arrays, or reuse their output": ("GE12",),
-    "`compute_reward` that writes, remembers or is random": ("GE109", "GE110", "GE111", "GE112"),
-    "rewards that are NaN, overflow, need infos, or miss reached goals": ("GE11",),
+    "functions that fail on the arrays of a buffer, or reuse their output": ("GE12",),
+    "`compute_reward` that changes its arguments, has state, or is random": (
+        "GE109",
+        "GE110",
+        "GE111",
+        "GE112",
+    ),
+    "rewards that are NaN, overflow, need infos, or ignore that a goal is reached": ("GE11",),
     "terminations that are time limits, or depend on state": ("GE208", "GE209"),
     "success and termination that disagree with rewards": ("GE2",),
     "observations and infos that change after they were stored": ("GE301", "GE302"),
     "goals that change within an episode": ("GE303",),
-    "seeds that do not repeat an episode, or set global generators": ("GE4",),
+    "seeds that do not reproduce an episode, or global generators that are seeded": ("GE4",),
     "infos that a vector environment cannot batch": ("GE501",),
 }
 VECTOR = "faults of vector environments"
@@ -54,7 +59,7 @@ def is_found_by_her_check(specimen, code):
 
 
 def raises_or_warns(check, make, seed):
-    """Whether a checker raises or warns, except for the missing spec of all these environments."""
+    """Whether a checker raises or warns; warnings about a missing ``spec`` are ignored."""
     env = make()
     with contextlib.suppress(Exception):  # the environment is faulty; the check calls reset again
         env.action_space.seed(seed)
@@ -69,7 +74,7 @@ def raises_or_warns(check, make, seed):
 
 
 def is_found_by(check, specimen):
-    """Whether another checker finds a fault in one of several runs; they accept no vector environments."""
+    """Whether another checker finds a fault in one of several runs; False for vector environments."""
     if issubclass(specimen, gym.vector.VectorEnv):
         return False
     return any(raises_or_warns(check, specimen, seed) for seed in SEEDS)

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 
 class Numbered(gym.Env):
-    """States identify episode and step; arrays and dicts are reused, and actions are overwritten."""
+    """An environment whose states identify episode and step; it reuses its arrays and overwrites actions."""
 
     observation_space = spaces.Dict(count=spaces.Box(0, np.inf, (2,), np.float64), flag=spaces.Discrete(2))
     action_space = spaces.Box(-1, 1, (2,), np.float32)
@@ -35,7 +35,7 @@ class Numbered(gym.Env):
 
 
 def play(env, steps):
-    """Step with actions that count the steps; reset when an episode ends."""
+    """Step with the number of the step as the action; reset when an episode ends."""
     env.reset()
     for i in range(steps):
         _, _, terminated, truncated, _ = env.step(np.float32([i, -i]))

@@ -21,7 +21,10 @@ def length_of(lengths, number, episode):
 
 
 class Numbered(gym.Env):
-    """State (environment, episode, step); reward is the first component of the action, then overwritten."""
+    """An environment with state (environment, episode, step), whose reward is the action's first component.
+
+    The action is overwritten with NaN, so that recorders have to copy it before the step.
+    """
 
     observation_space = OBSERVATIONS
     action_space = ACTIONS
@@ -51,7 +54,7 @@ class Numbered(gym.Env):
 
 
 class NumberedVectorEnv(gym.vector.VectorEnv):
-    """A native vector environment; ``arrays`` selects the format of last states."""
+    """A native vector environment; last states are dicts of arrays with ``arrays``, else arrays of dicts."""
 
     def __init__(self, num_envs, lengths, mode, *, reuse=False, arrays=False):
         self.num_envs, self.lengths, self.mode, self.reuse, self.arrays = (
@@ -178,7 +181,7 @@ class ExpectedEpisodes:
 
 
 def assert_is_what_happened(episodes, truth, info_keys):
-    """Compare recorded episodes with the expected ones, row by row."""
+    """Assert that recorded episodes equal the expected episodes in ``truth``, row by row."""
     own = [[] for _ in range(truth.num_envs)]
     for episode in episodes:
         own[int(episode.observations["place"][0, 0])].append(episode)

@@ -9,7 +9,7 @@ from her_wrappers import Episode, HindsightReplayBuffer
 
 
 def image_episode(number, length, *, apart=False):
-    """Return an episode whose observations are the achieved goals, or with ``apart`` other images."""
+    """Return an episode whose observations equal the achieved goals; with ``apart`` they are other images."""
     rng = np.random.default_rng(number)
     pictures = rng.integers(256, size=(length + 1, 1, 36, 36), dtype=np.uint8)
     goal = np.repeat(rng.integers(256, size=(1, 1, 36, 36), dtype=np.uint8), length + 1, axis=0)

@@ -26,13 +26,13 @@ class Other(Reach):
 
 
 class Silent(Other):
-    """The same environment without rendering."""
+    """`Other` without rendering."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - as gym.Env declares it
 
 
 class ImageGoals(Silent):
-    """The same environment with images as goals."""
+    """`Other` with images as goals."""
 
     def make_space(self):
         image = spaces.Box(0, 255, (4, 4), np.uint8)
@@ -57,7 +57,7 @@ class ImageGoals(Silent):
 
 
 class NeedsInfo(Silent):
-    """The same environment with a reward that depends on the info."""
+    """`Other` with a reward that depends on the info."""
 
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.0}

@@ -27,7 +27,7 @@ def count_samples(buffer, draws=40_000, batch_size=500):
 
 
 def assert_proportional(counts, odds, p_value=1e-5):
-    """Assert by a chi-square test that counts are in proportion to ``odds``; rare numbers are merged."""
+    """Assert by a chi-square test that counts are proportional to ``odds``; rare outcomes are merged."""
     assert counts.keys() <= odds.keys()
     expected = np.array(list(odds.values())) * counts.total() / sum(odds.values())
     found = np.array([counts[number] for number in odds])

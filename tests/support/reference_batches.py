@@ -1,4 +1,4 @@
-"""Batches that version 0.1 sampled, as digests: a later version has to sample the same ones.
+"""Digests of batches that version 0.1 sampled: later versions have to sample bit-identical batches.
 
 Each configuration makes a buffer, adds episodes and samples batches; everything is seeded. The digests in
 `tests/data/v0.1/reference_batches.json` and the saved buffers in the same folder were written with the code
@@ -50,7 +50,7 @@ FIELDS = (
 
 
 def halfway(t, length, rng):
-    """Select a state in the second half of the rest of the episode."""
+    """Select a state in the second half of the states after step ``t``."""
     return rng.integers((t + length) // 2 + 1, length + 1)
 
 
@@ -60,7 +60,7 @@ SIZES = (1, 7, 7, 64, 64, 64, 256, 1)
 
 @dataclass(frozen=True)
 class Configuration:
-    """How to fill a buffer and what to sample.
+    """Options of a buffer, the episodes to add, and the batches to sample.
 
     Attributes:
         options: Arguments of the buffer; ``device`` too.

@@ -22,7 +22,7 @@ def row(tree: Any, i: int) -> Any:
 
 @dataclass
 class Stored:
-    """An episode of T steps: T + 1 states, T actions, rewards and infos, and its first index."""
+    """An episode of T steps: T + 1 states, T actions, rewards and infos, and the serial number of step 0."""
 
     first: int
     states: list[dict[str, Any]]
@@ -201,7 +201,7 @@ class PriorityReference:
     """Expected priorities of a buffer, as a dict from serial numbers to priorities.
 
     Args:
-        buffer_size: Transitions that it holds.
+        buffer_size: Maximum number of transitions.
         priority: Options of prioritized sampling.
     """
 
@@ -232,7 +232,7 @@ class PriorityReference:
             del self.priorities[number]
 
     def update(self, index: Any, priorities: Any) -> int:
-        """Set the priorities of stored transitions to the largest new one; return the number of others."""
+        """Set each stored transition's priority to its largest new one; return the number of evicted ones."""
         best: dict[int, float] = {}
         for number, priority in zip(index, priorities, strict=True):
             if number in self.priorities:

@@ -38,7 +38,7 @@ def make_buffer(size=100, *, kind=HerReplayBuffer, n_envs=1, env=Rewards, **opti
 
 
 def add(buffer, episodes, *, timeout=False, steps=None):
-    """Add counting episodes of one length, one in each environment, or only their first steps."""
+    """Add one counting episode per environment, all of one length; ``steps`` adds only their first steps."""
     length = len(episodes[0])
     rows = {key: np.stack([episode.observations[key] for episode in episodes], 1) for key in SPACE}
     for t in range(length if steps is None else steps):
@@ -68,7 +68,7 @@ def model_of(algorithm, env, **options):
 
 
 def one_success_kept(buffer, rows=2000):
-    """Return ``dones`` of those relabeled rows of a large batch that reached their goal."""
+    """Return the ``dones`` of the relabeled rows of a large batch whose new goal is achieved."""
     batch = buffer.sample(rows)
     relabeled = (batch.observations["desired_goal"] != 1).any(1)
     successes = relabeled & (batch.rewards[:, 0] == 0)

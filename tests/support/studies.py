@@ -40,7 +40,7 @@ def do_quick(study, out, *arguments):
 
 
 def result_of(run, rates, *, final=None, ended=0.0, seconds=1.0):
-    """Return a result with these success rates, ten steps apart."""
+    """Return the result of a run with the given success rates, one after every ten steps."""
     points = [Point(9, 10 * (i + 1), i, rate, 0.0, 1.0, i, i) for i, rate in enumerate(rates)]
     last = replace(points[-1], success_rate=rates[-1] if final is None else final, seconds=seconds)
     return RunResult(run, tuple(points), last, datetime.fromtimestamp(ended, UTC))

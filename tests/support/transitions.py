@@ -33,12 +33,12 @@ def repeated(before, after, goal, action, reward, *, terminated, gamma=0.5, rows
 
 
 def bit_transition(*, terminated):
-    """Return the step from 10 to 11 that flips bit 1."""
+    """Return a batch that repeats one transition of BitFlipping, from the bits 10 to 11."""
     reward = 0.0 if terminated else -1.0
     return repeated(np.int8([1, 0]), np.int8([1, 1]), np.int8([1, 1]), 1, reward, terminated=terminated)
 
 
 def point_transition(*, terminated=False, reward=-1.0, gamma=0.5):
-    """Return a step to the right."""
+    """Return a batch that repeats one transition of PointReach, a step to the right."""
     before, after, goal, action = np.float32([[0.2, 0.5], [0.25, 0.5], [0.6, 0.5], [1.0, 0.0]])
     return repeated(before, after, goal, action, reward, terminated=terminated, gamma=gamma)

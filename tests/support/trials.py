@@ -61,7 +61,7 @@ def lack_memory(rng: np.random.Generator, folder: Path) -> int:
 
 
 def exceed_limit(rng: np.random.Generator, folder: Path) -> int:
-    """Let the operating system limit the memory of a method of the buffer; 0 if there was enough."""
+    """Call a method of the buffer under a memory limit; return 1 if the limit was too low, else 0."""
     operation, room = pick(rng, LIMITED_OPERATIONS), int(np.exp(rng.uniform(*np.log(ROOM))))
     code = (
         "import pathlib, sys; from tests.support.interrupted_buffer import limit_memory; "
@@ -90,7 +90,7 @@ def kill_archiving(rng: np.random.Generator, folder: Path) -> int:
 
 
 def explain_rows(rng: np.random.Generator, folder: Path) -> int:
-    """Use a buffer of random options in a random way, and explain each sampled row by a reference."""
+    """Call random methods of a buffer with random options, and compare each sampled row with a reference."""
     options = {
         "buffer_size": int(rng.integers(1, 41)),
         "resample_achieved_goals": bool(rng.integers(2)),
@@ -133,7 +133,7 @@ def damage_buffer(rng: np.random.Generator, folder: Path) -> int:
 
 
 def damage_archive(rng: np.random.Generator, folder: Path) -> int:
-    """Read archives of which one file is damaged: each gives `CorruptFileError` or the same episodes."""
+    """Read archives with one damaged file: each gives `CorruptFileError` or the original episodes."""
     episodes = [random_episode(length) for length in (3, 2, 4)]
     archive = folder / f"archive {rng.integers(2**62)}"
     with EpisodeArchive(archive, env=Nested(), shard_steps=4) as new:

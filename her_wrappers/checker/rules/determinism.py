@@ -1,4 +1,4 @@
-"""GE4xx: the seed determines everything that follows, and the global generators are left alone."""
+"""GE4xx: the seed determines all later values, and environments do not seed global generators."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ if options is not None:
     return self._reset_to(options)""",
 )
 def options_ignore_seed(evidence: Evidence) -> Iterator[Violation]:
-    """The seed has an effect with options too."""
+    """The seed determines a reset with options as it determines a reset without them."""
     found = evidence.options_divergence
     if found is not None:
         yield _violation(

@@ -120,7 +120,7 @@ def _likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallRes
 
 
 def _is_other_decision(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResult]]) -> bool:
-    """Whether at most half of the steps of a sparse task differ, each by having the other reward value."""
+    """Whether rewards are sparse, and in at most half of the steps ``step`` returned the opposite reward."""
     if not evidence.is_sparse or 2 * len(mismatches) > len(evidence.steps):
         return False
     rewards = [reward_number(step.reward) for step, _ in mismatches]

@@ -61,7 +61,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
 def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """A goal terminates the episode where compute_terminated says so; a crash may terminate it too."""
+    """An episode terminates if compute_terminated returns True; a crash may terminate it too."""
     if evidence.terminated is None:
         return
     for step, reached in zip(evidence.steps, evidence.reached, strict=True):

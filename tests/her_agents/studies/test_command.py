@@ -1,4 +1,4 @@
-"""Every study with short trainings: complete, interrupted, changed and failing."""
+"""The command of each study with short trainings: complete, interrupted, changed and failing studies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PIL import Image
 from her_agents.config import make_config
 from her_agents.studies import bitflip, fetch, reach, run_all, strategies
 from her_agents.studies import study as study_module
-from her_agents.studies.plots import BLUE, GREY, VERMILLION
+from her_agents.studies.plots import BLUE, GRAY, VERMILLION
 from her_agents.studies.runs import WITH_HER, Run, execute
 from her_agents.studies.study import settings_of
 from her_wrappers.files.atomic import Claim
@@ -26,9 +26,9 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def show(picture, colour):
-    """Return whether a picture contains a colour."""
-    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+def show(picture, color):
+    """Return whether a picture contains a color."""
+    wanted = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     return (np.asarray(picture.convert("RGB")) == wanted).all(axis=-1).sum() > 50
 
 
@@ -45,7 +45,7 @@ def test_study_writes_a_table_a_picture_and_a_page(study, tmp_path):
     with Image.open(tmp_path / f"{study}.png") as picture:
         assert picture.width == 1200
         assert show(picture, BLUE)
-        assert show(picture, GREY if study == "strategies" else VERMILLION), "the arm without HER"
+        assert show(picture, GRAY if study == "strategies" else VERMILLION), "the variant without HER"
     page = (tmp_path / f"{study}.md").read_text()
     for text in (
         "![",

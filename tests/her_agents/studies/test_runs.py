@@ -1,4 +1,4 @@
-"""Runs of a study: their end, their measurements, and parallel processes."""
+"""Runs of a study: when a run ends, what is measured, and parallel processes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from tests.support.specimens.reach import Reach
 
 
 class Counted(Reach):
-    """Counts its steps, and whether it was closed."""
+    """Counts its steps, and records whether it was closed."""
 
     def __init__(self):
         super().__init__()
@@ -179,7 +179,7 @@ def test_reset_options_are_used_in_every_second_episode(options):
 
 
 def test_the_policies_reach_goals_that_random_actions_do_not():
-    """With ten bits and ten steps, a random walk reaches one goal in a thousand, steering reaches most."""
+    """With ten bits and ten steps, random actions reach one goal in a thousand; the steering policy most."""
     report = check_goal_env(gym.make("her_envs/BitFlipping-v0"), max_steps=1200)
     assert report.successes > 30
 
@@ -278,7 +278,7 @@ def test_the_checker_imports_neither_torch_nor_pygame_nor_rich():
 
 
 class SolvedWithoutFlag(StartsSolved, NoFlag):
-    """Only the rewards show that episodes start with their goal reached."""
+    """Episodes start at their goal, which only the rewards show: the info has no ``is_success``."""
 
 
 def test_goals_reached_at_reset_are_found_without_a_success_flag():

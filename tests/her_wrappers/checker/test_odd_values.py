@@ -151,7 +151,7 @@ def test_a_terminated_flag_that_is_not_a_single_bool_is_reported(value):
 
 @pytest.mark.parametrize("value", [object(), threading.Lock(), BOXED, lambda: 0, [object()]])
 def test_infos_that_are_objects_give_no_false_finding(value):
-    """A copy of such an object is not equal to it, and some objects cannot be copied."""
+    """Some objects do not equal their copies, and some cannot be copied."""
     assert not codes_of(("info", "handle"), value) & {"GE000", "GE109", "GE301"}
 
 
@@ -168,7 +168,7 @@ def test_a_change_in_an_info_array_of_objects_is_found():
 
 @pytest.mark.parametrize("value", [7, "easy", np.float32(2), {"loss": 0.5}, object()])
 def test_infos_of_a_whole_vector_environment_give_no_finding(value):
-    """Such infos are logs or numbers of steps of all environments together."""
+    """The infos have one value for all environments together, such as a log or a number of steps."""
     report = check_goal_env(
         VectorReplacesValue(("info", "log"), value, AutoresetMode.NEXT_STEP), max_steps=STEPS
     )

@@ -1,4 +1,4 @@
-"""Relabeled pairs contain both rewards of a sparse task, and both sides of its threshold."""
+"""Relabeled pairs of goals have both rewards of a sparse task, and lie on both sides of its threshold."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_the_report_lists_the_rules_that_need_experiments():
 
 
 class KeepsItsFirstObservation(Reach):
-    """Writes every position into the first observation, which only a partial function refers to."""
+    """Writes every position into its first observation, to which only a ``functools.partial`` refers."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)

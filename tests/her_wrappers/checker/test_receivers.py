@@ -19,7 +19,7 @@ from tests.support.specimens.reach import DenseReach, Reach
 
 
 def use(env, steps, on_return):
-    """Step an environment at random; the receiver of each return value may change it."""
+    """Step an environment with random actions; ``on_return`` gets each returned value and may change it."""
     env.action_space.seed(0)
     on_return(*env.reset(seed=0))
     for t in range(steps):

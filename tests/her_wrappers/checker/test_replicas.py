@@ -15,7 +15,7 @@ from tests.support.specimens.reach import Reach
 
 
 class Connected(Reach):
-    """Like an environment with a client of PyBullet: a copy of the client disconnects the original."""
+    """Behaves like an environment with a PyBullet client: copying it disconnects the original."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rules of spaces: the violations of values outside their space."""
+"""Rules about spaces: messages for values that lie outside their space."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_each_ended_episode_ends_with_a_success():
 
 
 def test_final_observations_are_read_from_a_dict_of_arrays():
-    """Gymnasium's form is an array of dicts; environments with a vector entry point use dicts of arrays."""
+    """Gymnasium's ``final_obs`` is an array of dicts; vector entry points use dicts of arrays."""
 
     class Columns(SyncVectorEnv):
         def step(self, actions):

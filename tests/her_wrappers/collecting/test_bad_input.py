@@ -48,7 +48,7 @@ def test_wrong_arguments_are_an_error_at_once(options, error, message):
 
 
 def raising():
-    raise OSError("no licence for the simulator")
+    raise OSError("no license for the simulator")
 
 
 def other_space():
@@ -59,7 +59,7 @@ def other_space():
 
 
 LATE = [
-    ({"make_env": raising}, "worker 0 failed 3 times in round 0.*OSError: no licence for the simulator"),
+    ({"make_env": raising}, "worker 0 failed 3 times in round 0.*OSError: no license for the simulator"),
     ({"make_env": list}, "make_env must return a gymnasium.Env or a VectorEnv, got list"),
     (
         {"make_env": disabled_walks, "num_envs": 3},
@@ -82,7 +82,7 @@ def test_what_only_workers_can_find_is_an_error_of_the_first_round(options, mess
 
 
 def test_workers_with_different_spaces_are_an_error(tmp_path):
-    """This happens if machines have different versions of a package."""
+    """Workers can have different spaces if machines have different versions of a package."""
     marker = str(tmp_path / "made")
 
     def make_env():
@@ -102,7 +102,7 @@ def test_workers_with_different_spaces_are_an_error(tmp_path):
 def test_a_policy_without_load_state_dict_takes_no_state():
     with (
         Collector(Walk, still) as collector,
-        pytest.raises(TypeError, match=r"update needs a policy with a method load_state_dict\(state\)"),
+        pytest.raises(TypeError, match=r"policy must have a method load_state_dict\(state\)"),
     ):
         collector.update({})
 

@@ -96,7 +96,7 @@ def test_a_worker_that_always_dies_is_reported(monkeypatch):
 
 
 class RaisesAtFirst(Walk):
-    """Raises in the first attempts at a round, which a file counts."""
+    """Raises an error in the first attempts at a round; a file counts the attempts."""
 
     path, times = None, 2
 

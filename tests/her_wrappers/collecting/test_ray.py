@@ -38,12 +38,12 @@ def one_ray():
 
 @pytest.mark.usefixtures("one_ray")
 class TestOneMachine:
-    """Tests that share one Ray, since it starts slowly."""
+    """Tests that share one Ray instance, since starting Ray takes seconds."""
 
     @pytest.mark.parametrize("num_workers", [1, 2, 4])
     def test_ray_returns_the_episodes_of_one_process_bit_for_bit(self, num_workers):
         assert_same_rounds(collect("ray", num_workers=num_workers), collect("local", num_workers=num_workers))
-        assert ray.is_initialized(), "a Ray that the program initialised is not shut down"
+        assert ray.is_initialized(), "a Ray that the program initialized is not shut down"
 
     def test_killed_actors_change_no_episode(self):
         rng = np.random.default_rng(0)
@@ -101,7 +101,7 @@ def test_a_lost_node_changes_no_episode(cluster):
 
 @pytest.mark.campaign
 def test_five_lost_nodes_and_twenty_killed_actors_change_no_weight():
-    """The training is that of a DQN; a new node replaces each lost one."""
+    """A DQN is trained; a new node replaces each lost one."""
     expected = train(tiny(workers=3, **LONGER), on_epoch=None, backend="local")
     rng, faults = np.random.default_rng(0), {"nodes": 0, "actors": 0}
     with three_nodes() as nodes:

@@ -45,7 +45,7 @@ def test_workers_rounds_and_seeds_have_episodes_of_their_own():
 
 
 def test_workers_are_joined_in_their_order():
-    """A worker's part does not depend on the number of workers."""
+    """The episodes of a worker do not depend on the number of workers."""
     for one, two in zip(
         collect("local", num_workers=1, policy=still_policy()),
         collect("local", num_workers=2, policy=still_policy()),
@@ -63,7 +63,7 @@ def still_policy():
 
 
 class Marks(Noisy):
-    """Actions equal the state of the policy, so that rewards identify the state that was used."""
+    """A policy whose actions equal its state, so that rewards identify the state that a round used."""
 
     def __call__(self, observations):
         return np.full((len(observations), 1), self.gain)
@@ -110,7 +110,9 @@ def test_a_state_of_another_collector_is_rejected():
     with (
         Collector(Walk, Noisy(), seed=1) as first,
         Collector(Walk, Noisy(), seed=2) as second,
-        pytest.raises(ValueError, match="the state is of a collector with seed=1, got seed=2"),
+        pytest.raises(
+            ValueError, match="the state must be of a collector with seed=2, as this one, got seed=1; make"
+        ),
     ):
         second.load_state_dict(first.state_dict())
 

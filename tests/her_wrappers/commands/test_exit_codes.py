@@ -244,7 +244,7 @@ def test_a_missing_archive_is_an_error():
 
 
 def test_a_manifest_cannot_control_the_terminal(folder):
-    """The manifest has the right checksum, as a hostile writer would compute it."""
+    """The manifest has control characters and a correct checksum, as an attacker would write it."""
     her("record", "her_envs/PointReach-v0", "-o", "max_steps=5", "--episodes", "1", "--out", "reach")
     path = folder / "reach" / "manifest.json"
     manifest = json.loads(path.read_text())

@@ -28,7 +28,7 @@ def run(*arguments):
 
 @pytest.fixture
 def player(monkeypatch):
-    """Press the keys of a list, one after each picture, and then close the window."""
+    """Return a list of keys to press, one after each frame, and a list that gets the captions shown."""
     keys, captions = [], []
     show = Window.show
 

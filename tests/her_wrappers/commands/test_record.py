@@ -191,7 +191,7 @@ def test_a_folder_in_use_and_a_file_are_errors(tmp_path):
     with EpisodeArchive(tmp_path / "used", env=gym.make("her_envs/PointReach-v0")):
         result = her(*REACH, "--out", tmp_path / "used")
     assert result.exit_code == 3
-    assert "is in use: another writer is at work there" in result.output
+    assert "is in use: another process or object writes to it" in result.output
     (tmp_path / "file").touch()
     assert "expected the path of a folder, got the file" in her(*REACH, "--out", tmp_path / "file").output
 

@@ -157,7 +157,7 @@ def test_another_environment_is_shown_as_rendered_next_to_a_chart():
 
 
 def bars_of(picture, column, length, height=7):
-    """Return the colours in the middle of the bars of one side, at a height."""
+    """Return the colors of the bars in one column of the page, one for each step, ``height`` pixels high."""
     left = MARGIN + column * PANEL + INSET
     cell = LINE / length
     return [tuple(picture[STRIP + 14 - height, round(left + (step + 0.4) * cell)]) for step in range(length)]
@@ -203,7 +203,7 @@ def test_a_task_with_goals_in_another_form_must_define_reached_goal():
 
     env = TaskEnv(Forgetful())
     hindsight = hindsight_of(renderer_of(env))
-    with pytest.raises(ValueError, match=r"Forgetful must define reached_goal\(state\) such that"):
+    with pytest.raises(ValueError, match=r"reached_goal\(state\) of Forgetful must return a goal for which"):
         panels_of(env, hindsight.rendered, 64).with_goal_of(0, 1)
 
 

@@ -126,7 +126,7 @@ def test_reading_and_writing_need_one_block_of_memory_besides_the_array(tmp_path
 @pytest.mark.parametrize(
     ("arrays", "error", "message"),
     [
-        ({"x\0": np.zeros(1)}, ValueError, "the name of an array must not have a zero character, got"),
+        ({"x\0": np.zeros(1)}, ValueError, "the name of an array must not have a null character, got"),
         ({"x": np.array([{}])}, TypeError, "x must hold numbers, bools or strings, got dtype object"),
         ({"x": np.zeros(2, "datetime64[s]")}, TypeError, "must hold numbers, bools or strings"),
         ({"x": np.zeros(2, [("a", int)])}, TypeError, "must hold numbers, bools or strings"),

@@ -31,7 +31,7 @@ def datasets(tmp_path, monkeypatch):
 
 
 def random_episode(length, env, **changes):
-    """Return an episode whose reset has no infos that its steps lack; Minari cannot store such infos."""
+    """Return an episode whose reset infos have no further keys, since Minari could not store these."""
     return archived_episodes.random_episode(length, env=env, **{"reset_info": {}} | changes)
 
 
@@ -194,7 +194,7 @@ def test_the_first_error_is_raised_if_the_deletion_fails_too(monkeypatch):
         raise LookupError("nothing there")
 
     monkeypatch.setattr(minari, "delete_dataset", refuse)
-    with pytest.raises(TypeError, match="episodes must yield Episodes, got dict"):
+    with pytest.raises(TypeError, match="episodes must yield Episode objects, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)
 
 
@@ -228,7 +228,7 @@ def test_a_single_episode_is_an_error():
 
 
 def test_elements_that_are_not_episodes_are_errors():
-    with pytest.raises(TypeError, match="episodes must yield Episodes, got dict"):
+    with pytest.raises(TypeError, match="episodes must yield Episode objects, got dict"):
         to_minari([{}], "some/thing-v0", BOX, **METADATA)
 
 
@@ -284,7 +284,7 @@ def test_a_buffer_rejects_a_dataset_of_another_environment():
 
 
 def recorded(env, count):
-    """Random episodes."""
+    """Return ``count`` recorded episodes of random actions."""
     episodes = []
     recorder = EpisodeRecorder(env, episodes.append)
     env.action_space.seed(0)

@@ -42,7 +42,7 @@ def test_arguments_have_the_names_the_order_and_the_defaults_of_sb3():
 @BOTH
 @pytest.mark.parametrize("n_envs", [1, 3])
 def test_every_public_method_does_the_same_in_both_classes(kind, n_envs):
-    """Both classes pass this test of the public behaviour."""
+    """Both classes pass this test of the public behavior."""
     buffer = make_buffer(15 * n_envs, kind=kind, n_envs=n_envs, n_sampled_goal=3)
     assert isinstance(buffer, sb3.HerReplayBuffer)
     assert (buffer.buffer_size, buffer.n_envs, buffer.size(), buffer.pos, buffer.full) == (
@@ -226,7 +226,7 @@ def test_the_size_of_a_saved_buffer_depends_on_its_content():
 
 @pytest.mark.parametrize("optimize", [False, True])
 def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(optimize):
-    """SB3 continues the episode after the reset, and relabels its steps with goals of the next one."""
+    """SB3's class joins the steps after the reset to the old episode, and relabels across the reset."""
     model = model_of(
         sb3.DQN, BitFlippingEnv(10), optimize_memory_usage=optimize, learning_starts=10**6, train_freq=1
     )
@@ -245,7 +245,7 @@ def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(opt
 
 @BOTH
 def test_dqn_solves_ten_bits_in_1500_steps(kind):
-    """SB3's regression test, with its k, strategy, learning rate, batches, seed, steps and environments.
+    """SB3's regression test, with SB3's k, strategy, learning rate, batch size, seed, steps and environments.
 
     The network and the interval at which the target is updated are chosen so that both classes pass.
     """

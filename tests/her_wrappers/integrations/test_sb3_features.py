@@ -39,9 +39,9 @@ def filled():
 
 
 def test_a_relabeled_success_terminates_with_termination_success(filled):
-    """Issue 627 of Stable-Baselines3."""
+    """Stable-Baselines3's class keeps the recorded flag (issue 627 of Stable-Baselines3)."""
     assert one_success_kept(filled(sb3.HerReplayBuffer)).sum() == 0
-    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the default is the behaviour of SB3
+    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the default is the behavior of SB3
     assert one_success_kept(filled(HerReplayBuffer, termination="success")).all()
     assert one_success_kept(filled(HerReplayBuffer, termination=reached)).all()
 
@@ -66,7 +66,7 @@ def test_batches_of_one_row_are_relabeled_with_the_same_share():
 
 
 def test_batches_sampled_together_have_equal_distributions():
-    """The additional relabeled row is in each of n batches with equal probability."""
+    """If n batches cannot share the relabeled rows equally, each has the same chance of an additional one."""
     buffer = make_buffer()
     add(buffer, [counting_episode(0, 5)])
     shares = np.array([

@@ -161,7 +161,7 @@ def test_episodes_are_copied_when_they_are_added(tmp_path):
 
 
 def test_infos_of_other_dtypes_are_in_separate_shards(tmp_path):
-    """In one array integers would become floats."""
+    """Integers and floats in one array would all become floats."""
     infos = [{"cost": np.array([2**60 + 1])}, {"cost": np.array([0.5])}, {}, {"cost": np.array([True])}]
     resets = [{"seed": np.array(7)}, {"seed": np.array("seven")}, {}, {"seed": np.zeros(3, np.float32)}]
     episodes = [
@@ -307,7 +307,7 @@ def test_an_empty_list_adds_nothing(tmp_path):
 def test_only_one_archive_can_write_to_a_folder(tmp_path):
     first, second = EpisodeArchive(tmp_path), EpisodeArchive(tmp_path)
     first(random_episode(1))
-    message = re.escape(f"the archive {tmp_path} is in use: another writer is at work there; close it")
+    message = re.escape(f"the archive {tmp_path} is in use: another process or object writes to it; close")
     with pytest.raises(InUseError, match=message):
         second(random_episode(2))
     with pytest.raises(InUseError, match=message):
@@ -321,7 +321,7 @@ def test_only_one_archive_can_write_to_a_folder(tmp_path):
 
 
 def test_a_forked_process_cannot_write(tmp_path):
-    """A worker of an AsyncVectorEnv is such a process."""
+    """A worker of an AsyncVectorEnv can be a forked process."""
     code = f"""
 import os, sys
 from her_wrappers import EpisodeArchive

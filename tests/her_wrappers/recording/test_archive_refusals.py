@@ -172,7 +172,7 @@ def test_invalid_arguments_are_errors(tmp_path, options, error, message):
 
 
 def spaces_only(observation_space):
-    """Return an environment with this observation space."""
+    """Return an environment that has only the given observation space and an action space."""
     env = gym.Env()
     env.observation_space, env.action_space = observation_space, spaces.Discrete(2)
     return env

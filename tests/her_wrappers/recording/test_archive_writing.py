@@ -23,7 +23,7 @@ from tests.support.archived_episodes import (
 
 @pytest.mark.parametrize("shard_steps", [7, 100])
 def test_alternating_dtypes_share_shards_and_keep_their_values(tmp_path, shard_steps):
-    """Integers and floats are in separate shards, which are full too."""
+    """Integers and floats are in separate shards, and these shards are full as well."""
     costs = [np.array([2**60 + i]) if i % 2 else np.array([i / 4]) for i in range(60)]
     with EpisodeArchive(tmp_path, shard_steps=shard_steps) as archive:
         for cost in costs:
@@ -140,7 +140,7 @@ def test_an_archive_that_cannot_write_when_it_is_deleted_warns(tmp_path, monkeyp
     fill_the_disk(monkeypatch)
     with pytest.warns(
         RuntimeWarning,
-        match="1 episodes of the archive .* are lost, which cannot be written: .* No space left",
+        match="the archive .* cannot be written, so 1 of its episodes are lost: .* No space left",
     ):
         del archive
     EpisodeArchive(tmp_path, env=Nested()).close()

@@ -1,4 +1,4 @@
-"""VectorEpisodeRecorder with AsyncVectorEnv without shared memory, whose workers reset twice after an end."""
+"""VectorEpisodeRecorder with AsyncVectorEnv without shared memory, which resets twice after an episode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.numbered_vector_env import NEXT_STEP
 
 
 class Forgetful(gym.Env):
-    """Episodes of three steps; state (episode, step). The last info of the first episode is missing."""
+    """Episodes of three steps with states (episode, step); with ``forgets`` one info lacks its key."""
 
     observation_space = spaces.Box(-9, 999, (2,), np.float64)
     action_space = spaces.Discrete(2)

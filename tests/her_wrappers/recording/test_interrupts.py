@@ -1,4 +1,4 @@
-"""Recorders: an error between any two instructions loses at most the present step, and adds nothing."""
+"""Recorders: an error between any two instructions loses at most the current step, and adds nothing."""
 
 from __future__ import annotations
 

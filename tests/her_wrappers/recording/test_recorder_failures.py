@@ -145,7 +145,7 @@ def test_a_space_that_changes_at_reset_is_an_error():
 
 
 class LeavingError(Exception):
-    """An error of an environment."""
+    """An error that an environment raises."""
 
 
 def leave(result):
@@ -173,7 +173,7 @@ FAULTS_OF_ANY_KIND = [
 
 @pytest.mark.parametrize(("fault", "error"), FAULTS_OF_ANY_KIND)
 def test_an_error_of_the_environment_ends_the_episode(fault, error):
-    """After an unrecorded step the next observation does not belong to a recorded action."""
+    """An observation after a failed step does not follow from the last recorded action."""
     episodes = []
     env = EpisodeRecorder(Faulty(fault), episodes.append, info_keys=["twice"])
     env.reset()

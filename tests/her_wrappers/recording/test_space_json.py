@@ -1,4 +1,4 @@
-"""Descriptions of spaces as JSON: every space comes back equal."""
+"""Descriptions of spaces as JSON: a space that is written and read equals the original."""
 
 from __future__ import annotations
 

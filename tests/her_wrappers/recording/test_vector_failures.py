@@ -134,7 +134,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "message"), FAULTS)
 def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message):
-    """At the fault, environment 1 is in its second episode."""
+    """When the fault occurs, environment 1 is in its second episode."""
     episodes = []
     env = VectorEpisodeRecorder(Faulty(fault, DISABLED), episodes.append, info_keys=["odd"])
     env.reset()
@@ -257,18 +257,18 @@ def test_other_sinks_get_the_episodes_if_a_sink_raises():
 
 def test_environments_that_ended_must_be_reset_before_the_next_step():
     env = VectorEpisodeRecorder(Faulty(mode=DISABLED))
-    with pytest.raises(ResetNeeded, match="in environment 0 and 2 others; call reset"):
+    with pytest.raises(ResetNeeded, match=r"in the environments \[0, 1, 2\]; call reset"):
         step(env)
     env.reset()
     step(env, 2)
-    with pytest.raises(ResetNeeded, match="in environment 1 and 0 others; call reset"):
+    with pytest.raises(ResetNeeded, match=r"in the environments \[1\]; call reset"):
         step(env)
     env.reset(options={"reset_mask": np.array([False, True, False])})
     step(env)
 
 
 class Killed(Numbered):
-    """The process of environment 1 is killed at its fourth step."""
+    """An environment that kills its process at the fourth step if its number is 1."""
 
     def step(self, action):
         if self.number == 1 and self.place[2] == 3:

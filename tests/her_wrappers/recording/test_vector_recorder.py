@@ -63,7 +63,7 @@ def actions_of(call, num_envs):
 
 
 def drive(env, truth, calls):
-    """Step; in mode DISABLED reset the environments that ended."""
+    """Step an environment and ``truth``, its expected episodes; in mode DISABLED reset after episodes."""
     env.reset()
     truth.reset()
     for call in range(calls):
@@ -156,7 +156,7 @@ def test_episodes_of_any_length_are_recorded(mode):
 
 
 class Forgetful(NumberedVectorEnv):
-    """A vector environment that returns wrong observations outside the reset mask."""
+    """A vector environment whose reset returns wrong observations of environments outside the reset mask."""
 
     def reset(self, *, seed=None, options=None):
         observation, infos = super().reset(seed=seed, options=options)
@@ -177,7 +177,7 @@ def test_observations_of_environments_outside_the_reset_mask_are_not_recorded():
 
 
 def test_a_second_reset_by_gymnasium_is_not_recorded_as_a_transition():
-    """Without shared memory, AsyncVectorEnv resets again after a reset that follows an end."""
+    """Without shared memory, AsyncVectorEnv resets itself once more after a reset at an episode's end."""
     episodes = []
     env = VectorEpisodeRecorder(KINDS["async by pipe"](2, [[2], [9]], NEXT_STEP), episodes.append)
     env.reset()

@@ -107,7 +107,7 @@ def test_the_recorder_works_above_and_below_flat_observations(above, mode):
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
 def test_the_sub_environments_can_have_wrappers(kind, mode):
-    """TimeLimit, statistics, flat observations and recorders around the sub-environments."""
+    """The wrappers are a time limit, statistics, flattened observations, and a recorder."""
     within, episodes = [], []
 
     def make():

@@ -142,7 +142,7 @@ def test_the_error_for_concatenated_episodes_names_the_bad_one():
 
 
 def test_episodes_that_fit_alone_fit_together():
-    """A list is stored as exactly as single episodes, with different dtypes and additional keys."""
+    """Episodes with different dtypes or additional keys are stored as exactly in one list as one by one."""
     plain, more = counting_episode(0, 3), counting_episode(1, 3)
     more.observations["camera"] = np.zeros((4, 9))
     wide = counting_episode(2, 3)

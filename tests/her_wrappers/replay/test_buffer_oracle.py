@@ -87,7 +87,7 @@ OPTIONS = st.fixed_dictionaries({
     batch_size=st.integers(1, 40),
 )
 def test_every_row_is_correct_for_any_sequence_of_episodes(options, steps, batch_size):
-    """Episodes have one step to the size of the buffer, and the ring wraps around many times."""
+    """Episodes have from one step to as many steps as the buffer; the ring wraps around many times."""
     buffer, buffer_size = counting_buffer(**options), options["buffer_size"]
     strategy = options["goal_selection_strategy"]
     episodes = []
@@ -207,7 +207,7 @@ def test_every_component_of_a_mixture_has_its_share_and_its_goals(shares, option
 
 
 def check_provenance(batch, i, episodes):
-    """Assert that the provenance of row i is correct."""
+    """Assert that the recorded episode, step and goal of row i are correct."""
     first_index = dict(zip((e[0] for e in episodes), np.cumsum([0] + [e[1] for e in episodes]), strict=False))
     number, t = (int(x) for x in batch.observations["observation"][i])
     assert batch.episode[i] == first_index[number]

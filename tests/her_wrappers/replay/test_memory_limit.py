@@ -1,4 +1,4 @@
-"""With a limit on memory that the operating system sets, a call has its whole effect or none."""
+"""Under a memory limit of the operating system, a call has its full effect or none."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ TERMINATIONS = {"function": compute_terminated, "success": "success", "keep": "k
 @pytest.mark.parametrize("termination", TERMINATIONS)
 @pytest.mark.parametrize("end", ["crash", "goal", "moved goal", "limit"])
 def test_copies_are_what_the_buffer_samples(termination, end):
-    """The copies have the rewards and terminations of the buffer for the same steps and goals."""
+    """Relabeled copies have the same rewards and terminations as sampled rows with the same step and goal."""
     episode = counting_episode(7, 5, terminated=end != "limit")
     if "goal" in end:
         episode.observations["desired_goal"][-1 if end == "moved goal" else 0 :] = [7, 5]

@@ -1,4 +1,4 @@
-"""Twenty million transitions through a full ring: memory stays flat, and the tables agree at the end."""
+"""Twenty million transitions through a full ring: memory stays constant, and the indices are consistent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def many_episodes(first, lengths, rng):
 
 
 def require_own_rows(batch):
-    """Assert that the values of each row fit its episode and step, and that its goal was achieved later."""
+    """Assert that each row has the values of its episode and step, and a goal that was achieved later."""
     number, t = batch.observations["observation"].T
     np.testing.assert_array_equal(batch.next_observations["observation"].T, [number, t + 1])
     np.testing.assert_array_equal(batch.actions[:, 0], number + t / 1000)

@@ -61,7 +61,7 @@ def add(buffer, start, rounds):
 
 
 def sample(buffer, rounds):
-    """Return the serial number of each episode found."""
+    """Sample batches and check their rows; return the first serial number of each sampled episode."""
     first_index = {}
     for _ in range(5 * rounds):
         explain(buffer.sample(32), first_index)
@@ -69,7 +69,7 @@ def sample(buffer, rounds):
 
 
 def save_and_load(buffer, path, rounds):
-    """Return the serial number of each episode found."""
+    """Save, load and check the buffer repeatedly; return the first serial number of each loaded episode."""
     first_index = {}
     for _ in range(rounds // 2):
         buffer.save(path)

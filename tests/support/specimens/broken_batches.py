@@ -81,7 +81,7 @@ class SortsRows(DenseReach):
         )
 
 
-class NormalisesBatch(DenseReach):
+class NormalizesBatch(DenseReach):
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
         return reward if np.ndim(reward) == 0 or not len(reward) else reward / max(1.0, np.abs(reward).max())
@@ -179,7 +179,7 @@ FAULTS = [
     (OneRewardForAllRows, "GE106"),
     (LooksAtFirstGoalOnly, "GE106"),
     (SortsRows, "GE106"),
-    (NormalisesBatch, "GE106"),
+    (NormalizesBatch, "GE106"),
     (IntegerRewardsInBatches, "GE106"),
     (OneGoalGivesOneRow, "GE108"),
     (SqueezesBatchOfOne, "GE108"),

@@ -29,7 +29,7 @@ class DropsTheLastChunk(DenseReach):
 
 
 class CountsRowsInBytes(Reach):
-    """The index of a row is a byte, which overflows at 256."""
+    """compute_reward stores row indices as bytes, which overflow at 256 rows."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
@@ -50,7 +50,7 @@ class NoMoreThanAThousand(Reach):
 
 
 class ReadsTheBuffer(DenseReach):
-    """Reads the memory of an array from its beginning, as C code without support for strides does."""
+    """compute_reward reads memory as if arrays were contiguous, like C code without support for strides."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         achieved, desired = (self.from_memory(goal) for goal in (achieved_goal, desired_goal))
@@ -68,7 +68,7 @@ class MakesArraysWriteable(DenseReach):
 
 
 class ViewsAsOneVector(Reach):
-    """Reads contiguous memory as one vector."""
+    """compute_reward casts the memory of an array to one vector, which only contiguous arrays allow."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         if not achieved_goal.size:
@@ -118,7 +118,7 @@ class OutputOfEachShape(Reach):
 
 
 class TwoOutputArrays(DenseReach):
-    """Returns two arrays in turn, so that a call changes the result of the call before the last."""
+    """compute_reward writes into two arrays in turn, so each call changes the result of two calls before."""
 
     calls = 0
     outputs = np.zeros((2, 5000))
@@ -165,7 +165,7 @@ class IntegerReach(DenseReach):
 
 
 class SubtractsAndAddsBack(IntegerReach):
-    """Changes integer goals in place, and restores them without rounding."""
+    """compute_reward changes integer goals in place, and then restores them exactly."""
 
     dtype = np.int32
 
@@ -182,7 +182,7 @@ class SquaresOverflow(IntegerReach):
 
 
 class SquaresOverflowAtTheEdges(SquaresOverflow):
-    """Only the square of the largest difference, 184, overflows 16 bits."""
+    """compute_reward squares 16-bit integers; only the square of the largest difference, 184, overflows."""
 
     bound = 92
 

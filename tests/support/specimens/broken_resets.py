@@ -22,7 +22,7 @@ class TerminatesAndTruncates(Reach):
 
 
 class TerminatesAfterSeconds(Reach):
-    """The time limit is in seconds."""
+    """The time limit is a number of simulated seconds, and terminates the episode."""
 
     seconds = 0.0
 
@@ -96,7 +96,7 @@ class InfoOfLastEpisode(Reach):
 
 
 class FlagOfLastPosition(Reach):
-    """The flag at reset belongs to the last position of the last episode."""
+    """``is_success`` at reset is computed from the last position of the previous episode."""
 
     def reset(self, *, seed=None, options=None):
         flag = hasattr(self, "goal") and bool(self.is_success(self.position, self.goal))
@@ -113,7 +113,7 @@ class VelocityStays(Reach):
 
 
 class ClockStays(Reach):
-    """The time limit counts the steps of all episodes."""
+    """The step counter of the time limit is not reset between episodes."""
 
     total = 0
 
@@ -158,7 +158,7 @@ class OptionsDrawElsewhere(Reach):
 
 
 class OptionsKeepThePosition(Reach):
-    """With options, the position of the last episode is kept."""
+    """A reset with options keeps the last position of the previous episode."""
 
     def reset(self, *, seed=None, options=None):
         position = getattr(self, "position", None)

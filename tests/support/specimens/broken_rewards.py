@@ -69,7 +69,7 @@ class RewardFromHalfPrecision(DenseReach):
 
 
 class ThresholdDecidedTwice(Reach):
-    """Goals lie on a grid, so that many distances equal the radius."""
+    """Success uses < in one place and <= in another; goals on a grid are often exactly at the radius."""
 
     def draw_start(self):
         return np.round(4 * super().draw_start()) / 4

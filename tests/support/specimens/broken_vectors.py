@@ -9,7 +9,7 @@ from tests.support.specimens.reach import DenseReach, Reach
 
 
 class Reaches(SyncVectorEnv):
-    """Three correct environments."""
+    """A correct vector environment of three Reach environments."""
 
     single = Reach
     mode = AutoresetMode.SAME_STEP

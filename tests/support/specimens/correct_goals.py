@@ -1,4 +1,4 @@
-"""Correct environments with goals of other spaces than a small float Box."""
+"""Correct environments whose goals are not small float vectors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class OneDimensionalGoals(Reach):
 
 
 class LargeCoordinates(DenseReach):
-    """Coordinates in metres: rewards are hundreds and goals thousands."""
+    """Coordinates in meters: rewards are hundreds and goals thousands."""
 
     def make_space(self):
         field = spaces.Box(-5000, 5000, (2,), np.float32)

@@ -65,7 +65,7 @@ WRAPPED = {
     ),
     "vector of dict goals": lambda: SyncVectorEnv([unusual_goals.CellAndOffset] * 2),
     "vector of images": lambda: SyncVectorEnv(
-        [unusual_goals.ColourImages] * 2, autoreset_mode=AutoresetMode.SAME_STEP
+        [unusual_goals.ColorImages] * 2, autoreset_mode=AutoresetMode.SAME_STEP
     ),
     "vector of discrete goals": lambda: SyncVectorEnv(
         [unusual_goals.NumberedCells] * 2, autoreset_mode=AutoresetMode.DISABLED

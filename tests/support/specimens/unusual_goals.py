@@ -198,7 +198,7 @@ class MatrixGoals(GoalFromPosition):
 
 
 class LongGoals(GoalFromPosition):
-    """Goals are larger than those that the steering policy models."""
+    """Goals have more components than the checker's steering policy models."""
 
     goal_space = spaces.Box(-1, 1, (100,), np.float32)
 
@@ -244,7 +244,7 @@ class Directions(GoalFromPosition):
     radius = 0.02
 
 
-class ColourImages(GoalFromPosition):
+class ColorImages(GoalFromPosition):
     goal_space = spaces.Box(0, 255, (12, 12, 3), np.uint8)
 
     def goal_of(self, position):
@@ -260,5 +260,5 @@ class ColourImages(GoalFromPosition):
 GOALS = [
     CellAndOffset, DenseCellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
     ByteGoals, DenseShortGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, MatrixGoals,
-    LongGoals, UnboundedGoals, Angles, Directions, ColourImages,
+    LongGoals, UnboundedGoals, Angles, Directions, ColorImages,
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: buffers on the device "meta", which has no data."""
+"""Internals, `torch_backend.py`: buffers on torch's device "meta", whose tensors have no data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_functions_without_tensors_give_one_warning_on_other_devices_than_the_cp
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("termination", ["recompute", "success", "keep", "never"])
 def test_add_and_sample_read_nothing_from_the_device(termination, n_steps, monkeypatch):
-    """Tensors on the device "meta" cannot be read."""
+    """Reading a tensor of the device "meta" would raise an error."""
     monkeypatch.setattr(torch_backend, "find_device", torch.device)
     monkeypatch.setattr(torch_backend, "incompatibility", lambda *arguments: None)
     buffer = counting_buffer(device="meta", buffer_size=300, termination=termination, n_steps=n_steps)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.arrays_only("devices are given in each test")
 
 
 class NothingWaits(TorchDispatchMode):
-    """Raises an error for operations that make the host wait for their results."""
+    """A torch mode that raises an error at operations whose results the host has to wait for."""
 
     WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "bincount")
 
@@ -43,7 +43,7 @@ WAITING = (
 
 @contextlib.contextmanager
 def cuda_refuses_to_wait():
-    """Let CUDA, if available, raise for synchronizing operations."""
+    """Make CUDA, if it is available, raise an error at operations that synchronize with the host."""
     if not torch.cuda.is_available():
         yield
         return

@@ -1,4 +1,4 @@
-"""Internals, `torch_backend.py`: detection of functions that take tensors."""
+"""Internals, `torch_backend.py`: detection of user functions that accept tensors."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_terminations_that_do_not_take_tensors_are_computed_on_the_host(function
 
 
 def test_probing_a_function_has_no_side_effects(recwarn):
-    """No warning, and the states of the global generator and of the spaces' generators do not change."""
+    """Probing warns about nothing, and leaves the global generator and those of the spaces unchanged."""
     state, seen = np.random.get_state()[1].copy(), copy.deepcopy(SPACE)  # noqa: NPY002 - that it stays as it is
     seen.seed(3)
     twin = copy.deepcopy(seen)
@@ -128,7 +128,7 @@ def reward_less_cost(achieved, desired, info):
 
 
 def test_functions_with_infos_that_do_not_fit_tensors_are_called_on_the_host():
-    """A function that takes floats may raise for bools, and dtypes of infos are not known in advance."""
+    """The dtypes of infos are not known in advance, and a function of floats may raise for bools."""
     options = {"compute_reward": reward_less_cost, "info_format": "columns"}
     buffer = counting_buffer(info_keys=["cost"], device="cpu", **options)
     assert "with a bool tensor is not supported" in reason(buffer)

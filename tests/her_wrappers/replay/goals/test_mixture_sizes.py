@@ -25,7 +25,7 @@ SHORT = np.float32(0.7)
     ],
     ids=["her_ratio", "Mixture"],
 )
-def test_a_share_of_single_precision_is_counted_in_double(short, long):
+def test_a_float32_share_is_converted_to_float64(short, long):
     """Files store float64, so float32 shares would give other batches after loading."""
     for seed in range(100):
         few, many = (
@@ -35,7 +35,7 @@ def test_a_share_of_single_precision_is_counted_in_double(short, long):
         assert few == many
 
 
-def test_a_gamma_of_single_precision_is_one_of_double():
+def test_a_float32_gamma_is_converted_to_float64():
     t, length = np.zeros(10**6, np.int64), np.full(10**6, 1000)
     short, long = Geometric(np.float32(0.999)), Geometric(float(np.float32(0.999)))
     assert short == long

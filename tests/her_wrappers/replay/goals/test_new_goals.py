@@ -74,7 +74,7 @@ def test_a_strategy_may_return_integers_of_any_kind():
 
 
 class Moody:
-    """A strategy that raises on request."""
+    """A strategy that raises an error while a flag is set."""
 
     def __init__(self):
         self.fails = False

@@ -34,7 +34,7 @@ def test_transitions_are_sampled_in_proportion_to_priority_to_the_power_of_alpha
 
 
 def test_rows_of_a_batch_are_sampled_independently():
-    """Pairs of rows in a batch have the frequencies of independent samples; stratified sampling differs."""
+    """Pairs of rows have the frequencies of independent samples, which stratified sampling would not give."""
     buffer = prioritized_buffer([4], priority=Priority(alpha=1))
     buffer.update_priorities(range(4), [1, 2, 3, 4])
     pairs = Counter()
@@ -47,7 +47,7 @@ def test_rows_of_a_batch_are_sampled_independently():
 
 
 def test_updated_priorities_apply_to_the_next_batch():
-    """Prefetched batches are dropped."""
+    """Batches that were prefetched with the old priorities are dropped."""
     buffer = prioritized_buffer([20, 20], priority=Priority(alpha=1))
     for number in (3, 30, 11):
         for _ in range(5):
@@ -100,7 +100,7 @@ def test_a_single_transition_is_sampled_with_weight_1():
 
 @pytest.mark.parametrize("priorities", [None, [1, 100]])
 def test_which_rows_are_relabeled_depends_on_neither_index_nor_priority(priorities):
-    """Contingency test of serial numbers against components of a mixture."""
+    """A chi-square test finds no dependence between serial numbers and the components of a mixture."""
     buffer = prioritized_buffer(
         [4, 4], goal_selection_strategy=Mixture({"future": 0.4, "random": 0.3, "original": 0.3})
     )

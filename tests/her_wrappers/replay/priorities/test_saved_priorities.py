@@ -35,7 +35,7 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, sampled):
 
 @pytest.mark.parametrize("eps", [1e-6, 0.01, 0.3])
 def test_the_smallest_and_the_largest_priority_are_restored_with_any_alpha(tmp_path, eps):
-    """Powers of scalars and of arrays may differ in the last bit, which is accepted in a file."""
+    """NumPy's powers of scalars and of arrays may differ in the last bit; files may have either result."""
     for alpha in np.linspace(0, 1, 21):
         buffer = prioritized_buffer([30], buffer_size=30, priority=Priority(alpha=alpha, eps=eps))
         buffer.update_priorities(np.arange(30), np.repeat([0.0, 7.3, 1e12], 10))

@@ -214,8 +214,8 @@ def test_a_bad_update_is_an_error_at_once_and_changes_nothing(index, priorities,
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Fraction, int])
-def test_a_priority_of_short_floats_reckons_with_doubles(tmp_path, kind):
-    """Otherwise new priorities could differ from updated ones or be infinite, and files could be invalid."""
+def test_options_of_a_priority_are_converted_to_float64(tmp_path, kind):
+    """With shorter floats, new priorities could be infinite or differ from updated ones."""
     priority = Priority(alpha=kind(1), beta=kind(1), eps=kind(1))
     assert {type(value) for value in (priority.alpha, priority.beta, priority.eps)} == {float}
     buffer = prioritized_buffer([4], priority=priority)

@@ -34,7 +34,7 @@ def everything(tree, capacity):
 
 @given(st.sampled_from(CAPACITIES), st.data())
 def test_a_tree_has_the_last_values_and_equal_values_give_equal_trees(capacity, data):
-    """The sums are bit-identical, too, independent of the order of the calls."""
+    """The sums in the tree are bit-identical too, whatever the order of the calls was."""
     tree, expected = SumTree(capacity), np.zeros(capacity)
     place = st.integers(0, capacity - 1)
     for _ in range(data.draw(st.integers(1, 6))):
@@ -64,8 +64,8 @@ def test_of_several_numbers_for_one_place_the_largest_stays_in_any_order():
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_every_fraction_leads_to_its_place(capacity):
-    """Integers have exact sums, so the slot of each unit of the total is known."""
+def test_every_fraction_of_the_total_finds_its_slot(capacity):
+    """Sums of integers are exact, so the slot of each unit of the total is known."""
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 4, capacity)
     numbers[rng.integers(capacity)] += 2**18 - numbers.sum()
@@ -82,8 +82,8 @@ def test_every_fraction_leads_to_its_place(capacity):
     st.lists(st.floats(0, 1, exclude_max=True), max_size=40),
     st.integers(0, 2**32),
 )
-def test_no_place_with_a_0_is_ever_found(capacity, numbers, fractions, seed):
-    """Values differ by up to 68 orders of magnitude."""
+def test_slots_with_value_0_are_never_found(capacity, numbers, fractions, seed):
+    """The values differ by up to 68 orders of magnitude."""
     rng = np.random.default_rng(seed)
     everywhere = np.zeros(capacity)
     everywhere[rng.integers(0, capacity, len(numbers))] = numbers
@@ -138,7 +138,7 @@ def test_a_copy_is_a_tree_of_its_own():
 def test_verify_finds_a_sum_that_does_not_agree():
     tree = filled(np.ones(5000))
     tree._levels[0][3, 3] = 2
-    with pytest.raises(RuntimeError, match="the sums of its priorities do not agree"):
+    with pytest.raises(RuntimeError, match="the sums of its priorities are wrong"):
         tree.verify()
 
 

@@ -24,7 +24,7 @@ def pay_ten_more(buffer):
 
 @pytest.mark.arrays_only("the values of tensors are not checked")
 def test_the_reward_of_an_achieved_goal_is_saved_with_the_buffer(tmp_path):
-    """The loaded buffer has both rewards, so other rewards are an error."""
+    """The loaded buffer knows both values of the sparse reward, so a third value is an error."""
     buffer = wrapped(termination="success")
     twin = reloaded(buffer, tmp_path / "buffer")
     pay_ten_more(twin)

@@ -59,7 +59,7 @@ def misses(steps, gamma=GAMMA):
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 10, 25])
 def test_in_the_counting_environment_returns_are_arithmetic(n_steps):
-    """A goal d steps ahead is achieved by step d, whose reward is 0 and which terminates."""
+    """A goal d steps ahead is achieved by the d-th step, which has reward 0 and terminates."""
     env = gym.make("her_envs/Counting-v0", length=12)
     buffer = HindsightReplayBuffer.for_env(env, n_steps=n_steps, gamma=GAMMA, n_sampled_goal=1, seed=0)
     recorder = EpisodeRecorder(env, buffer.add_episode)
@@ -235,7 +235,7 @@ def test_where_an_episode_is_merely_cut_short_there_is_something_left_to_discoun
 
 
 def test_a_goal_inside_the_window_ends_it_where_goals_end_episodes():
-    """Otherwise the window continues under the same goal."""
+    """Where reaching a goal does not terminate episodes, the window continues under the same goal."""
     for termination, ends in (("recompute", True), ("success", True), ("keep", False), ("never", False)):
         buffer = filled(lengths=[9], n_steps=5, termination=termination, goal_selection_strategy="final")
         batch = buffer.sample(200)
@@ -253,7 +253,7 @@ def test_a_goal_inside_the_window_ends_it_where_goals_end_episodes():
 
 
 def test_a_window_of_a_recorded_goal_ends_before_the_step_over_which_it_changes():
-    """A window ends before a step at which the goal changes, or after it if the window begins there."""
+    """A window ends before a step at which the goal changes; a window that begins there has one step."""
     episode = counting_episode(0, 8, rewards=np.arange(8.0))
     episode.observations["desired_goal"][:, 1] = [50, 50, 50, 60, 60, 60, 60, 70, 70]
     buffer = counting_buffer(n_steps=5, gamma=GAMMA, n_sampled_goal=0)
@@ -323,7 +323,7 @@ def test_a_loaded_buffer_continues_with_the_same_windows(tmp_path):
 
 
 def test_a_loaded_buffer_may_have_other_windows(tmp_path):
-    """The following rows and goals are the same."""
+    """The loaded buffer samples the same rows and goals as the saved one."""
     functions = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
     saved, twin = filled(n_steps=4), filled(n_steps=2, gamma=0.5)
     for each in (saved, twin):
@@ -388,7 +388,7 @@ def test_a_sum_of_rewards_may_exceed_float32_on_the_way():
 @needs_n_steps
 @pytest.mark.parametrize("n_steps", [1, 3, 8])
 def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
-    """Discounts of Stable-Baselines3 are not 0 at terminations."""
+    """The returns are compared, not the discounts, which are not 0 at terminations in Stable-Baselines3."""
     observations = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     theirs = buffers.NStepReplayBuffer(64, observations, ACTIONS, device="cpu", n_steps=n_steps, gamma=GAMMA)
     ours = counting_buffer(n_steps=n_steps, gamma=GAMMA, n_sampled_goal=0)

@@ -30,7 +30,7 @@ def altered(entries, changes):
 
 
 def prefetch(**altered):
-    """Return the prefetch state of the example with another value."""
+    """Return the prefetch state of the example buffer with some values replaced."""
     generator = np.random.default_rng(0).bit_generator.state
     return {"generator": generator, "batch_size": 5, "batches": 4, "used": 1} | altered
 

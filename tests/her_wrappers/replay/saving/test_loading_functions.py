@@ -1,4 +1,4 @@
-"""Files contain no functions, but state that was computed with them; buffers load without functions too."""
+"""Files contain no functions, only state that functions computed; buffers can be loaded without functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
 def test_a_new_termination_function_determines_again_which_episodes_crashed(tmp_path):
-    """The new function returns True for the step that the saved buffer classified as a crash."""
+    """For the new function the step is a normal termination, which the saved buffer classified as a crash."""
 
     def with_the_recorded_goal(achieved, desired, info):
         return desired[:, 1] == DESIRED
@@ -58,7 +58,7 @@ def test_the_comparison_of_the_first_episodes_continues_after_loading(tmp_path):
 
 
 def test_another_termination_rule_inspects_all_episodes_again(tmp_path):
-    """The loaded buffer finds the crash, which the saved buffer did not inspect."""
+    """The loaded buffer classifies recorded terminations, which the saved one with "keep" did not do."""
     for termination in ("success", "recompute", compute_terminated):
         inspected, kept = wrapped(termination=termination), wrapped(termination="keep")
         twin = reloaded(kept, tmp_path / "buffer", **FUNCTIONS, termination=termination)

@@ -34,7 +34,7 @@ from tests.support.equality import assert_same_batches, assert_same_episodes, as
     ],
 )
 def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, options):
-    """This includes prefetched batches of another size, and episodes that are added to both buffers."""
+    """Batches of another size are prefetched before saving, and episodes are added to both buffers."""
     for sampled in ([], [16], [16] * 6, [16, 16, 7], [10_000, 10_000]):
         buffer = wrapped(**options)
         for size in sampled:

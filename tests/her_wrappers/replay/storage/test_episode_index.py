@@ -1,4 +1,4 @@
-"""Internals, `episode_index.py`: more than 2^32 segments."""
+"""Internals, `episode_index.py`: serial numbers of segments above 2^32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internals, `storage.py`: missing memory, and memory that was overwritten."""
+"""Internals, `storage.py`: errors if memory runs out or was overwritten."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def test_verify_finds_memory_that_was_overwritten():
         buffer = filled()
         buffer.verify()
         buffer._storage.memory.index.segments.records(slice(None))[field][1] += by
-        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
+        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* are inconsistent"):
             buffer.verify()
     for step, segment in ((3, 2), (0, 1), (11, 63)):
         buffer = filled()
         buffer._storage.memory.index.segment_slots.records(slice(None))[step] = segment
-        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* do not agree"):
+        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* are inconsistent"):
             buffer.verify()
     counting_buffer().verify()

@@ -20,7 +20,7 @@ OF_PARTS = spaces.Dict(observation=spaces.Discrete(9), achieved_goal=PARTS, desi
 
 
 def segments_of(desired, lengths):
-    """Return for each step the first step of the run of steps with the same goals before and after."""
+    """Return the first step of each step's segment: successive steps with equal goals in both states."""
     segments, state, number = [], 0, 0
     for length in lengths:
         pairs = [(desired[state + t], desired[state + t + 1]) for t in range(length)]

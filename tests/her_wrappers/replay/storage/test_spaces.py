@@ -15,7 +15,7 @@ from tests.support.odd_spaces import ODD_SPACES, random_tree
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 9, 15, 16, 17, 33])
 def test_goals_of_every_size_reach_the_rows_that_they_belong_to(size):
-    """NumPy copies rows of some sizes faster, and records are padded to them."""
+    """Records are padded to sizes that NumPy copies faster."""
     goal, tiny = spaces.Box(0, 255, (size,), np.uint8), spaces.Box(0, 255, (1,), np.uint8)
     space = spaces.Dict({"observation": tiny, "achieved_goal": goal, "desired_goal": goal})
     buffer = HindsightReplayBuffer(
