@@ -1,7 +1,7 @@
 """DDPG for goal environments (Lillicrap et al. 2016), as in the HER paper and in Plappert et al. 2018.
 
 As in those papers, targets are clipped to the range of returns of rewards in [-1, 0], squares of the actions
-are penalised, inputs are normalised, and exploration is Gaussian in most steps and uniform in the others.
+are penalized, inputs are normalized, and exploration is Gaussian in most steps and uniform in the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class DDPG(Agent):
-    """DDPG: a deterministic actor that maximises the value of its critic.
+    """DDPG: a deterministic actor that maximizes the value of its critic.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.

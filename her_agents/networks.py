@@ -1,4 +1,4 @@
-"""Networks for goal environments: normalised inputs, fully connected layers, and convolutions for images."""
+"""Networks for goal environments: normalized inputs, fully connected layers, and convolutions for images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NetworkInput(NamedTuple):
     """The input of a network: B observations with their desired goals.
 
     Attributes:
-        vectors: (B, D) float32, normalised; D may be 0.
+        vectors: (B, D) float32, normalized; D may be 0.
         images: (B, C, H, W) float32 in [-1, 1], or None.
     """
 
@@ -29,7 +29,7 @@ class NetworkInput(NamedTuple):
 
 
 class Normalizer:
-    """Normalises vectors by the running mean and standard deviation of each component.
+    """Normalizes vectors by the running mean and standard deviation of each component.
 
     Uses NumPy, which has less overhead than torch for small arrays.
 
@@ -81,7 +81,7 @@ class Normalizer:
         np.divide(1, square, out=self.scale, casting="same_kind")
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Normalise (..., D) float32 vectors in place, and return them."""
+        """Normalize (..., D) float32 vectors in place, and return them."""
         values -= self.shift
         values *= self.scale
         np.minimum(values, self._clip, out=values)
@@ -96,7 +96,7 @@ class Normalizer:
         """Restore statistics.
 
         Args:
-            state: Result of `state_dict` of a normaliser of equal size.
+            state: Result of `state_dict` of a normalizer of equal size.
         """
         self.count = state["count"]
         self.sums[:] = state["sums"].numpy()
@@ -107,14 +107,14 @@ class Normalizer:
 class GoalInputs:
     """Converts observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
 
-    Vectors are normalised by the statistics of `update_statistics`. Achieved and desired goals have common
+    Vectors are normalized by the statistics of `update_statistics`. Achieved and desired goals have common
     statistics.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
 
     Attributes:
-        normalizer: Normalises the concatenated vectors.
+        normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shape: (C, H, W) of the stacked images, or None.
 
@@ -144,7 +144,7 @@ class GoalInputs:
         return {key: array[None] if is_single else array for key, array in arrays.items()}, is_single
 
     def update_statistics(self, observations: Mapping[str, Any]) -> None:
-        """Add B observations, which are arrays or CPU tensors, to the statistics of the normaliser."""
+        """Add B observations, which are arrays or CPU tensors, to the statistics of the normalizer."""
         keys = self._vector_keys
         if "desired_goal" in keys:
             keys = [*keys, "achieved_goal"]
@@ -172,9 +172,9 @@ class GoalInputs:
         if self._vector_keys:
             for each, rows in zip(observations, vectors, strict=True):
                 np.concatenate([each[key] for key in self._vector_keys], axis=1, out=rows)
-        normalised = self.normalizer(vectors)
+        normalized = self.normalizer(vectors)
         images = [self._images(each) if self._image_keys else None for each in observations]
-        return [NetworkInput(torch.from_numpy(v), i) for v, i in zip(normalised, images, strict=True)]
+        return [NetworkInput(torch.from_numpy(v), i) for v, i in zip(normalized, images, strict=True)]
 
     def _images(self, observations: Mapping[str, Any]) -> torch.Tensor:
         """Return the images of B observations, stacked along their channels, (B, C, H, W) in [-1, 1]."""

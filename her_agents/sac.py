@@ -146,7 +146,7 @@ class SAC(Agent):
         return mean_square(batch, errors)
 
     def _q_values(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the Q values that the actor maximises, (B,)."""
+        """Return the Q values that the actor maximizes, (B,)."""
         return values.amin(dim=0)
 
     @torch.no_grad()

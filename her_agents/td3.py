@@ -1,7 +1,7 @@
 """TD3 for goal environments (Fujimoto et al. 2018): DDPG with two critics, smoothed targets, a delayed actor.
 
 As in `her_agents.ddpg`, targets are clipped to the range of returns of rewards in [-1, 0], the squares of the
-actions are penalised, inputs are normalised, and exploration is Gaussian in most steps, else uniform.
+actions are penalized, inputs are normalized, and exploration is Gaussian in most steps, else uniform.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TD3(Agent):
-    """TD3: a deterministic actor that maximises the first of two critics; targets use the minimum of both.
+    """TD3: a deterministic actor that maximizes the first of two critics; targets use the minimum of both.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
