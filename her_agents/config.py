@@ -185,7 +185,8 @@ class Config:
 def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
-    The entries of ``agent`` and ``env_kwargs`` are overridden one by one.
+    The entries of ``agent`` and ``env_kwargs`` are overridden one by one, except in a source with its own
+    ``algo`` or ``env``.
 
     Args:
         *sources: Values of the attributes of `Config`, by name.
@@ -198,8 +199,10 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     for source in sources:
         tables = {
             name: {**options[name], **source[name]}
-            for name in ("agent", "env_kwargs")
-            if isinstance(options.get(name), Mapping) and isinstance(source.get(name), Mapping)
+            for name, owner in (("agent", "algo"), ("env_kwargs", "env"))
+            if owner not in source
+            and isinstance(options.get(name), Mapping)
+            and isinstance(source.get(name), Mapping)
         }
         options |= {**source, **tables}
     known = [each.name for each in fields(Config)]

@@ -19,6 +19,20 @@ def test_every_argument_of_an_agent_is_checked():
     assert taken == checked - {"updates_per_step"}
 
 
+def test_later_sources_override_single_entries_of_tables():
+    first = {"env": "a", "algo": "sac", "agent": {"hidden": [8], "tau": 0.1}, "env_kwargs": {"n": 1}}
+    merged = make_config(first, {"agent": {"tau": 0.2}, "env_kwargs": {"m": 2}})
+    assert merged.agent == {"hidden": [8], "tau": 0.2}
+    assert merged.env_kwargs == {"n": 1, "m": 2}
+
+
+def test_options_of_another_algorithm_or_environment_replace_the_whole_table():
+    first = {"env": "a", "algo": "sac", "agent": {"temperature": 0.1}, "env_kwargs": {"n": 1}}
+    merged = make_config(first, {"algo": "dqn", "agent": {"tau": 0.2}}, {"env": "b", "env_kwargs": {"m": 2}})
+    assert merged.agent == {"tau": 0.2}
+    assert merged.env_kwargs == {"m": 2}
+
+
 BAD_OPTIONS = [
     ({"setps": 3}, ValueError, "unknown option 'setps'; choose from 'env', 'algo', 'env_kwargs'"),
     ({"steps": 0}, ValueError, "steps must be a whole number >= 1, got 0"),

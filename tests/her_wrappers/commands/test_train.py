@@ -137,7 +137,7 @@ MISTAKES = [
         ["--env", "her_envs/BitFlipping-v0", "-o", "reward_type=dense", "--clip-targets"],
         "clip_targets=True needs rewards from -1 to 0, got -",
     ),
-    (["--resume", "nowhere", "--out", "there"], "remove --out and --config"),
+    (["--resume", "nowhere", "--out", "there"], "remove --out, --config and --recipe"),
 ]
 
 
