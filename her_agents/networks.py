@@ -119,7 +119,8 @@ class GoalInputs:
         image_shape: (C, H, W) of the stacked images, or None.
 
     Raises:
-        TypeError: An observation or a goal is neither a vector nor an image.
+        TypeError: An observation or a goal is neither a vector nor a uint8 image of at least 20 x 20 pixels,
+            or images have different sizes.
     """
 
     def __init__(self, observation_space: spaces.Dict) -> None:
@@ -258,13 +259,16 @@ def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
         shape = tuple(space.shape)
         if len(shape) == 1:
             return shape
-        is_image = len(shape) == 3 and space.dtype == np.uint8
-        if is_image and min(_channels_first(shape)[1:]) >= MIN_IMAGE_SIZE:
+        if len(shape) == 3 and space.dtype == np.uint8:
+            if min(_channels_first(shape)[1:]) < MIN_IMAGE_SIZE:
+                raise TypeError(
+                    f"images of {key} must have at least {MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} pixels, got "
+                    f"{space}; resize them, or flatten them to vectors"
+                )
             return shape
     raise TypeError(
-        f"{key} must be a vector (Box, MultiBinary, MultiDiscrete) or a uint8 image of at least "
-        f"{MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} pixels, got {space}; wrap the environment in "
-        "her_wrappers.adapters.FlattenGoalObservation"
+        f"{key} must be a vector (Box, MultiBinary, MultiDiscrete) or a uint8 image, got {space}; wrap the "
+        "environment in her_wrappers.adapters.FlattenGoalObservation"
     )
 
 

@@ -72,7 +72,7 @@ class Training:
     Raises:
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, or has
-            rewards outside the range of clipped targets; or the buffer file does not fit the environment.
+            rewards outside [-1, 0] with ``clip_targets``; or the buffer file does not fit the environment.
     """
 
     def __init__(self, config: Config, buffer_file: Path | None = None) -> None:
@@ -113,13 +113,14 @@ class Training:
 
         Args:
             is_interrupted: Called before each step; if it returns True, the epoch ends without an evaluation.
+                In both cases the environments are reset; open episodes are added as truncated.
             on_step: Called with this training after each step, and after the evaluation.
 
         Returns:
             Whether the epoch was completed.
 
         Raises:
-            ValueError: Targets are clipped, and a reward is out of their range.
+            ValueError: ``clip_targets`` is True, and a reward lies outside [-1, 0].
         """
         counts, config = self.counts, self.config
         end = min(config.steps, (counts.epochs + 1) * config.steps_per_epoch)

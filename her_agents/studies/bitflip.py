@@ -50,9 +50,10 @@ STYLES = {
 ABOUT = """The goal is a random sequence of n bits, an action flips one bit, and the reward is -1 in every
 step before the goal is reached, as in figure 1 of Andrychowicz et al. 2017
 ([arXiv 1707.01495](https://arxiv.org/abs/1707.01495)). DQN without HER must reach the goal by chance, with
-probability 2^-n per state; with HER, every episode contains a reached goal. Both variants have at most
-100 n^2 steps, but at least 100,000. This is far less than the 160,000 episodes in the paper, where DQN
-without HER solved up to 13 bits. The settings were chosen with HER, and are equal in both variants."""
+probability 2^-n per state; with HER, every episode contains a reached goal. A run ends when the task is
+solved, at the latest after 100,000 steps, or after 100 n^2 steps if that is more. This is far less than the
+160,000 episodes in the paper, where DQN without HER solved up to 13 bits. The settings were chosen with
+HER, and are equal in both variants."""
 
 
 def make_study(seeds: int, *, quick: bool) -> Study:

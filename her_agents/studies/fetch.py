@@ -1,4 +1,4 @@
-"""FetchReach and FetchPush of Gymnasium-Robotics: a simulated arm with sparse rewards."""
+"""FetchReach of Gymnasium-Robotics, with and without HER: a simulated arm with sparse rewards."""
 
 from __future__ import annotations
 
@@ -26,21 +26,16 @@ from her_agents.studies.study import Study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REACH, PUSH = "FetchReach-v4", "FetchPush-v4"
+TASK = "FetchReach-v4"
 
-TASKS: dict[str, dict[str, Any]] = {
-    REACH: {"env": f"gymnasium_robotics:{REACH}", "steps": 20_000, "steps_per_epoch": 1_600},
-    PUSH: {
-        "env": f"gymnasium_robotics:{PUSH}",
-        "steps": 2_000_000,
-        "steps_per_epoch": 40_000,
-        "batch_size": 256,
-        "agent": {"hidden": [256, 256, 256]},
-    },
+SETTINGS: dict[str, Any] = {
+    "env": f"gymnasium_robotics:{TASK}",
+    "algo": "sac",
+    "steps": 20_000,
+    "steps_per_epoch": 1_600,
+    "evaluation_episodes": 25,
+    "termination": "never",
 }
-"""Environments, and the options for them."""
-
-SETTINGS: dict[str, Any] = {"algo": "sac", "evaluation_episodes": 25, "termination": "never"}
 """Options for all runs. Episodes never terminate, so ``compute_terminated`` is not called."""
 
 QUICK: dict[str, Any] = {"steps": 6_400}
@@ -51,29 +46,25 @@ STYLES = {
     WITHOUT_HER: LineStyle(WITHOUT_HER, VERMILLION, "--"),
 }
 
-ABOUT = """A simulated arm moves its gripper to a goal position (FetchReach), or pushes a box to a goal
-position on a table (FetchPush). These are tasks of Plappert et al. 2018
+ABOUT = """A simulated arm moves its gripper to a goal position. This is a task of Plappert et al. 2018
 ([arXiv 1802.09464](https://arxiv.org/abs/1802.09464)) in Gymnasium-Robotics, with rewards of 0 at the goal
 and -1 elsewhere."""
 
 
-def make_study(seeds: int, *, quick: bool, push: bool) -> Study:
-    """Return the study of FetchReach or FetchPush: SAC with and without HER.
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study of FetchReach: SAC with and without HER.
 
     Args:
         seeds: Number of seeds of each variant.
         quick: Whether to use fewer steps.
-        push: Whether the task is FetchPush instead of FetchReach.
 
     Raises:
         ValueError: A package is not installed, or the version of mujoco is not supported.
     """
     require_packages()
-    task = PUSH if push else REACH
     chosen = QUICK if quick else {}
-    runs = [_run(task, goals, {**chosen, "seed": seed}) for goals in STYLES for seed in range(seeds)]
-    name = "fetch_push" if push else "fetch"
-    return Study(name, f"{task}: SAC with and without HER", ABOUT, runs, _draw, _tabulate, _judge, quick)
+    runs = [_run(goals, {**chosen, "seed": seed}) for goals in STYLES for seed in range(seeds)]
+    return Study("fetch", f"{TASK}: SAC with and without HER", ABOUT, runs, _draw, _tabulate, _judge, quick)
 
 
 def require_packages() -> None:
@@ -92,14 +83,12 @@ def require_packages() -> None:
         raise ValueError(f"{needed}, got mujoco {found}; {advice}")
 
 
-def _run(task: str, goals: str, chosen: dict[str, Any]) -> Run:
-    her = {"her": goals == WITH_HER}
-    return Run({"task": task, "goals": goals}, make_config(SETTINGS, TASKS[task], her, chosen))
+def _run(goals: str, chosen: dict[str, Any]) -> Run:
+    return Run({"task": TASK, "goals": goals}, make_config(SETTINGS, {"her": goals == WITH_HER}, chosen))
 
 
 def _draw(results: RunResults) -> Figure:
-    (task,) = results.by("task")
-    figure, ((axes,),) = make_figure(f"SAC on {task}")
+    figure, ((axes,),) = make_figure(f"SAC on {TASK}")
     for goals, variant in results.by("goals").items():
         draw_curve(axes, variant, STYLES[goals])
     axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
@@ -123,6 +112,6 @@ def _tabulate(results: RunResults) -> Grid:
 
 
 def _judge(results: RunResults) -> list[Requirement]:
-    with_her = results.of(task=REACH, goals=WITH_HER)
-    what = f"with HER: median success within {TASKS[REACH]['steps']:,} steps"
+    with_her = results.of(goals=WITH_HER)
+    what = f"with HER: median success within {SETTINGS['steps']:,} steps"
     return [at_least(what, 0.98, median(with_her.success))] if with_her else []

@@ -9,18 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from her_agents.checkpoints import agent_of, load_checkpoint
 from her_agents.evaluation import evaluate
-from her_agents.loop import SOLVED_IN_A_ROW, is_solved, train
+from her_agents.loop import SOLVED_IN_A_ROW, epoch_line, is_solved, train
 from her_wrappers.environments import make_env
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from her_agents.agent import Agent
     from her_agents.config import Config
     from her_agents.logs import Row
 
@@ -37,10 +41,12 @@ class Run:
     Attributes:
         labels: Labels of the variant (such as task and algorithm); its runs differ only in their seeds.
         config: The options of the training.
+        folder: Folder of checkpoints, from which an interrupted training continues; None writes none.
     """
 
     labels: Mapping[str, str | int]
     config: Config
+    folder: Path | None = None
 
     @cached_property
     def key(self) -> str:
@@ -67,7 +73,8 @@ class Point:
         success_rate: Success rate of the greedy policy.
         mean_return: Mean return of the episodes.
         mean_length: Mean length of the episodes.
-        processor_seconds: Processor time of training and evaluations [s].
+        processor_seconds: Processor time of training and evaluations [s], without workers, and without the
+            time before a training was resumed.
         seconds: Wall-clock time [s].
     """
 
@@ -112,31 +119,46 @@ def execute(run: Run) -> RunResult:
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The options or the environment cannot be used, see `train`.
     """
-    started, processor_started = time.perf_counter(), time.process_time()
-    times: list[dict[str, float]] = []
-
-    def record_times() -> None:
-        processor = time.process_time() - processor_started
-        times.append({
-            "processor_seconds": round(processor, 3),
-            "seconds": round(time.perf_counter() - started, 3),
-        })
+    begin, config = time.process_time(), run.config
+    processor: list[float] = []
 
     def stop(history: Sequence[Row]) -> bool:
-        record_times()
+        processor.append(time.process_time() - begin)
         return is_solved(history)
 
-    result = train(run.config, stop=stop, on_epoch=None)
+    agent, history = _train(run, stop)
+    evaluation = time.perf_counter()
+    with closing(make_env(config.env, disable_env_checker=True, **config.env_kwargs)) as env:
+        final = asdict(evaluate(env, agent.act, FINAL_EPISODES, FINAL_SEED))
+    processor.append(time.process_time() - begin)
+    rows = [{**row, "episodes": config.evaluation_episodes} for row in history]
+    seconds = rows[-1]["seconds"] + time.perf_counter() - evaluation
+    rows.append({**rows[-1], **final, "episodes": FINAL_EPISODES, "seconds": seconds})
+    processor = [0.0] * (len(rows) - len(processor)) + processor
+    points = [
+        _point({**row, "processor_seconds": round(spent, 3), "seconds": round(row["seconds"], 3)})
+        for row, spent in zip(rows, processor, strict=True)
+    ]
+    return RunResult(run, tuple(points[:-1]), points[-1], datetime.now(UTC))
+
+
+def _train(run: Run, stop: Callable[[list[Row]], bool]) -> tuple[Agent, list[Row]]:
+    """Train, or continue the training in the folder of the run; return the agent and the history."""
+    latest = None if run.folder is None else run.folder / "latest.pt"
+    resume = latest is not None and latest.exists()
+    if latest is not None and resume:
+        saved = load_checkpoint(latest)
+        if saved["counts"]["env_steps"] >= run.config.steps or is_solved(saved["history"]):
+            return agent_of(saved, latest), saved["history"]
+    on_epoch = None if run.folder is None else partial(_print_epoch, run)
+    result = train(run.config, folder=run.folder, resume=resume, stop=stop, on_epoch=on_epoch)
     if result.interrupted:
         raise KeyboardInterrupt
-    config = run.config
-    with closing(make_env(config.env, disable_env_checker=True, **config.env_kwargs)) as env:
-        final = asdict(evaluate(env, result.agent.act, FINAL_EPISODES, FINAL_SEED))
-    record_times()
-    rows = [{**row, "episodes": config.evaluation_episodes} for row in result.history]
-    rows.append({**rows[-1], **final, "episodes": FINAL_EPISODES})
-    points = [_point({**row, **spent}) for row, spent in zip(rows, times, strict=True)]
-    return RunResult(run, tuple(points[:-1]), points[-1], datetime.now(UTC))
+    return result.agent, result.history
+
+
+def _print_epoch(run: Run, row: Row) -> None:
+    print(f"{run}: {epoch_line(row)}", flush=True)
 
 
 def _point(row: Mapping[str, float]) -> Point:

@@ -89,7 +89,8 @@ class Collector:
     versions of all packages.
 
     While the learner works with round r - 1, the workers play round r, with the state that `update` got after
-    round r - 2. Rounds 0 and 1 use the initial policy. Without an `update` the latest state stays in use.
+    round r - 2. Rounds 0 and 1 use the policy as it is at the start. Without an `update` the
+    latest state stays in use.
 
     Environments must depend on nothing but ``reset(seed=...)``, and policies on nothing but their state and
     ``seed(n)``. Each worker verifies this by playing round 0 twice.
@@ -206,6 +207,8 @@ class Collector:
 
     def update(self, state: Any) -> None:
         """Give the policy a new state, which is used from the round after the next one.
+
+        A state that is given before the first round is used from round 0.
 
         Args:
             state: Argument of ``policy.load_state_dict``. The state is copied at once.

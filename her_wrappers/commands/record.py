@@ -105,7 +105,7 @@ def info_keys(env: gym.Env[Any, Any], keys: list[str]) -> list[str]:
     info = env.step(env.action_space.sample())[-1]
     for key in keys:
         if key not in info:
-            raise typer.BadParameter(f"info has no {key!r}; it has {sorted(info)}")
+            raise typer.BadParameter(f"--info must be a key of the infos, one of {sorted(info)}, got {key!r}")
     return list(dict.fromkeys([*(["is_success"] if "is_success" in info else []), *keys]))
 
 

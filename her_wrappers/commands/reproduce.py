@@ -123,7 +123,6 @@ def reproduce_reach(
 @reproduce.command("fetch")
 def reproduce_fetch(
     *,
-    push: Annotated[bool, typer.Option("--push", help="Use FetchPush-v4, which takes a night.")] = False,
     quick: Quick = False,
     seeds: Seeds = None,
     jobs: Jobs = None,
@@ -136,11 +135,39 @@ def reproduce_fetch(
     For example:
 
     - `her reproduce fetch`
-    - `her reproduce fetch --push --seeds 2`: overnight
+    - `her reproduce fetch --seeds 5`
     """
     with usage_errors():
         from her_agents.studies import fetch
-    _run(partial(fetch.make_study, push=push), quick, seeds, jobs, out, backend=backend, address=address)
+    _run(fetch.make_study, quick, seeds, jobs, out, backend=backend, address=address)
+
+
+@reproduce.command("recipe")
+def reproduce_recipe(
+    name: Annotated[str, typer.Argument(help="A recipe; `her train --recipes` lists them.")],
+    *,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    backend: Backend = "process",
+    address: Address = None,
+) -> None:
+    """Trainings of a recipe: steps and minutes to a success rate of 0.95, and the final success rates.
+
+    An interrupted training continues from its checkpoints in runs/recipes. Each training uses two cores: one
+    for the agent, and one for the worker that collects episodes.
+
+    For example:
+
+    - `her reproduce recipe fetch_reach`
+    - `her reproduce recipe fetch_push --seeds 5 --jobs 1`
+    """
+    with usage_errors():
+        from her_agents.studies import recipes
+        from her_agents.studies.run_all import usable_cores
+    jobs = jobs or max(1, usable_cores() // 2)
+    _run(partial(recipes.make_study, name=name), quick, seeds, jobs, out, backend=backend, address=address)
 
 
 def _run(

@@ -95,7 +95,7 @@ def _page_class() -> type[RelabelingPage]:
 
 
 def _renderer(env_id: str, options: dict[str, Any]) -> EpisodeRenderer:
-    """Make a goal environment that renders if it can; end the command if it is not a goal environment."""
+    """Return a renderer of episodes of an environment; end the command if it is not a goal environment."""
     env = make_env(env_id, **options)
     if not isinstance(env.unwrapped, TaskEnv) and "rgb_array" in env.metadata.get("render_modes", ()):
         env.close()

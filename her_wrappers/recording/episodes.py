@@ -278,7 +278,7 @@ def _as_list(episodes: Iterable[Episode]) -> list[Episode]:
     listed = list(episodes)
     for number, episode in enumerate(listed):
         if not isinstance(episode, Episode):
-            raise TypeError(f"expected an Episode, got {type(episode).__name__} at position {number}")
+            raise TypeError(f"episodes[{number}] must be an Episode, got {type(episode).__name__}")
     return listed
 
 

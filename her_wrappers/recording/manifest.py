@@ -241,14 +241,16 @@ def with_unlisted_shards(folder: Path, manifest: Manifest) -> Manifest:
     """Return the manifest with the shards that were written after the manifest file.
 
     Raises:
-        CorruptFileError: A shard is damaged, or belongs to another archive.
+        CorruptFileError: A shard is damaged, or belongs to another archive or to another place in it.
         OSError: A shard cannot be read.
     """
     shards = list(manifest.shards)
     while (path := shard_path(folder, len(shards))).exists():
         labels, checksum = read_labels(path)
         if (labels.get("archive"), labels.get("number")) != (manifest.archive, len(shards)):
-            raise CorruptFileError(f"{path} belongs to another archive; move it to another folder")
+            raise CorruptFileError(
+                f"{path} belongs to another archive, or was renamed; move it to another folder"
+            )
         try:
             shards.append(
                 Shard(

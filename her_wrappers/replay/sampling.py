@@ -138,8 +138,9 @@ class BatchSampler:
         batch_size = require_count("batch_size", state.batch_size, at_least=1)
         batches = require_count("batches", state.batches, at_least=1)
         used = require_count("used", state.used, at_least=0)
-        if used > batches or batches > max(1, min(MAX_BATCHES, MAX_ROWS // batch_size)):
-            raise ValueError(f"expected at most {MAX_BATCHES} batches, got {used} used of {batches}")
+        limit = max(1, min(MAX_BATCHES, MAX_ROWS // batch_size))
+        if not used <= batches <= limit:
+            raise ValueError(f"expected used <= batches <= {limit}, got used={used} and batches={batches}")
         if used < batches:
             self.rng.bit_generator.state = state.generator
             self._prefetch_batches(batches, batch_size)

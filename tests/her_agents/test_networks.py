@@ -98,7 +98,7 @@ def test_vector_goals_are_combined_with_images():
 NO_INPUTS = [
     (
         BitFlipping(observation="integer").observation_space,
-        "observation must be a vector .* or a uint8 image of at least",
+        "observation must be a vector .* or a uint8 image, got Discrete",
     ),
     (
         spaces.Dict(
@@ -106,7 +106,7 @@ NO_INPUTS = [
             achieved_goal=spaces.Box(0, 1, (2,)),
             desired_goal=spaces.Box(0, 1, (2,)),
         ),
-        "observation must be a vector .* at least 20 x 20 pixels, got Box",
+        "images of observation must have at least 20 x 20 pixels, got Box",
     ),
     (
         spaces.Dict(

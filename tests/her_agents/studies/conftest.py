@@ -20,6 +20,6 @@ def use_tiny_settings(monkeypatch):
     dense = {"env_kwargs": {"max_steps": 5, "reward_type": "dense"}, "clip_targets": False}
     sparse = {"env_kwargs": {"max_steps": 5}}
     monkeypatch.setattr(reach, "REWARDS", {"sparse": sparse, "dense": dense})
-    monkeypatch.setattr(fetch, "TASKS", {fetch.REACH: TINY | POINT})
+    monkeypatch.setattr(fetch, "SETTINGS", fetch.SETTINGS | TINY | POINT)
     monkeypatch.setattr(fetch, "QUICK", {})
     monkeypatch.setattr(fetch, "require_packages", lambda: None)

@@ -88,7 +88,7 @@ def test_page_shows_the_settings_of_the_runs(make):
 
 
 class CountingExecute:
-    """Replaces `execute`: counts the runs, and executes them or calls another function."""
+    """Replaces `execute`: calls ``instead(run, number of earlier runs)``, then executes the run."""
 
     def __init__(self, monkeypatch, instead=lambda run, count: None):
         self.executed = []

@@ -40,7 +40,7 @@ def as_promised(run):
     return float(WITH_HER in run.labels.values() or run.labels.get("strategy") == "future")
 
 
-STUDIES = [(bitflip, {}), (strategies, {}), (reach, {}), (fetch, {"push": False})]
+STUDIES = [(bitflip, {}), (strategies, {}), (reach, {}), (fetch, {})]
 
 
 @pytest.mark.parametrize(("module", "options"), STUDIES)

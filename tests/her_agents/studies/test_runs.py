@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from her_agents.config import make_config
-from her_agents.loop import is_solved
+from her_agents.loop import is_solved, train
 from her_agents.studies import bitflip, runs
 from her_agents.studies.run_all import Failure, run_all
 from her_agents.studies.runs import Run, execute
@@ -97,3 +97,29 @@ def test_final_episodes_differ_from_those_of_the_evaluations(monkeypatch):
     execute(bitflip.make_study(1, quick=True).runs[0])
     assert seeds[-1][0] == 4
     assert seeds[-1][1] not in {seed for _, seed in seeds[:-1]}
+
+
+def folder_run(folder, **options):
+    return Run({"n": 2}, make_config(tiny_bits(2), {"steps": 90, "seed": 1}, options), folder)
+
+
+def test_run_with_a_folder_continues_an_interrupted_training(tmp_path):
+    whole = execute(folder_run(tmp_path / "whole"))
+    train(folder_run(None, steps=60).config, folder=tmp_path / "part", on_epoch=None)
+    resumed = execute(folder_run(tmp_path / "part"))
+    one, other = (
+        [(point.env_steps, point.updates, point.success_rate) for point in each.curve]
+        for each in (whole, resumed)
+    )
+    assert one == other
+    assert resumed.final.success_rate == whole.final.success_rate
+    assert resumed.curve[0].processor_seconds == 0 < resumed.curve[-1].processor_seconds
+    assert resumed.final.seconds > resumed.curve[-1].seconds > resumed.curve[0].seconds
+
+
+def test_complete_training_in_the_folder_is_only_evaluated(tmp_path, monkeypatch):
+    first = execute(folder_run(tmp_path))
+    monkeypatch.setattr(runs, "train", None)
+    again = execute(folder_run(tmp_path))
+    assert [point.env_steps for point in again.curve] == [point.env_steps for point in first.curve]
+    assert again.final.success_rate == first.final.success_rate

@@ -157,7 +157,10 @@ def test_endless_tasks_are_truncated(tmp_path):
             ["her_envs/PointReach-v0", "--policy", "ppo"],
             "must be 'random' or module:function, got 'ppo'",
         ),
-        (["her_envs/PointReach-v0", "--info", "cost"], "info has no 'cost'; it has ['is_success']"),
+        (
+            ["her_envs/PointReach-v0", "--info", "cost"],
+            "--info must be a key of the infos, one of ['is_success'], got 'cost'",
+        ),
         (["her_envs/PointReach-v0", "--episodes", "0"], "Invalid value for '--episodes'"),
         (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, got CartPole-v1"),
     ],

@@ -378,7 +378,7 @@ def test_an_unlisted_shard_of_another_archive_is_an_error(tmp_path):
         (tmp_path / "other" / "shard-000000.npz").read_bytes()
     )
     with pytest.raises(
-        CorruptFileError, match=r"shard-000001\.npz belongs to another archive; move it to another folder"
+        CorruptFileError, match=r"shard-000001\.npz belongs to another archive, or was renamed; move it"
     ):
         EpisodeArchive(tmp_path / "one")
 

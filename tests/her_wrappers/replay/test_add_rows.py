@@ -23,7 +23,7 @@ NUM_ENVS = 3
 
 
 def rows(*episodes):
-    """Return the transitions of episodes of one length, with a leading axis."""
+    """Yield the steps of N episodes of equal length, stacked along a leading axis, as arguments of `add`."""
     return map(stack_transitions, zip(*map(transitions, episodes), strict=True))
 
 

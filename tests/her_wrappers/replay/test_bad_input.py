@@ -170,7 +170,7 @@ def test_large_integers_are_exact_next_to_floats():
 
 def test_the_error_for_an_element_that_is_not_an_episode_names_its_position():
     episodes = [counting_episode(0, 3), {"observations": []}]
-    assert_refused(filled(), episodes, TypeError, "^expected an Episode, got dict at position 1$")
+    assert_refused(filled(), episodes, TypeError, r"^episodes\[1\] must be an Episode, got dict$")
 
 
 def test_the_error_for_an_episode_without_infos_names_it():

@@ -1,0 +1,150 @@
+"""The trainings of a recipe: steps and minutes until it is solved, and the success of the final policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from her_agents.config import make_config
+from her_agents.recipes import read_recipe
+from her_agents.studies.plots import (
+    BLUE,
+    STEPS_LABEL,
+    LineStyle,
+    add_legend,
+    draw_curve,
+    make_figure,
+    show_rates,
+    show_steps,
+)
+from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
+from her_agents.studies.results_file import RunResults, median
+from her_agents.studies.runs import Run
+from her_agents.studies.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from her_agents.studies.runs import Point, RunResult
+
+FOLDER = Path("runs/recipes")
+"""Folder of the checkpoints, from which an interrupted training continues."""
+
+SOLVED = 0.95
+"""Success rate of an evaluation in which a task counts as solved."""
+
+QUICK_STEPS = 2_000
+
+
+class Target(NamedTuple):
+    """What a recipe should reach.
+
+    Attributes:
+        success: Success rate of the final policies.
+        minutes: Wall-clock time until the task is solved [min], or None.
+        hoped_steps: Steps until the task is solved that would be better than required, or None.
+    """
+
+    success: float
+    minutes: float | None = None
+    hoped_steps: int | None = None
+
+
+TARGETS = {
+    "fetch_reach": Target(0.98),
+    "fetch_push": Target(0.95, minutes=20, hoped_steps=100_000),
+}
+
+
+def make_study(seeds: int, *, quick: bool, name: str) -> Study:
+    """Return the study of a recipe.
+
+    Args:
+        seeds: Number of trainings.
+        quick: Whether to train for fewer steps; the checkpoints are not kept.
+        name: Name of the recipe.
+
+    Raises:
+        ValueError: The recipe does not exist, or its package is not installed.
+    """
+    recipe = read_recipe(name)
+    recipe.require_installed()
+    shorter = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {}
+    runs = [
+        Run(
+            {"recipe": name},
+            make_config(recipe.options, shorter, {"seed": seed}),
+            None if quick else FOLDER / f"{name}-{seed}",
+        )
+        for seed in range(seeds)
+    ]
+    return Study(f"recipe_{name}", f"Recipe {name}", recipe.task, runs, _draw, _tabulate, _judge, quick)
+
+
+def solved_at(result: RunResult) -> Point | None:
+    """Return the first evaluation with a success rate of `SOLVED`, or None."""
+    return next((point for point in result.curve if point.success_rate >= SOLVED), None)
+
+
+def _draw(results: RunResults) -> Figure:
+    (name,) = results.by("recipe")
+    figure, ((axes,),) = make_figure(f"{results.all[0].run.config.env.partition(':')[2]}: recipe {name}")
+    draw_curve(axes, results, LineStyle(name, BLUE, "-"))
+    axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
+    show_steps(axes)
+    show_rates(axes)
+    add_legend(figure, [axes], results)
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    rows = []
+    for result in results.all:
+        solved = solved_at(result)
+        rows.append([
+            str(result.run.config.seed),
+            "not reached" if solved is None else f"{solved.env_steps:,}",
+            "" if solved is None else f"{solved.seconds / 60:.1f}",
+            f"{result.final.env_steps:,}",
+            f"{result.final.seconds / 60:.1f}",
+            f"{result.final.success_rate:.2f}",
+        ])
+    header = ["seed", f"steps to {SOLVED}", "minutes", "steps of the training", "minutes", "final success"]
+    return Grid("Trainings", header, [*rows, _median_row(results)])
+
+
+def _median_row(results: RunResults) -> list[str]:
+    steps, minutes = _solved(results)
+    total = [result.final.seconds / 60 for result in results.all]
+    return [
+        "median",
+        f"{np.median(steps):,.0f}",
+        f"{np.median(minutes):.1f}",
+        f"{median(results.env_steps):,.0f}",
+        f"{np.median(total):.1f}",
+        spread(results.success),
+    ]
+
+
+def _solved(results: RunResults) -> tuple[list[float], list[float]]:
+    """Return steps and minutes until each training had solved the task; infinite if it did not."""
+    points = [solved_at(result) for result in results.all]
+    return (
+        [np.inf if point is None else point.env_steps for point in points],
+        [np.inf if point is None else point.seconds / 60 for point in points],
+    )
+
+
+def _judge(results: RunResults) -> list[Requirement]:
+    (name,) = results.by("recipe")
+    target, steps = TARGETS[name], results.all[0].run.config.steps
+    solved, minutes = _solved(results)
+    found = [
+        at_least(f"success within {steps:,} steps, median", target.success, median(results.success)),
+        at_most(f"steps to {SOLVED}, median", steps, float(np.median(solved)), hoped=target.hoped_steps),
+    ]
+    if target.minutes is not None:
+        found.append(at_most(f"minutes to {SOLVED}, median", target.minutes, float(np.median(minutes))))
+    return found
