@@ -1,0 +1,78 @@
+"""``her reproduce recipe`` with very short trainings, and its verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from her_agents.recipes import recipe_names
+from her_agents.studies import recipes
+from her_agents.studies.results_file import RunResults
+from tests.support.studies import do, result_of
+
+RECIPE = """
+task = "Reach a point."
+install = ""
+
+[options]
+env = "her_envs/PointReach-v0"
+env_kwargs = { max_steps = 5 }
+algo = "sac"
+steps = 90
+steps_per_epoch = 30
+learning_starts = 20
+batch_size = 8
+num_envs = 2
+workers = 1
+evaluation_episodes = 2
+agent = { hidden = [4] }
+"""
+
+
+@pytest.fixture(autouse=True, name="folder")
+def use_one_recipe(tmp_path, monkeypatch):
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    monkeypatch.setattr("her_agents.recipes.FOLDER", tmp_path)
+    monkeypatch.setattr(recipes, "TARGETS", {"tiny": recipes.Target(0.9, minutes=1)})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_recipe_has_a_target(monkeypatch):
+    monkeypatch.undo()
+    assert set(recipes.TARGETS) == set(recipe_names())
+
+
+def test_recipe_is_trained_and_written_to_a_page(folder):
+    result = do("recipe", "tiny", "--seeds", 2, "--out", folder / "out")
+    assert result.exit_code == 0, result.output
+    assert (folder / "runs" / "recipes" / "tiny-1" / "latest.pt").exists()
+    page = (folder / "out" / "recipe_tiny.md").read_text()
+    for text in ("Reach a point.", "steps to 0.95", "recipe_tiny.png", "2 of 2, seeds 0, 1"):
+        assert text in page
+    assert (
+        "2 of 2 runs are complete already"
+        in do("recipe", "tiny", "--seeds", 2, "--out", folder / "out").output
+    )
+
+
+def test_unknown_recipe_is_a_usage_error():
+    result = do("recipe", "large")
+    assert result.exit_code == 2
+    assert "unknown recipe 'large'; choose from 'tiny'" in result.output
+
+
+def results_with(*rates):
+    study = recipes.make_study(len(rates), quick=False, name="tiny")
+    return RunResults([result_of(run, each) for run, each in zip(study.runs, rates, strict=True)])
+
+
+def test_medians_count_unsolved_trainings_as_infinite():
+    results = results_with([0.0, 0.96, 0.9], [0.2, 0.3, 0.4], [0.95, 1.0, 1.0])
+    assert [solved and solved.env_steps for solved in map(recipes.solved_at, results.all)] == [20, None, 10]
+    verdicts = {requirement.what: requirement for requirement in recipes._judge(results)}
+    assert verdicts["steps to 0.95, median"].measured == 20
+    assert verdicts["success within 90 steps, median"].verdict == "met"
+    mostly_unsolved = recipes._judge(results_with([0.0], [0.5], [1.0]))
+    assert [requirement.verdict for requirement in mostly_unsolved] == ["MISSED"] * 3
+    assert np.isinf(mostly_unsolved[1].measured)
