@@ -1,0 +1,131 @@
+"""ReplayAdapter: what `check_replay` needs of a replay buffer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    import gymnasium as gym
+    import numpy as np
+
+Terminations: TypeAlias = Literal["recompute", "success", "keep", "never"]
+
+STRATEGIES = ("future", "final", "episode", "random", "geometric")
+"""Names of goal selection strategies; the first one that an adapter offers is used by most rules."""
+
+OFFERS = {
+    **{strategy: f"goal selection strategy {strategy}" for strategy in STRATEGIES},
+    "several environments": "interleaved steps of several environments, by env_index",
+    "end episode": "end_episode, for an episode that a reset interrupts",
+    "changing goals": "desired goals that change inside an episode",
+    "recorded rewards": "original transitions keep the rewards that were added",
+    "infos": "compute_reward gets the info of the step",
+    "images": "uint8 images as goals",
+    "discrete": "goals of a Discrete space",
+    "seed": "seed makes batches reproducible",
+    "save": "save and load, with the transitions",
+    "save generator": "a loaded buffer continues with the same random sequence",
+    "n-step": "options n_steps and gamma",
+    "priorities": "update_priorities and the key index",
+}
+"""What an adapter may offer. Rules on anything else apply to every buffer."""
+
+
+class ReplayAdapter(ABC):
+    """A replay buffer as `check_replay` sees it: a subclass of about 30 lines.
+
+    The constructor makes an empty buffer. ``**options`` may have ``n_steps`` and ``gamma`` if ``"n-step"`` is
+    offered, and ``prioritized=True`` if ``"priorities"`` is.
+
+    Attributes:
+        name: Name and version of the buffer.
+        offers: Keys of `OFFERS` that the buffer claims; at least one strategy.
+        termination: Documented terminations of relabeled transitions. ``"recompute"``: where the new goal is
+            reached, and where the episode terminated without regard to the goal. ``"success"``: the same,
+            judged by rewards, which then take two values; do not offer ``"infos"``. ``"keep"``: as recorded.
+            ``"never"``. None if batches have no terminations.
+
+    Args:
+        env: A single environment with the spaces, ``compute_reward`` and ``compute_terminated``.
+        buffer_size: Number of transitions that the buffer must hold, without relabeled copies.
+        strategy: One of the offered strategies.
+        n_sampled_goal: Relabeled transitions per original one, k; the relabeled share is k / (k + 1).
+        max_episode_steps: Maximum number of steps of an episode.
+        num_envs: Number of environments; 1 unless ``"several environments"`` is offered.
+        seed: Seed of the buffer.
+    """
+
+    name: ClassVar[str]
+    offers: ClassVar[AbstractSet[str]]
+    termination: ClassVar[Terminations | None] = "recompute"
+
+    @abstractmethod
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        buffer_size: int,
+        strategy: str,
+        n_sampled_goal: int,
+        max_episode_steps: int,
+        num_envs: int = 1,
+        seed: int = 0,
+        **options: Any,
+    ) -> None: ...
+
+    @abstractmethod
+    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
+        self,
+        obs: dict[str, Any],
+        action: np.ndarray,
+        reward: float,
+        next_obs: dict[str, Any],
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+        env_index: int = 0,
+    ) -> None:
+        """Add one transition of one environment, as the buffer's documentation does.
+
+        Several environments step together: ``env_index`` is 0, 1, ..., ``num_envs - 1``, then 0 again.
+
+        Args:
+            obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step.
+            action: Action of the step.
+            reward: Reward of the step.
+            next_obs: Observation after the step, also where the episode ends.
+            terminated: Whether the task ended.
+            truncated: Whether the episode was truncated.
+            info: Info of the step.
+            env_index: Index of the environment.
+        """
+
+    @abstractmethod
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch of B transitions as NumPy arrays.
+
+        Returns:
+            (B, ...) arrays ``observation``, ``achieved_goal``, ``desired_goal``, ``action``,
+            ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
+            and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``,
+            ``discount``, ``index``, ``weight``.
+        """
+
+    def end_episode(self, env_index: int = 0) -> None:
+        """End an open episode that a reset interrupted."""
+        raise NotImplementedError
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
+        """Set the priorities of transitions by the ``index`` of a batch."""
+        raise NotImplementedError
+
+    def save(self, path: str) -> None:
+        """Save the buffer."""
+        raise NotImplementedError
+
+    def load(self, path: str) -> None:
+        """Replace the content of this buffer with a saved one of the same options."""
+        raise NotImplementedError

@@ -1,0 +1,261 @@
+"""HB502 to HB517: episodes of every kind are stored, evicted and returned as they were added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from her_wrappers.checker.registry import Violation
+from her_wrappers.conformance.registry import (
+    PAPER,
+    REPORTS_FAILURES,
+    failures_of,
+    replay_rule,
+    scenario_rule,
+    unexplained,
+    where,
+)
+from her_wrappers.conformance.scenarios import HORIZON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.conformance.runs import Runs
+
+scenario_rule(
+    "image goals",
+    "HB502",
+    "image-goals",
+    meaning="Goals that are uint8 images fail, or are changed.",
+    fix="store images with their dtype and shape, and do not scale them",
+    wrong="desired_goal = np.zeros((size, *shape), np.float32); desired_goal[i] = image / 255",
+    right="desired_goal = np.zeros((size, *shape), np.uint8)",
+    source="RIG, arXiv 1807.04742: goals are images",
+    offers=("images",),
+)
+scenario_rule(
+    "discrete goals",
+    "HB503",
+    "discrete-goals",
+    meaning="Goals of a Discrete space fail, or are changed.",
+    fix="store them as integers of the space's dtype",
+    wrong="desired_goal = np.zeros((size, goal_space.shape[0]))",
+    right="desired_goal = np.zeros((size, *goal_space.shape), goal_space.dtype)",
+    source="Gymnasium, spaces.Discrete",
+    offers=("discrete",),
+)
+scenario_rule(
+    "full buffer",
+    "HB504",
+    "overwritten-episode",
+    meaning="After old transitions were overwritten, a row has a goal or a state of another episode.",
+    fix="forget an episode when its first transition is overwritten",
+    wrong="self.storage[pos] = step  # the bounds of the old episode stay",
+    right="self.forget_episode_at(pos); self.storage[pos] = step",
+    source="stable-baselines3 HerReplayBuffer.add; tianshou issue 811",
+    implies=("HB507",),
+)
+scenario_rule(
+    "laps without sampling",
+    "HB507",
+    "stale-bounds",
+    meaning="Bounds of episodes that were computed at an earlier batch are used after a lap of the ring.",
+    fix="update the bounds when transitions are added",
+    wrong="if len(storage) != self.cached_len: self.bounds = find_bounds(storage)",
+    right="self.bounds.append((start, end))  # when the episode ends",
+    source="torchrl 0.14.1, HERReplayBuffer",
+)
+scenario_rule(
+    "different lengths",
+    "HB509",
+    "different-lengths",
+    meaning="Episodes of different lengths are mixed up.",
+    fix="store the length of each episode",
+    wrong="episode, t = divmod(i, horizon)",
+    right="episode, t = np.searchsorted(starts, i, 'right') - 1, i - starts[episode]",
+    source="garage issue 837",
+    implies=("HB504", "HB507", "HB508", "HB512", "HB513", "HB605"),
+)
+scenario_rule(
+    "episode as long as the buffer",
+    "HB510",
+    "episode-fills-buffer",
+    meaning="An episode of exactly buffer_size steps is lost, or mixed up.",
+    fix="distinguish a full ring from an empty one",
+    wrong="length = (end - start) % buffer_size  # 0",
+    right="length = end - start  # with counters that never wrap",
+    source="stable-baselines3 2.9.2: such an episode is never sampled",
+)
+scenario_rule(
+    "open episode",
+    "HB511",
+    "open-episode",
+    meaning="An episode that is still being added breaks sampling, or its rows are wrong.",
+    fix="sample transitions of complete episodes only",
+    wrong="i = rng.integers(len(storage))",
+    right="i = rng.choice(transitions_of_complete_episodes)",
+    source="stable-baselines3 HerReplayBuffer: only complete episodes are sampled",
+    implies=("HB513",),
+)
+scenario_rule(
+    "interrupted episode",
+    "HB512",
+    "interrupted-episode",
+    meaning="An episode that end_episode ended is joined to the next one.",
+    fix="end the open episode where it was interrupted",
+    wrong="def end_episode(self): pass",
+    right="def end_episode(self): self.episodes.append(self.open); self.open = []",
+    source="stable-baselines3 HerReplayBuffer.truncate_last_trajectory",
+    offers=("end episode",),
+)
+scenario_rule(
+    "several environments",
+    "HB513",
+    "several-environments",
+    meaning="Interleaved steps of several environments are mixed up.",
+    fix="keep one open episode for each environment",
+    wrong="self.open.append(step)",
+    right="self.open[env_index].append(step)",
+    source="stable-baselines3 issue 520",
+    offers=("several environments",),
+)
+
+
+REPORTS_FAILURES["memory"] = "HB515"
+
+
+@replay_rule(
+    "HB505",
+    "newest-episode-missing",
+    meaning="The newest complete episode is not sampled from a full buffer.",
+    fix="evict the oldest episode first",
+    wrong="if len(self) >= buffer_size: return  # nothing more is stored",
+    right="while len(self) > buffer_size: self.episodes.pop(0)",
+    source="Lin 1992; DQN: the buffer holds the most recent transitions",
+)
+def newest_episode_missing(runs: Runs) -> Iterator[Violation]:
+    """The newest episode is in batches of 96 rows of 40 transitions."""
+    result = runs.of("full buffer")
+    if result is None:
+        return
+    rows = result.rows
+    found = [(rows.episode[rows.batch == i] == newest).any() for i, newest in enumerate(result.newest)]
+    if sum(found) < 0.5 * len(found):
+        yield Violation(
+            f"in {sum(found)} of {len(found)} batches", "the newest episode in most batches of 96 rows"
+        )
+
+
+@replay_rule(
+    "HB506",
+    "capacity-exceeded",
+    "warning",
+    meaning="More than buffer_size transitions are stored.",
+    fix="evict old episodes until all fit",
+    wrong="self.episodes.append(episode)",
+    right="self.episodes.append(episode); self.evict()",
+    source="argument buffer_size",
+)
+def capacity_exceeded(runs: Runs) -> Iterator[Violation]:
+    """A batch does not have more distinct transitions than fit."""
+    result = runs.of("full buffer")
+    if result is None:
+        return
+    rows = result.rows
+    keys = rows.episode * 64 + rows.step
+    most = max(len(np.unique(keys[rows.batch == i])) for i in range(len(result.newest)))
+    most_allowed = result.capacity + HORIZON  # copies of an episode may be overwritten one by one
+    if most > most_allowed:
+        yield Violation(f"{most} different transitions in one batch", f"at most {most_allowed}")
+
+
+@replay_rule(
+    "HB508",
+    "one-step-episode",
+    meaning="Episodes of one step are lost, never relabeled, or relabeled wrongly.",
+    fix="relabel the only step with the state that it reaches",
+    wrong="if T > 1: self.store(episode)",
+    right="self.store(episode)",
+    source="hill-a/stable-baselines issue 578",
+    implies=("HB205",),
+)
+def one_step_episode(runs: Runs) -> Iterator[Violation]:
+    """Episodes of one step are sampled and relabeled."""
+    rows = runs.of("different lengths")
+    if rows is None:
+        return
+    short = rows.length == 1
+    count, relabeled = int(short.sum()), int((short & rows.relabeled).sum())
+    if count < 10 or relabeled < 0.25 * count:
+        yield Violation(
+            f"{count} rows of them, {relabeled} relabeled", "rows of one-step episodes, most relabeled"
+        )
+
+
+@replay_rule(
+    "HB514",
+    "arguments-changed",
+    meaning="add changes the observations or the action of the caller.",
+    fix="copy arguments before they are reshaped or cast",
+    wrong='obs["desired_goal"] = obs["desired_goal"].reshape(1, -1)',
+    right='goal = np.asarray(obs["desired_goal"]).reshape(1, -1)',
+    source="stable-baselines3 DictReplayBuffer.add reshapes Discrete entries of the caller's dict",
+)
+def arguments_changed(runs: Runs) -> Iterator[Violation]:
+    """Arguments of add are as before."""
+    result = runs.of("memory")
+    if result is not None and result.arguments_changed:
+        yield Violation(", ".join(result.arguments_changed), "arguments as before the call")
+
+
+@replay_rule(
+    "HB515",
+    "arguments-aliased",
+    meaning="Stored transitions change when the caller reuses the arrays that were added.",
+    fix="copy what is stored",
+    wrong="self.open.append(obs)",
+    right="self.open.append(copy.deepcopy(obs))",
+    source="environments that return one array again and again, such as simulators with views",
+    implies=("HB517",),
+)
+def arguments_aliased(runs: Runs) -> Iterator[Violation]:
+    """Stored transitions do not change with the arrays that were added."""
+    yield from failures_of(runs, "memory")
+    result = runs.of("memory")
+    if result is not None:
+        rows = result.stored_changed
+        yield from where(rows, ~rows.is_fed, "the transition as it was added")
+
+
+@replay_rule(
+    "HB516",
+    "batch-overwritten",
+    meaning="A batch changes when the next one is sampled.",
+    fix="return new arrays",
+    wrong='np.take(self.rewards, i, out=self.out); return {"reward": self.out, ...}',
+    right='return {"reward": self.rewards[i], ...}',
+    source="cpprb 11.0.0: index and weights of a batch are views of memory that the next batch uses",
+    implies=("HB517",),
+)
+def batch_overwritten(runs: Runs) -> Iterator[Violation]:
+    """A batch owns its memory."""
+    result = runs.of("memory")
+    if result is not None and result.batch_changed:
+        yield Violation(", ".join(result.batch_changed), "a batch that stays as it is")
+
+
+@replay_rule(
+    "HB517",
+    "storage-aliased",
+    meaning="A learner that changes a batch changes the stored transitions.",
+    fix="copy rows that are returned",
+    wrong="return self.storage[start:stop]",
+    right="return self.storage[start:stop].copy()",
+    source=PAPER,
+)
+def storage_aliased(runs: Runs) -> Iterator[Violation]:
+    """Changes of a batch do not reach the buffer."""
+    result = runs.of("memory")
+    if result is not None:
+        yield from unexplained(runs, result.storage_changed)

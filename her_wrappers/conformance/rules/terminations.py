@@ -1,0 +1,168 @@
+"""HB401 to HB407: terminations and truncations of relabeled and original rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from her_wrappers.conformance.registry import replay_rule, where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.checker.registry import Violation
+    from her_wrappers.conformance.rows import DecodedRows, Values
+    from her_wrappers.conformance.runs import Runs
+
+IMPLIED = ("HB704",)
+
+
+def _wrong(runs: Runs) -> tuple[DecodedRows, Values] | None:
+    """Return rows of episodes with all kinds of ends, and which of them have a wrong termination."""
+    rows = runs.of("ends of episodes")
+    if rows is None or "terminated" not in rows.columns:
+        return None
+    return rows, rows.is_allowed & rows.is_fed & ~rows.ends_right
+
+
+def _timed_out(rows: DecodedRows) -> Values:
+    """Return last steps of a time limit that are flagged without a reason."""
+    return (
+        rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~(rows.relabeled & rows.is_reached)
+    )
+
+
+def _recomputes(rows: DecodedRows) -> bool:
+    return rows.termination in {"recompute", "success"}
+
+
+@replay_rule(
+    "HB401",
+    "relabeled-success-continues",
+    meaning="A relabeled row reaches its new goal, where the task ends, but is not terminated.",
+    fix="compute terminated for the new goal, by compute_terminated or by the reward",
+    wrong="terminated = stored_terminated[i]",
+    right="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
+    source="stable-baselines3 issue 627; rlkit issue 96; openai/baselines issue 420",
+    implies=("HB402", "HB403", "HB405", *IMPLIED),
+)
+def relabeled_success_continues(runs: Runs) -> Iterator[Violation]:
+    """Relabeled successes terminate."""
+    found = _wrong(runs)
+    if found and _recomputes(found[0]):
+        rows, wrong = found
+        wrong = wrong & rows.relabeled & rows.is_reached & ~rows.is_terminated & ~rows.crashed
+        yield from where(rows, wrong, "terminated True: the new goal is reached")
+
+
+@replay_rule(
+    "HB402",
+    "relabeled-failure-terminates",
+    meaning="A relabeled row is terminated although its new goal is not reached.",
+    fix="compute terminated for the new goal; the old goal's success does not count",
+    wrong="terminated = stored_terminated[i] | success",
+    right="terminated = success | goal_independent_termination[i]",
+    source="stable-baselines3 issue 627",
+    implies=("HB405", *IMPLIED),
+)
+def relabeled_failure_terminates(runs: Runs) -> Iterator[Violation]:
+    """Relabeled rows that miss their goal continue."""
+    found = _wrong(runs)
+    if found and _recomputes(found[0]):
+        rows, wrong = found
+        wrong = wrong & rows.relabeled & rows.is_terminated
+        yield from where(rows, wrong, "terminated False: the new goal is not reached")
+
+
+@replay_rule(
+    "HB403",
+    "crash-forgotten",
+    meaning="A step that terminated without regard to its goal, a crash, continues after relabeling.",
+    fix="keep terminations that compute_terminated does not explain",
+    wrong="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
+    right="terminated = compute_terminated(next_achieved_goal, new_goal, info) | crashed[i]",
+    source="Gymnasium, terminated is a property of the MDP",
+    implies=IMPLIED,
+)
+def crash_forgotten(runs: Runs) -> Iterator[Violation]:
+    """A crash stays a crash under every goal."""
+    found = _wrong(runs)
+    if found and _recomputes(found[0]):
+        rows, wrong = found
+        wrong = wrong & rows.relabeled & rows.crashed & ~rows.is_terminated
+        yield from where(rows, wrong, "terminated True: the episode crashed")
+
+
+@replay_rule(
+    "HB404",
+    "time-limit-terminates",
+    meaning="The end of an episode by its time limit is flagged as terminated.",
+    fix="store terminated, not terminated or truncated",
+    wrong="done = terminated or truncated",
+    right="done = terminated",
+    source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
+    implies=("HB402", "HB406", *IMPLIED),
+)
+def time_limit_flagged_as_terminated(runs: Runs) -> Iterator[Violation]:
+    """A time limit does not terminate."""
+    found = _wrong(runs)
+    if found:
+        rows, wrong = found
+        wrong = wrong & ~rows.relabeled & _timed_out(rows)
+        yield from where(rows, wrong, "terminated False: the time limit truncated the episode")
+
+
+@replay_rule(
+    "HB405",
+    "original-termination",
+    meaning="A row that was not relabeled has another termination than its step.",
+    fix="return the stored flag of original rows",
+    wrong="terminated = np.zeros(B, bool)",
+    right="terminated = stored_terminated[indices]",
+    source="Gymnasium, Env.step",
+    implies=("HB403", *IMPLIED),
+)
+def original_termination(runs: Runs) -> Iterator[Violation]:
+    """Original rows keep their termination."""
+    found = _wrong(runs)
+    if found:
+        rows, wrong = found
+        wrong = wrong & ~rows.relabeled & ~_timed_out(rows)
+        yield from where(rows, wrong, "the termination that was added")
+
+
+@replay_rule(
+    "HB406",
+    "documented-termination",
+    meaning="Terminations of relabeled rows are not as the adapter says: kept, or never.",
+    fix="return the recorded flag (keep), or False (never); or set the adapter's attribute termination",
+    wrong='termination = "keep"  # while the buffer recomputes',
+    right='termination = "recompute"',
+    source="attribute termination of the adapter",
+    implies=IMPLIED,
+)
+def documented_termination(runs: Runs) -> Iterator[Violation]:
+    """Relabeled rows are kept, or never terminated, where that is documented."""
+    found = _wrong(runs)
+    if found and not _recomputes(found[0]):
+        rows, wrong = found
+        expected = f"as documented: {rows.termination}"
+        yield from where(rows, wrong & rows.relabeled, expected)
+
+
+@replay_rule(
+    "HB407",
+    "truncation",
+    "warning",
+    meaning="The key truncated of a batch is not the flag of the row's step.",
+    fix="return the stored flag",
+    wrong="truncated = terminated",
+    right="truncated = stored_truncated[indices]",
+    source="Gymnasium, Env.step",
+)
+def truncation(runs: Runs) -> Iterator[Violation]:
+    """Truncations of original rows are those that were added."""
+    rows = runs.of("ends of episodes")
+    if rows is not None and "truncated" in rows.columns:
+        expected = rows.is_last & ~rows.recorded_termination
+        wrong = ~rows.relabeled & (rows.columns["truncated"].astype(bool) != expected)
+        yield from where(rows, wrong, "truncated as it was added")
