@@ -38,7 +38,7 @@ class Violation:
 
 
 Check: TypeAlias = Callable[[Any], Iterator[Violation]]
-"""Evidence to violations: `Evidence` of an environment, or `Scenarios` of a replay buffer."""
+"""Evidence to violations: `Evidence` of an environment, or `ScenarioResults` of a replay buffer."""
 
 
 @dataclass(frozen=True)

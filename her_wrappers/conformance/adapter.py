@@ -115,17 +115,17 @@ class ReplayAdapter(ABC):
         """
 
     def end_episode(self, env_index: int = 0) -> None:
-        """End an open episode that a reset interrupted."""
-        raise NotImplementedError
+        """EndOfEpisode an open episode that a reset interrupted."""
+        raise NotImplementedError("define end_episode, or remove 'end episode' from offers")
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
         """Set the priorities of transitions by the ``index`` of a batch."""
-        raise NotImplementedError
+        raise NotImplementedError("define update_priorities, or remove 'priorities' from offers")
 
     def save(self, path: str) -> None:
         """Save the buffer."""
-        raise NotImplementedError
+        raise NotImplementedError("define save, or remove 'save' from offers")
 
     def load(self, path: str) -> None:
         """Replace the content of this buffer with a saved one of the same options."""
-        raise NotImplementedError
+        raise NotImplementedError("define load, or remove 'save' from offers")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from her_wrappers.checker.report import NotExercised, Report
 from her_wrappers.conformance import rules as _register_rules  # noqa: F401 - importing it registers the rules
 from her_wrappers.conformance.adapter import OFFERS, STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.registry import REPLAY_RULES, REPORTS_FAILURES
-from her_wrappers.conformance.runs import FIRST, Runs
+from her_wrappers.conformance.results import FIRST, ScenarioResults
 
 if TYPE_CHECKING:
     from her_wrappers.checker.report import Finding
@@ -99,17 +99,17 @@ def check_replay(
     """
     rules = selected(select, ignore, REPLAY_RULES)
     seed = require_count("seed", seed, at_least=0)
-    runs = Runs(require_adapter(adapter), seed, max_seconds)
-    findings = _judge(runs, rules)
-    first = runs.of(FIRST)
+    results = ScenarioResults(require_adapter(adapter), seed, max_seconds)
+    findings = _judge(results, rules)
+    first = results.of(FIRST)
     return ReplayReport(
         adapter.name,
         seed,
         len(first.rows) if first else 0,
-        len(first.rows.world.episodes) if first else 0,
+        len(first.rows.env.episodes) if first else 0,
         int((first.rows.relabeled & first.rows.is_reached).sum()) if first else 0,
         tuple(findings),
-        tuple(_not_exercised(runs, rules)),
+        tuple(_not_exercised(results, rules)),
         tuple(_not_offered(adapter, rules)),
     )
 
@@ -126,14 +126,10 @@ def require_adapter(adapter: Any) -> type[ReplayAdapter]:
     missing = sorted(getattr(adapter, "__abstractmethods__", ()))
     if missing:
         raise TypeError(f"{adapter.__name__}: define {', '.join(missing)}")
-    for attribute in ("name", "offers"):
-        if not hasattr(adapter, attribute):
-            raise TypeError(f"{adapter.__name__}: define the class attribute {attribute}")
-    unknown = sorted(set(adapter.offers) - OFFERS.keys())
-    if unknown:
-        raise ValueError(f"{adapter.__name__}.offers: unknown {unknown[0]!r}; known are {', '.join(OFFERS)}")
-    if not set(adapter.offers) & set(STRATEGIES):
-        raise ValueError(f"{adapter.__name__}.offers: expected one of {', '.join(STRATEGIES)} at least")
+    name = getattr(adapter, "name", None)
+    if not isinstance(name, str):
+        raise TypeError(f"{adapter.__name__}.name: expected a class attribute of type str, got {name!r}")
+    _require_offers(f"{adapter.__name__}.offers", getattr(adapter, "offers", None))
     if adapter.termination not in TERMINATIONS:
         raise ValueError(
             f"{adapter.__name__}.termination: expected one of {TERMINATIONS}, got {adapter.termination!r}"
@@ -141,28 +137,39 @@ def require_adapter(adapter: Any) -> type[ReplayAdapter]:
     return adapter
 
 
-def _judge(runs: Runs, rules: Sequence[Rule]) -> list[Finding]:
+def _require_offers(name: str, offers: Any) -> None:
+    """Raise an error unless ``offers`` is a set of keys of `OFFERS` with at least one strategy."""
+    if not isinstance(offers, Set):
+        raise TypeError(f"{name}: expected a set of texts as class attribute, got {offers!r}")
+    unknown = sorted(map(repr, offers - OFFERS.keys()))
+    if unknown:
+        raise ValueError(f"{name}: unknown {unknown[0]}; valid are {', '.join(OFFERS)}")
+    if not offers & set(STRATEGIES):
+        raise ValueError(f"{name}: expected at least one of {', '.join(STRATEGIES)}, got {set(offers)}")
+
+
+def _judge(results: ScenarioResults, rules: Sequence[Rule]) -> list[Finding]:
     """Return the findings of ``rules``; rules that imply one of them are applied too, but not reported."""
     codes = {rule.code for rule in rules}
-    offered = [rule for rule in REPLAY_RULES.values() if set(rule.needs) <= set(runs.adapter.offers)]
+    offered = [rule for rule in REPLAY_RULES.values() if set(rule.needs) <= set(results.adapter.offers)]
     applied = [rule for rule in offered if rule.code in codes or codes.intersection(rule.implies)]
     # HB001 to HB004 report the failures of scenarios that other rules run.
     applied = [rule for rule in applied if rule.code > "HB004"] + [r for r in applied if r.code <= "HB004"]
-    found = [finding for rule in applied for finding in findings_of(rule, runs)]
-    return errors_first(each for each in _without_implied(found, runs) if each.code in codes)
+    found = [finding for rule in applied for finding in findings_of(rule, results)]
+    return errors_first(each for each in _without_implied(found, results) if each.code in codes)
 
 
-def _without_implied(findings: Sequence[Finding], runs: Runs) -> list[Finding]:
+def _without_implied(findings: Sequence[Finding], results: ScenarioResults) -> list[Finding]:
     """Leave out implied findings; an exception in a scenario is implied by another exception only."""
-    raised = {REPORTS_FAILURES.get(name) for name, each in runs.failures.items() if each.code == "HB001"}
+    raised = {REPORTS_FAILURES.get(name) for name, each in results.failures.items() if each.code == "HB001"}
     kept = without_implied(findings, REPLAY_RULES)
     of_exceptions = without_implied([each for each in findings if each.code in raised], REPLAY_RULES)
     return kept + [each for each in of_exceptions if each not in kept]
 
 
-def _not_exercised(runs: Runs, rules: Sequence[Rule]) -> list[NotExercised]:
+def _not_exercised(results: ScenarioResults, rules: Sequence[Rule]) -> list[NotExercised]:
     """Return scenarios without a result; the rules that report failures themselves are left out."""
-    if runs.failures and runs.of(FIRST) is None:
+    if results.failures and results.of(FIRST) is None:
         codes = tuple(rule.code for rule in rules if rule.code > "HB004")
         return [NotExercised(f"the scenario {FIRST!r} failed, and no other one was run", codes)]
     reported = {code: name for name, code in REPORTS_FAILURES.items()}
@@ -170,7 +177,7 @@ def _not_exercised(runs: Runs, rules: Sequence[Rule]) -> list[NotExercised]:
         NotExercised(
             f"the scenario {name!r} failed", tuple(code for code in reported if reported[code] == name)
         )
-        for name in runs.failures
+        for name in results.failures
     ]
 
 

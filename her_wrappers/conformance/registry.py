@@ -11,8 +11,8 @@ from her_wrappers.checker.registry import Check, Rule, Severity, Violation, rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.rows import DecodedRows
-    from her_wrappers.conformance.runs import Runs
 
 REPLAY_RULES: dict[str, Rule] = {}
 """All rules on replay buffers, by code."""
@@ -80,12 +80,12 @@ def scenario_rule(
 ) -> None:
     """Register a rule that every row of a scenario is right, and that the scenario does not fail."""
 
-    def explained(runs: Runs) -> Iterator[Violation]:
+    def explained(results: ScenarioResults) -> Iterator[Violation]:
         """Every row is an added transition, with an allowed goal, and its reward and termination."""
-        yield from failures_of(runs, scenario)
-        result = runs.of(scenario)
+        yield from failures_of(results, scenario)
+        result = results.of(scenario)
         if result is not None:
-            yield from unexplained(runs, getattr(result, "rows", result))
+            yield from first_wrong_row_by_aspect(results, getattr(result, "rows", result))
 
     REPORTS_FAILURES[scenario] = code
     replay_rule(
@@ -101,18 +101,18 @@ def scenario_rule(
     )(explained)
 
 
-def failures_of(runs: Runs, scenario: str) -> Iterator[Violation]:
+def failures_of(results: ScenarioResults, scenario: str) -> Iterator[Violation]:
     """Yield the exception of a scenario, if one was raised."""
-    runs.of(scenario)
-    failure = runs.failures.get(scenario)
+    results.of(scenario)
+    failure = results.failures.get(scenario)
     if failure and failure.code == "HB001":
         yield Violation(failure.got, failure.expected, scenario)
 
 
-def unexplained(runs: Runs, rows: DecodedRows) -> Iterator[Violation]:
+def first_wrong_row_by_aspect(results: ScenarioResults, rows: DecodedRows) -> Iterator[Violation]:
     """Yield the first row that is wrong in an aspect that is right in the first scenarios."""
     for aspect, wrong in rows.wrong_by_aspect.items():
-        if aspect not in runs.broken_aspects:
+        if aspect not in results.broken_aspects:
             for i in np.flatnonzero(wrong)[:1].tolist():
                 expected, got = rows.expected(aspect, i)
                 yield Violation(
@@ -121,7 +121,9 @@ def unexplained(runs: Runs, rows: DecodedRows) -> Iterator[Violation]:
                 return
 
 
-def where(rows: DecodedRows, wrong: np.ndarray, expected: str, subject: str = "") -> Iterator[Violation]:
+def first_wrong_row(
+    rows: DecodedRows, wrong: np.ndarray, expected: str, subject: str = ""
+) -> Iterator[Violation]:
     """Yield the first of the wrong rows, and how many there are."""
     for i in np.flatnonzero(wrong)[:1]:
         often = f"{int(wrong.sum())} of {len(rows)} rows"

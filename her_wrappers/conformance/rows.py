@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.conformance.world import ACTION_SCALE, UNREACHED, World
+from her_wrappers.conformance.env import ACTION_SCALE, UNREACHED, ConformanceEnv, round_to_int
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class BatchError(ValueError):
         self.code, self.expected, self.got = code, expected, got
 
 
-def read_batch(batch: Any, world: World, rows: int, *, terminations: bool) -> dict[str, np.ndarray]:
+def read_batch(batch: Any, env: ConformanceEnv, rows: int, *, terminations: bool) -> dict[str, np.ndarray]:
     """Return the arrays of a batch.
 
     Raises:
@@ -52,18 +52,18 @@ def read_batch(batch: Any, world: World, rows: int, *, terminations: bool) -> di
     if missing:
         raise BatchError("HB002", f"the keys {', '.join(needed)}", f"a dict without {', '.join(missing)}")
     return {
-        key: _read_array(key, batch[key], _shape_of(key, world, rows))
+        key: _read_array(key, batch[key], _shape_of(key, env, rows))
         for key in (*needed, *OPTIONAL_KEYS)
         if key in batch
     }
 
 
-def _shape_of(key: str, world: World, rows: int) -> tuple[int, ...]:
+def _shape_of(key: str, env: ConformanceEnv, rows: int) -> tuple[int, ...]:
     if key in {*ROW_KEYS, *OPTIONAL_KEYS}:
         return (rows,)
-    space: spaces.Space[Any] = world.action_space
+    space: spaces.Space[Any] = env.action_space
     if key != "action":
-        space = world.goal_env_space[key.removeprefix("next_")]
+        space = env.goal_env_space[key.removeprefix("next_")]
     return (rows, *(space.shape or ()))
 
 
@@ -88,7 +88,7 @@ class DecodedRows:
     """Transitions of several batches, end to end.
 
     Args:
-        world: The environment that they come from.
+        env: The environment that they come from.
         strategy: Goal selection strategy of the buffer.
         termination: Documented terminations of relabeled transitions.
         batches: The batches, as `read_batch` returns them.
@@ -96,21 +96,19 @@ class DecodedRows:
 
     def __init__(
         self,
-        world: World,
+        env: ConformanceEnv,
         strategy: str,
         termination: Terminations | None,
         batches: Sequence[dict[str, np.ndarray]],
     ) -> None:
-        self.world, self.strategy, self.termination = world, strategy, termination
+        self.env, self.strategy, self.termination = env, strategy, termination
         self.columns = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
         sizes = [len(batch["reward"]) for batch in batches]
         self.batch = np.repeat(np.arange(len(batches)), sizes)
-        state = np.rint(np.nan_to_num(self.columns["observation"][:, :2], nan=-1)).astype(int)
-        self.episode, self.step = state.T
-        state = np.rint(np.nan_to_num(self.columns["next_observation"][:, :2], nan=-1)).astype(int)
-        self.next_episode, self.next_step = state.T
-        self.goal_episode, self.goal_code = world.decode(self.columns["desired_goal"])
-        episodes = world.episodes
+        self.episode, self.step = round_to_int(self.columns["observation"][:, :2]).T
+        self.next_episode, self.next_step = round_to_int(self.columns["next_observation"][:, :2]).T
+        self.goal_episode, self.goal_code = env.decode(self.columns["desired_goal"])
+        episodes = env.episodes
         self._lengths = np.array([each.length for each in episodes])
         self._crash = np.array([each.end == "crash" and each.is_complete for each in episodes])
         self._success = np.array([each.end == "success" and each.is_complete for each in episodes])
@@ -121,7 +119,7 @@ class DecodedRows:
         return len(self.batch)
 
     def of_episode(self, values: np.ndarray, episode: np.ndarray | None = None) -> Values:
-        """Return values of episodes for each row; those of an arbitrary episode where it was not fed."""
+        """Return values of episodes for each row; those of an arbitrary episode where it was not added."""
         episode = self.episode if episode is None else episode
         return values[np.clip(episode, 0, len(values) - 1)]
 
@@ -136,22 +134,22 @@ class DecodedRows:
         return self.step + 1 == self.length
 
     @cached_property
-    def is_fed(self) -> Values:
+    def is_added(self) -> Values:
         """Whether each row is a transition that was added: state, action and next state of one step."""
         columns = self.columns
-        fed = (self.episode >= 0) & (self.episode < len(self._lengths))
-        fed &= (self.step >= 0) & (self.step < self.length)
-        fed &= (self.next_episode == self.episode) & (self.next_step == self.step + 1)
+        added = (self.episode >= 0) & (self.episode < len(self._lengths))
+        added &= (self.step >= 0) & (self.step < self.length)
+        added &= (self.next_episode == self.episode) & (self.next_step == self.step + 1)
         action = self.episode + self.step / ACTION_SCALE
-        fed &= np.abs(columns["action"][:, 0] - action) < 0.5 / ACTION_SCALE
-        fed &= self._names(columns["achieved_goal"], self.step)
+        added &= np.abs(columns["action"][:, 0] - action) < 0.5 / ACTION_SCALE
+        added &= self._names(columns["achieved_goal"], self.step)
         code = np.where(self.of_episode(self._success) & self.is_last, UNREACHED, self.next_step)
-        fed &= self._names(columns["next_achieved_goal"], code)
+        added &= self._names(columns["next_achieved_goal"], code)
         states = [columns[key][:, 2] == 0.5 for key in STATE_KEYS]
-        return np.logical_and.reduce([fed, *states])
+        return np.logical_and.reduce([added, *states])
 
     def _names(self, goals: np.ndarray, code: np.ndarray) -> Values:
-        episode, step = self.world.decode(goals)
+        episode, step = self.env.decode(goals)
         return (episode == self.episode) & (step == code)
 
     @cached_property
@@ -167,10 +165,10 @@ class DecodedRows:
 
     @cached_property
     def is_achieved(self) -> Values:
-        """Whether each row's goal is an achieved goal of an episode that was fed."""
+        """Whether each row's goal is an achieved goal of an episode that was added."""
         length = self.of_episode(self._lengths, self.goal_episode)
         known = (self.goal_episode >= 0) & (self.goal_episode < len(self._lengths))
-        goals = self.world.encode(np.maximum(self.goal_episode, 0), np.maximum(self.goal_code, 0))
+        goals = self.env.encode(np.maximum(self.goal_episode, 0), np.maximum(self.goal_code, 0))
         close = np.isclose(self.columns["desired_goal"].astype(float), goals.astype(float), atol=1e-3)
         exists = (self.goal_step >= 0) & (self.goal_step <= length)
         return known & exists & close.reshape(len(self), -1).all(axis=1)
@@ -202,11 +200,11 @@ class DecodedRows:
     @cached_property
     def infos(self) -> dict[str, np.ndarray]:
         """Columns of the infos of the rows' steps."""
-        return {"cost": World.cost(self.episode, self.step)}
+        return {"cost": ConformanceEnv.cost(self.episode, self.step)}
 
     def rewards_for(self, achieved: Any, desired: Any) -> Values:
         """Return the rewards of goals, with the infos of the rows' steps."""
-        return np.asarray(self.world.rewards(achieved, desired, self.infos), float)
+        return np.asarray(self.env.rewards(achieved, desired, self.infos), float)
 
     @cached_property
     def recomputed(self) -> Values:
@@ -215,26 +213,26 @@ class DecodedRows:
 
     @cached_property
     def recorded(self) -> Values:
-        """Rewards of the rows' steps as they were fed."""
+        """Rewards of the rows' steps as they were added."""
         changing = self.of_episode(self._changing)
         code = UNREACHED + np.where(changing, (self.step + 1) // 2, 0)
-        goals = self.world.encode(np.maximum(self.episode, 0), code)
-        return self.rewards_for(self.columns["next_achieved_goal"], goals) + self.world.bonus
+        goals = self.env.encode(np.maximum(self.episode, 0), code)
+        return self.rewards_for(self.columns["next_achieved_goal"], goals) + self.env.bonus
 
-    def pays(self, rewards: Any) -> Values:
+    def has_rewards(self, rewards: Any) -> Values:
         """Return whether each row has one of these rewards."""
         return np.abs(self.columns["reward"].astype(float) - rewards) <= TOLERANCE
 
     @cached_property
-    def is_rewarded(self) -> Values:
+    def has_right_reward(self) -> Values:
         """Whether each row has the right reward."""
-        return self.pays(np.where(self.relabeled, self.recomputed, self.recorded))
+        return self.has_rewards(np.where(self.relabeled, self.recomputed, self.recorded))
 
     @cached_property
     def is_reached(self) -> Values:
         """Whether each row reaches its goal."""
         achieved, desired = self.columns["next_achieved_goal"], self.columns["desired_goal"]
-        return np.asarray(self.world.compute_terminated(achieved, desired, None), bool)
+        return np.asarray(self.env.compute_terminated(achieved, desired, None), bool)
 
     @cached_property
     def crashed(self) -> Values:
@@ -243,7 +241,7 @@ class DecodedRows:
 
     @cached_property
     def recorded_termination(self) -> Values:
-        """Terminations as they were fed."""
+        """Terminations as they were added."""
         return self.crashed | (self.is_last & self.of_episode(self._success))
 
     @cached_property
@@ -262,7 +260,7 @@ class DecodedRows:
         return self.columns["terminated"].astype(bool)
 
     @cached_property
-    def ends_right(self) -> Values:
+    def has_right_termination(self) -> Values:
         """Whether each row has the right termination.
 
         A row with the last goal of an episode that ended by success may be relabeled or not.
@@ -281,11 +279,11 @@ class DecodedRows:
     def wrong_by_aspect(self) -> dict[str, Values]:
         """Which rows are wrong in their transition, goal, original goal, reward and termination."""
         return {
-            "transition": ~self.is_fed,
+            "transition": ~self.is_added,
             "goal": ~self.is_allowed,
             "original goal": ~self.is_original_goal,
-            "reward": ~self.is_rewarded,
-            "termination": ~self.ends_right,
+            "reward": ~self.has_right_reward,
+            "termination": ~self.has_right_termination,
         }
 
     def expected(self, aspect: str, i: int) -> tuple[str, str]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from her_wrappers.checker.registry import Violation
-from her_wrappers.conformance.registry import REPORTS_FAILURES, replay_rule, where
-from her_wrappers.conformance.runs import FIRST
+from her_wrappers.conformance.registry import REPORTS_FAILURES, first_wrong_row, replay_rule
+from her_wrappers.conformance.results import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from her_wrappers.conformance.runs import Runs
+    from her_wrappers.conformance.results import ScenarioResults
 
 OURS = "the interface ReplayAdapter of her_wrappers.conformance"
 
 
-def _failures(runs: Runs, code: str) -> Iterator[Violation]:
-    for name, failure in runs.failures.items():
+def _failures(results: ScenarioResults, code: str) -> Iterator[Violation]:
+    for name, failure in results.failures.items():
         if failure.code == code and not (code == "HB001" and name in REPORTS_FAILURES):
             yield Violation(failure.got, failure.expected, subject=f"scenario {name!r}")
 
@@ -31,10 +31,10 @@ def _failures(runs: Runs, code: str) -> Iterator[Violation]:
     right="def sample(self, n): return self.buffer.sample(n)",
     source=OURS,
 )
-def adapter_raises(runs: Runs) -> Iterator[Violation]:
+def adapter_raises(results: ScenarioResults) -> Iterator[Violation]:
     """No method of the adapter raises."""
-    runs.of(FIRST)
-    yield from _failures(runs, "HB001")
+    results.of(FIRST)
+    yield from _failures(results, "HB001")
 
 
 @replay_rule(
@@ -46,10 +46,10 @@ def adapter_raises(runs: Runs) -> Iterator[Violation]:
     right='return {"observation": batch.obs, "action": batch.act, ...}',
     source=OURS,
 )
-def batch_keys(runs: Runs) -> Iterator[Violation]:
+def batch_keys(results: ScenarioResults) -> Iterator[Violation]:
     """Batches have all keys."""
-    runs.of(FIRST)
-    yield from _failures(runs, "HB002")
+    results.of(FIRST)
+    yield from _failures(results, "HB002")
 
 
 @replay_rule(
@@ -61,10 +61,10 @@ def batch_keys(runs: Runs) -> Iterator[Violation]:
     right='return {"reward": batch.rewards[:, 0], ...}',
     source=OURS,
 )
-def batch_shape(runs: Runs) -> Iterator[Violation]:
+def batch_shape(results: ScenarioResults) -> Iterator[Violation]:
     """Arrays of batches have the shapes of the spaces."""
-    runs.of(FIRST)
-    yield from _failures(runs, "HB003")
+    results.of(FIRST)
+    yield from _failures(results, "HB003")
 
 
 @replay_rule(
@@ -76,10 +76,10 @@ def batch_shape(runs: Runs) -> Iterator[Violation]:
     right="row = draw()",
     source=OURS,
 )
-def not_completed(runs: Runs) -> Iterator[Violation]:
+def not_completed(results: ScenarioResults) -> Iterator[Violation]:
     """Every scenario ends in time."""
-    runs.of(FIRST)
-    yield from _failures(runs, "HB004")
+    results.of(FIRST)
+    yield from _failures(results, "HB004")
 
 
 EVERYTHING_ELSE = tuple(
@@ -101,8 +101,10 @@ EVERYTHING_ELSE = tuple(
     source="stable-baselines3, replay buffers",
     implies=EVERYTHING_ELSE,
 )
-def transition_mixed(runs: Runs) -> Iterator[Violation]:
+def transition_mixed(results: ScenarioResults) -> Iterator[Violation]:
     """State, action and next state of a row are those of one step."""
-    result = runs.of(FIRST)
+    result = results.of(FIRST)
     if result is not None:
-        yield from where(result.rows, ~result.rows.is_fed, "state, action and next state of one added step")
+        yield from first_wrong_row(
+            result.rows, ~result.rows.is_added, "state, action and next state of one added step"
+        )

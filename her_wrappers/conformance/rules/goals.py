@@ -8,16 +8,16 @@ import numpy as np
 
 from her_wrappers.checker.registry import Violation
 from her_wrappers.conformance.adapter import STRATEGIES
-from her_wrappers.conformance.registry import PAPER, replay_rule, where
-from her_wrappers.conformance.runs import FIRST
+from her_wrappers.conformance.env import UNREACHED
+from her_wrappers.conformance.registry import PAPER, first_wrong_row, replay_rule
+from her_wrappers.conformance.results import FIRST
 from her_wrappers.conformance.statistics import LIMIT, counts_of, uniformity_z
-from her_wrappers.conformance.world import UNREACHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.rows import DecodedRows, Values
-    from her_wrappers.conformance.runs import Runs
 
 IN_EPISODE = ("future", "final", "episode", "geometric")
 AFTER = ("future", "geometric")
@@ -45,10 +45,12 @@ AFTER = ("future", "geometric")
         "HB111",
     ),
 )
-def goal_never_achieved(runs: Runs) -> Iterator[Violation]:
+def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of relabeled rows are achieved goals of states."""
-    for strategy, rows in runs.goals(*STRATEGIES).items():
-        yield from where(rows, rows.relabeled & ~rows.is_achieved, "an achieved goal of a state", strategy)
+    for strategy, rows in results.goals(*STRATEGIES).items():
+        yield from first_wrong_row(
+            rows, rows.relabeled & ~rows.is_achieved, "an achieved goal of a state", strategy
+        )
 
 
 @replay_rule(
@@ -68,11 +70,11 @@ def goal_never_achieved(runs: Runs) -> Iterator[Violation]:
         "HB108",
     ),
 )
-def goal_of_other_episode(runs: Runs) -> Iterator[Violation]:
+def goal_of_other_episode(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of future, final and episode are from the row's own episode."""
-    for strategy, rows in runs.goals(*IN_EPISODE).items():
+    for strategy, rows in results.goals(*IN_EPISODE).items():
         wrong = rows.relabeled & rows.is_achieved & ~rows.is_own
-        yield from where(rows, wrong, "a goal of the same episode", strategy)
+        yield from first_wrong_row(rows, wrong, "a goal of the same episode", strategy)
 
 
 def _own(rows: DecodedRows) -> Values:
@@ -92,10 +94,12 @@ def _own(rows: DecodedRows) -> Values:
         "HB106",
     ),
 )
-def goal_from_the_past(runs: Runs) -> Iterator[Violation]:
+def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of future are achieved after the step."""
-    for strategy, rows in runs.goals(*AFTER).items():
-        yield from where(rows, _own(rows) & (rows.goal_step < rows.step), "a state after the step", strategy)
+    for strategy, rows in results.goals(*AFTER).items():
+        yield from first_wrong_row(
+            rows, _own(rows) & (rows.goal_step < rows.step), "a state after the step", strategy
+        )
 
 
 @replay_rule(
@@ -111,10 +115,12 @@ def goal_from_the_past(runs: Runs) -> Iterator[Violation]:
         "HB106",
     ),
 )
-def goal_of_the_present_state(runs: Runs) -> Iterator[Violation]:
+def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of future exclude the state before the action."""
-    for strategy, rows in runs.goals(*AFTER).items():
-        yield from where(rows, _own(rows) & (rows.goal_step == rows.step), "a state after the step", strategy)
+    for strategy, rows in results.goals(*AFTER).items():
+        yield from first_wrong_row(
+            rows, _own(rows) & (rows.goal_step == rows.step), "a state after the step", strategy
+        )
 
 
 @replay_rule(
@@ -127,9 +133,9 @@ def goal_of_the_present_state(runs: Runs) -> Iterator[Violation]:
     source="hill-a/stable-baselines issue 666",
     implies=("HB106", "HB108"),
 )
-def last_state_never_a_goal(runs: Runs) -> Iterator[Violation]:
+def last_state_never_a_goal(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of future and episode include the last state."""
-    for strategy, rows in runs.goals("future", "episode").items():
+    for strategy, rows in results.goals("future", "episode").items():
         early = _own(rows) & (rows.step < 4)
         if early.sum() > 200 and not (early & (rows.goal_step == rows.length)).any():
             yield Violation(f"never in {int(early.sum())} rows", "the last state as a goal", subject=strategy)
@@ -151,9 +157,9 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
     right="s = rng.integers(t + 1, T + 1)",
     source=f"{PAPER}, section 4.5: 'k random states'",
 )
-def future_not_uniform(runs: Runs) -> Iterator[Violation]:
+def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of future are uniform over the states after the step."""
-    for rows in runs.goals("future").values():
+    for rows in results.goals("future").values():
         first = _first_of_each(rows, _own(rows))
         t, s = rows.step[first], rows.goal_step[first]
         groups = [counts_of(s[t == step], step + 1, 7) for step in range(6)]
@@ -171,10 +177,12 @@ def future_not_uniform(runs: Runs) -> Iterator[Violation]:
     right="goal = next_achieved_goal[T - 1]",
     source=f"{PAPER}, section 3.3; hill-a/stable-baselines issue 666",
 )
-def final_not_last(runs: Runs) -> Iterator[Violation]:
+def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of final are those of the last state."""
-    for rows in runs.goals("final").values():
-        yield from where(rows, _own(rows) & (rows.goal_step != rows.length), "the last state of the episode")
+    for rows in results.goals("final").values():
+        yield from first_wrong_row(
+            rows, _own(rows) & (rows.goal_step != rows.length), "the last state of the episode"
+        )
 
 
 @replay_rule(
@@ -186,9 +194,9 @@ def final_not_last(runs: Runs) -> Iterator[Violation]:
     right="s = rng.integers(1, T + 1)",
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
 )
-def episode_not_uniform(runs: Runs) -> Iterator[Violation]:
+def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of episode are uniform over states 1 to T; state 0 may be among them."""
-    for rows in runs.goals("episode").values():
+    for rows in results.goals("episode").values():
         first = _first_of_each(rows, _own(rows))
         t, s = rows.step[first], rows.goal_step[first]
         groups = [counts_of(s[t == step], 1, 7) for step in range(6)]
@@ -208,11 +216,11 @@ def episode_not_uniform(runs: Runs) -> Iterator[Violation]:
     right="goal = next_achieved_goal[rng.integers(stored)]",
     source=f"{PAPER}, section 4.5: 'k random states encountered so far in the whole training procedure'",
 )
-def random_not_uniform(runs: Runs) -> Iterator[Violation]:
+def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     """Goals of random are uniform over episodes, and over their states."""
-    for rows in runs.goals("random").values():
+    for rows in results.goals("random").values():
         first = _first_of_each(rows, rows.relabeled & rows.is_achieved)
-        by_age = counts_of(rows.goal_episode[first] * 20 // len(rows.world.episodes), 0, 20)
+        by_age = counts_of(rows.goal_episode[first] * 20 // len(rows.env.episodes), 0, 20)
         by_step = counts_of(rows.goal_step[first], 1, 6)  # states 0 and 6 are both at an end
         other = (~rows.is_own[first]).mean() if len(first) else 1.0
         if uniformity_z([by_age, by_step]) > LIMIT or other < 0.9:
@@ -236,9 +244,9 @@ def random_not_uniform(runs: Runs) -> Iterator[Violation]:
         "HB108",
     ),
 )
-def goal_shared_in_batch(runs: Runs) -> Iterator[Violation]:
+def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
     """DecodedRows of one episode have goals of their own."""
-    rows = runs.of("few episodes")
+    rows = results.of("few episodes")
     if rows is None or rows.strategy in {"final", "random"}:
         return
     groups = []
@@ -248,7 +256,7 @@ def goal_shared_in_batch(runs: Runs) -> Iterator[Violation]:
             if len(goals) >= 12:
                 groups.append(len(np.unique(goals)))
     always_final = all(
-        (each.goal_step == each.length)[_own(each)].all() for each in runs.goals("future").values()
+        (each.goal_step == each.length)[_own(each)].all() for each in results.goals("future").values()
     )
     if groups and max(groups) == 1 and not always_final:
         yield Violation(f"1 goal in each of {len(groups)} groups of 12 rows or more", "different goals")
@@ -263,14 +271,14 @@ def goal_shared_in_batch(runs: Runs) -> Iterator[Violation]:
     right='batch["observation"]["desired_goal"] = batch["next_observation"]["desired_goal"] = goals',
     source=f"{PAPER}, algorithm 1: (s||g', a, r', s'||g')",
 )
-def next_goal_differs(runs: Runs) -> Iterator[Violation]:
+def next_goal_differs(results: ScenarioResults) -> Iterator[Violation]:
     """Observation and next observation of a relabeled row have one goal."""
-    result = runs.of(FIRST)
+    result = results.of(FIRST)
     if result is not None:
         rows = result.rows
-        episode, code = rows.world.decode(rows.columns["next_desired_goal"])
+        episode, code = rows.env.decode(rows.columns["next_desired_goal"])
         differs = (episode != rows.goal_episode) | (code != rows.goal_code)
-        yield from where(rows, rows.relabeled & differs, "the same goal in the next observation")
+        yield from first_wrong_row(rows, rows.relabeled & differs, "the same goal in the next observation")
 
 
 @replay_rule(
@@ -283,9 +291,9 @@ def next_goal_differs(runs: Runs) -> Iterator[Violation]:
     source="Gymnasium-Robotics, PointMaze with continuing_task: goals change inside an episode",
     offers=("changing goals",),
 )
-def original_goal_changed(runs: Runs) -> Iterator[Violation]:
+def original_goal_changed(results: ScenarioResults) -> Iterator[Violation]:
     """Original rows keep the desired goal of their step."""
-    rows = runs.of("changing goals")
+    rows = results.of("changing goals")
     if rows is not None:
         wrong = ~rows.relabeled & ~rows.is_original_goal
-        yield from where(rows, wrong, f"desired goal {UNREACHED} + step // 2 of the episode")
+        yield from first_wrong_row(rows, wrong, f"desired goal {UNREACHED} + step // 2 of the episode")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from her_wrappers.checker.registry import Violation
+from her_wrappers.conformance.env import UNREACHED
 from her_wrappers.conformance.registry import PAPER, REPORTS_FAILURES, failures_of, replay_rule
-from her_wrappers.conformance.scenarios import GAMMA, N_STEPS
-from her_wrappers.conformance.world import UNREACHED
+from her_wrappers.conformance.scenarios.options import GAMMA, N_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.rows import DecodedRows
-    from her_wrappers.conformance.runs import Runs
 
 MULTI_STEP = f"{PAPER}; Plappert et al. 2018, arXiv 1802.09464, section 4: HER and multi-step returns"
 REPORTS_FAILURES["n steps"] = "HB701"
@@ -33,17 +33,17 @@ class ExpectedReturns(NamedTuple):
 @lru_cache(maxsize=8)
 def expected_returns(rows: DecodedRows) -> ExpectedReturns:
     """Return what each row's window of up to N_STEPS steps must give under the row's goal."""
-    world, columns = rows.world, rows.columns
+    env, columns = rows.env, rows.columns
     returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
     terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
-    crash = np.array([episode.end == "crash" for episode in world.episodes])
+    crash = np.array([episode.end == "crash" for episode in env.episodes])
     for m in range(N_STEPS):
         running &= rows.step + m < rows.length
-        achieved = world.encode(np.maximum(rows.episode, 0), np.minimum(rows.step + m + 1, UNREACHED - 1))
+        achieved = env.encode(np.maximum(rows.episode, 0), np.minimum(rows.step + m + 1, UNREACHED - 1))
         rewards = rows.rewards_for(achieved, columns["desired_goal"])
         returns += np.where(running, GAMMA**m * rewards, 0.0)
         steps += running
-        reached = np.asarray(world.compute_terminated(achieved, columns["desired_goal"], None), bool)
+        reached = np.asarray(env.compute_terminated(achieved, columns["desired_goal"], None), bool)
         crashed = (rows.step + m + 1 == rows.length) & rows.of_episode(crash)
         if rows.termination == "keep":
             ended = crashed
@@ -54,8 +54,8 @@ def expected_returns(rows: DecodedRows) -> ExpectedReturns:
     return ExpectedReturns(returns, steps, terminated)
 
 
-def _differences(runs: Runs, name: str) -> Iterator[Violation]:
-    rows = runs.of("n steps")
+def _differences(results: ScenarioResults, name: str) -> Iterator[Violation]:
+    rows = results.of("n steps")
     if rows is None:
         return
     expected = expected_returns(rows)
@@ -82,10 +82,10 @@ def _differences(runs: Runs, name: str) -> Iterator[Violation]:
     source=MULTI_STEP,
     offers=("n-step",),
 )
-def n_step_return(runs: Runs) -> Iterator[Violation]:
+def n_step_return(results: ScenarioResults) -> Iterator[Violation]:
     """Returns are arithmetic in the counting episodes."""
-    yield from failures_of(runs, "n steps")
-    yield from _differences(runs, "return")
+    yield from failures_of(results, "n steps")
+    yield from _differences(results, "return")
 
 
 @replay_rule(
@@ -99,9 +99,9 @@ def n_step_return(runs: Runs) -> Iterator[Violation]:
     offers=("n-step",),
     implies=("HB701", "HB703", "HB704"),
 )
-def n_step_window(runs: Runs) -> Iterator[Violation]:
+def n_step_window(results: ScenarioResults) -> Iterator[Violation]:
     """The next state is that at the end of the window."""
-    yield from _differences(runs, "next state")
+    yield from _differences(results, "next state")
 
 
 @replay_rule(
@@ -114,9 +114,9 @@ def n_step_window(runs: Runs) -> Iterator[Violation]:
     source=MULTI_STEP,
     offers=("n-step",),
 )
-def n_step_discount(runs: Runs) -> Iterator[Violation]:
+def n_step_discount(results: ScenarioResults) -> Iterator[Violation]:
     """Discounts belong to the length of their window."""
-    yield from _differences(runs, "discount")
+    yield from _differences(results, "discount")
 
 
 @replay_rule(
@@ -130,6 +130,6 @@ def n_step_discount(runs: Runs) -> Iterator[Violation]:
     offers=("n-step",),
     implies=("HB703",),
 )
-def n_step_termination(runs: Runs) -> Iterator[Violation]:
+def n_step_termination(results: ScenarioResults) -> Iterator[Violation]:
     """Terminations are those at the end of the window."""
-    yield from _differences(runs, "terminated")
+    yield from _differences(results, "terminated")

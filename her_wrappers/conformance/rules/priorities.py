@@ -13,7 +13,7 @@ from her_wrappers.conformance.statistics import LIMIT, proportion_z
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from her_wrappers.conformance.runs import Runs
+    from her_wrappers.conformance.results import ScenarioResults
 
 PER = "Schaul et al. 2016, Prioritized Experience Replay, arXiv 1511.05952"
 REPORTS_FAILURES["priorities"] = "HB801"
@@ -29,10 +29,10 @@ REPORTS_FAILURES["priorities"] = "HB801"
     source=PER,
     offers=("priorities",),
 )
-def priorities_ignored(runs: Runs) -> Iterator[Violation]:
+def priorities_ignored(results: ScenarioResults) -> Iterator[Violation]:
     """A transition with 20 times the priority is sampled more often."""
-    yield from failures_of(runs, "priorities")
-    result = runs.of("priorities")
+    yield from failures_of(results, "priorities")
+    result = results.of("priorities")
     if result is not None:
         before, after = ((rows.step == 0).mean() for rows in (result.before, result.after))
         if after < before + 0.1:
@@ -49,15 +49,15 @@ def priorities_ignored(runs: Runs) -> Iterator[Violation]:
     source=PER,
     offers=("priorities",),
 )
-def priority_changes_share(runs: Runs) -> Iterator[Violation]:
+def priority_changes_share(results: ScenarioResults) -> Iterator[Violation]:
     """DecodedRows of high priority are relabeled as often as others."""
-    result = runs.of("priorities")
+    result = results.of("priorities")
     if result is None:
         return
     for name, chosen in (("high", result.after.step == 0), ("low", result.after.step > 0)):
         relabeled = result.after.relabeled[chosen]
-        if proportion_z(int(relabeled.sum()), len(relabeled), runs.share) > LIMIT:
-            yield Violation(f"{relabeled.mean():.3f}", f"{runs.share:.3f}", f"rows of {name} priority")
+        if proportion_z(int(relabeled.sum()), len(relabeled), results.share) > LIMIT:
+            yield Violation(f"{relabeled.mean():.3f}", f"{results.share:.3f}", f"rows of {name} priority")
 
 
 @replay_rule(
@@ -71,9 +71,9 @@ def priority_changes_share(runs: Runs) -> Iterator[Violation]:
     offers=("priorities",),
     implies=("HB801", "HB802"),
 )
-def index_ambiguous(runs: Runs) -> Iterator[Violation]:
+def index_ambiguous(results: ScenarioResults) -> Iterator[Violation]:
     """An index always names one transition."""
-    result = runs.of("priorities")
+    result = results.of("priorities")
     if result is None:
         return
     index = np.concatenate([rows.columns["index"] for rows in (result.before, result.after)])

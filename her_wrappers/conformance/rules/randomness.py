@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.checker.registry import Violation
-from her_wrappers.conformance.registry import REPORTS_FAILURES, failures_of, replay_rule, unexplained
+from her_wrappers.conformance.registry import (
+    REPORTS_FAILURES,
+    failures_of,
+    first_wrong_row_by_aspect,
+    replay_rule,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from her_wrappers.conformance.runs import Runs
-    from her_wrappers.conformance.scenarios import Batches
+    from her_wrappers.conformance.results import ScenarioResults
+    from her_wrappers.conformance.scenarios.driver import Batches
 
 REPORTS_FAILURES["saved and loaded"] = "HB605"
 
@@ -22,7 +27,7 @@ def _difference(first: Batches, second: Batches) -> str:
     """Return the first key in which batches differ, or an empty text."""
     for a, b in zip(first, second, strict=True):
         for key in a:
-            if not np.array_equal(a[key], b[key]):
+            if not np.array_equal(a[key], b[key], equal_nan=True):
                 return key
     return ""
 
@@ -37,9 +42,9 @@ def _difference(first: Batches, second: Batches) -> str:
     source="Henderson et al. 2018, Deep Reinforcement Learning that Matters, arXiv 1709.06560",
     offers=("seed",),
 )
-def seed_not_reproducible(runs: Runs) -> Iterator[Violation]:
+def seed_not_reproducible(results: ScenarioResults) -> Iterator[Violation]:
     """The same seed gives the same batches."""
-    result = runs.of("seeds")
+    result = results.of("seeds")
     different = result and _difference(result.first, result.same)
     if different:
         yield Violation(f"another {different}", "the same batches for the same seed")
@@ -55,9 +60,9 @@ def seed_not_reproducible(runs: Runs) -> Iterator[Violation]:
     source="Henderson et al. 2018, arXiv 1709.06560",
     offers=("seed",),
 )
-def seed_ignored(runs: Runs) -> Iterator[Violation]:
+def seed_ignored(results: ScenarioResults) -> Iterator[Violation]:
     """Different seeds give different batches."""
-    result = runs.of("seeds")
+    result = results.of("seeds")
     if result is not None and not _difference(result.first, result.other):
         yield Violation("equal batches", "different batches for different seeds")
 
@@ -72,9 +77,9 @@ def seed_ignored(runs: Runs) -> Iterator[Violation]:
     right="i = self.rng.integers(len(self), size=B)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def global_generator_used(runs: Runs) -> Iterator[Violation]:
+def global_generator_used(results: ScenarioResults) -> Iterator[Violation]:
     """Global generators are untouched."""
-    result = runs.of("global generators")
+    result = results.of("global generators")
     if result is not None and result.changed and not result.seeded:
         yield Violation(f"{', '.join(result.changed)} changed", "global generators as before")
 
@@ -88,9 +93,9 @@ def global_generator_used(runs: Runs) -> Iterator[Violation]:
     right="self.rng = np.random.default_rng(seed)",
     source="NumPy, NEP 19: random number generator policy",
 )
-def buffer_seeds_global_generator(runs: Runs) -> Iterator[Violation]:
+def buffer_seeds_global_generator(results: ScenarioResults) -> Iterator[Violation]:
     """Global generators are never seeded."""
-    result = runs.of("global generators")
+    result = results.of("global generators")
     if result is not None and result.seeded:
         yield Violation(f"{', '.join(result.seeded)} seeded", "global generators as before")
 
@@ -106,14 +111,14 @@ def buffer_seeds_global_generator(runs: Runs) -> Iterator[Violation]:
     offers=("save",),
     implies=("HB606",),
 )
-def save_and_load(runs: Runs) -> Iterator[Violation]:
+def save_and_load(results: ScenarioResults) -> Iterator[Violation]:
     """DecodedRows of a loaded buffer are those that were added."""
-    yield from failures_of(runs, "saved and loaded")
-    result = runs.of("saved and loaded")
+    yield from failures_of(results, "saved and loaded")
+    result = results.of("saved and loaded")
     if result is None:
         return
-    yield from unexplained(runs, result.rows)
-    steps = sum(episode.length for episode in result.rows.world.episodes)
+    yield from first_wrong_row_by_aspect(results, result.rows)
+    steps = sum(episode.length for episode in result.rows.env.episodes)
     found = len(np.unique(result.rows.episode * 64 + result.rows.step))
     if found < 0.9 * steps:
         yield Violation(f"{found} transitions in {len(result.rows)} rows", f"all {steps} transitions")
@@ -129,9 +134,9 @@ def save_and_load(runs: Runs) -> Iterator[Violation]:
     source="Henderson et al. 2018, arXiv 1709.06560: a resumed training is the same training",
     offers=("save generator",),
 )
-def loaded_sequence(runs: Runs) -> Iterator[Violation]:
+def loaded_sequence(results: ScenarioResults) -> Iterator[Violation]:
     """The next batches of the saved and the loaded buffer are equal."""
-    result = runs.of("saved and loaded")
+    result = results.of("saved and loaded")
     different = result and _difference(result.before, result.after)
     if different:
         yield Violation(f"another {different}", "the same next batches")

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.checker.registry import Violation
-from her_wrappers.conformance.registry import PAPER, REPORTS_FAILURES, failures_of, replay_rule, where
-from her_wrappers.conformance.runs import FIRST
+from her_wrappers.conformance.registry import (
+    PAPER,
+    REPORTS_FAILURES,
+    failures_of,
+    first_wrong_row,
+    replay_rule,
+)
+from her_wrappers.conformance.results import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.rows import DecodedRows
-    from her_wrappers.conformance.runs import Runs
 
 IMPLIED = ("HB306", "HB701")
 
@@ -24,7 +30,7 @@ REPORTS_FAILURES["infos"] = "HB306"
 
 def _explanation(rows: DecodedRows) -> str:
     """Return the code of the rule that explains all wrong rewards of relabeled rows, or an empty text."""
-    wrong = rows.relabeled & rows.is_allowed & ~rows.is_rewarded
+    wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
     if not wrong.any():
         return ""
     columns, desired = rows.columns, rows.columns["desired_goal"]
@@ -33,16 +39,16 @@ def _explanation(rows: DecodedRows) -> str:
         ("HB302", rows.rewards_for(columns["achieved_goal"], desired)),
         ("HB303", rows.rewards_for(desired, columns["next_achieved_goal"])),
     ):
-        if rows.pays(rewards)[wrong].all():
+        if rows.has_rewards(rewards)[wrong].all():
             return code
     return "HB301"
 
 
-def _relabeled(runs: Runs, code: str, expected: str) -> Iterator[Violation]:
-    result = runs.of(FIRST)
+def _relabeled(results: ScenarioResults, code: str, expected: str) -> Iterator[Violation]:
+    result = results.of(FIRST)
     if result is not None and _explanation(result.rows) == code:
         rows = result.rows
-        wrong = rows.relabeled & rows.is_allowed & ~rows.is_rewarded
+        wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
         i = int(np.flatnonzero(wrong)[0])
         got = f"{rows.columns['reward'][i]:.4g}"
         often = f"{int(wrong.sum())} of {len(rows)} rows"
@@ -59,9 +65,9 @@ def _relabeled(runs: Runs, code: str, expected: str) -> Iterator[Violation]:
     source=f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
     implies=IMPLIED,
 )
-def relabeled_reward(runs: Runs) -> Iterator[Violation]:
+def relabeled_reward(results: ScenarioResults) -> Iterator[Violation]:
     """Rewards of relabeled rows are recomputed."""
-    yield from _relabeled(runs, "HB301", "as compute_reward returns")
+    yield from _relabeled(results, "HB301", "as compute_reward returns")
 
 
 @replay_rule(
@@ -74,9 +80,9 @@ def relabeled_reward(runs: Runs) -> Iterator[Violation]:
     source="Gymnasium-Robotics, GoalEnv.compute_reward; stable-baselines3, comment in _get_virtual_samples",
     implies=IMPLIED,
 )
-def reward_of_the_present_state(runs: Runs) -> Iterator[Violation]:
+def reward_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
     """Rewards are those of the state after the action."""
-    yield from _relabeled(runs, "HB302", "of the next achieved goal")
+    yield from _relabeled(results, "HB302", "of the next achieved goal")
 
 
 @replay_rule(
@@ -89,9 +95,9 @@ def reward_of_the_present_state(runs: Runs) -> Iterator[Violation]:
     source="hill-a/stable-baselines pull request 728",
     implies=IMPLIED,
 )
-def reward_goals_swapped(runs: Runs) -> Iterator[Violation]:
+def reward_goals_swapped(results: ScenarioResults) -> Iterator[Violation]:
     """The achieved goal is the first argument."""
-    yield from _relabeled(runs, "HB303", "with the achieved goal as first argument")
+    yield from _relabeled(results, "HB303", "with the achieved goal as first argument")
 
 
 @replay_rule(
@@ -104,9 +110,9 @@ def reward_goals_swapped(runs: Runs) -> Iterator[Violation]:
     source=f"{PAPER}, algorithm 1",
     implies=IMPLIED,
 )
-def reward_not_recomputed(runs: Runs) -> Iterator[Violation]:
+def reward_not_recomputed(results: ScenarioResults) -> Iterator[Violation]:
     """Rewards of relabeled rows follow the new goal."""
-    yield from _relabeled(runs, "HB304", "under the new goal")
+    yield from _relabeled(results, "HB304", "under the new goal")
 
 
 @replay_rule(
@@ -119,12 +125,12 @@ def reward_not_recomputed(runs: Runs) -> Iterator[Violation]:
     source=PAPER,
     implies=("HB308", *IMPLIED),
 )
-def original_reward(runs: Runs) -> Iterator[Violation]:
+def original_reward(results: ScenarioResults) -> Iterator[Violation]:
     """Original rows have their reward."""
-    result = runs.of(FIRST)
+    result = results.of(FIRST)
     if result is not None:
         rows = result.rows
-        yield from where(rows, ~rows.relabeled & ~rows.is_rewarded, "the reward of the step")
+        yield from first_wrong_row(rows, ~rows.relabeled & ~rows.has_right_reward, "the reward of the step")
 
 
 @replay_rule(
@@ -137,12 +143,12 @@ def original_reward(runs: Runs) -> Iterator[Violation]:
     source="stable-baselines3 issue 847, option copy_info_dict",
     offers=("infos",),
 )
-def reward_without_info(runs: Runs) -> Iterator[Violation]:
+def reward_without_info(results: ScenarioResults) -> Iterator[Violation]:
     """Rewards that depend on infos are right."""
-    yield from failures_of(runs, "infos")
-    rows = runs.of("infos")
+    yield from failures_of(results, "infos")
+    rows = results.of("infos")
     if rows is not None:
-        yield from where(rows, ~rows.is_rewarded, "a reward with the cost of the row's step")
+        yield from first_wrong_row(rows, ~rows.has_right_reward, "a reward with the cost of the row's step")
 
 
 @replay_rule(
@@ -155,9 +161,9 @@ def reward_without_info(runs: Runs) -> Iterator[Violation]:
     right="rewards = compute_reward(achieved_goals, desired_goals, infos)",
     source="Gymnasium-Robotics: compute_reward takes batches of goals",
 )
-def reward_row_by_row(runs: Runs) -> Iterator[Violation]:
+def reward_row_by_row(results: ScenarioResults) -> Iterator[Violation]:
     """Rewards of a batch are computed by few calls."""
-    result = runs.of(FIRST)
+    result = results.of(FIRST)
     if result is not None and result.reward_calls > len(result.rows) / 4:
         got = f"{result.reward_calls} calls for {len(result.rows)} rows"
         yield Violation(got, "one call for each batch")
@@ -174,11 +180,13 @@ def reward_row_by_row(runs: Runs) -> Iterator[Violation]:
     source="DQN and DDPG store the reward of the environment; HER replaces those of hindsight goals only",
     offers=("recorded rewards",),
 )
-def recorded_reward_replaced(runs: Runs) -> Iterator[Violation]:
+def recorded_reward_replaced(results: ScenarioResults) -> Iterator[Violation]:
     """Original rows keep rewards that compute_reward does not return."""
-    rows = runs.of("recorded rewards")
+    rows = results.of("recorded rewards")
     if rows is not None:
-        yield from where(rows, ~rows.relabeled & ~rows.is_rewarded, "the reward that was added")
+        yield from first_wrong_row(
+            rows, ~rows.relabeled & ~rows.has_right_reward, "the reward that was added"
+        )
 
 
 IMPLIED_BY_DTYPE = ("HB502", "HB503")
@@ -194,15 +202,15 @@ IMPLIED_BY_DTYPE = ("HB502", "HB503")
     source="Gymnasium-Robotics: goals are float64, and thresholds are compared in float64",
     implies=IMPLIED_BY_DTYPE,
 )
-def goal_precision(runs: Runs) -> Iterator[Violation]:
+def goal_precision(results: ScenarioResults) -> Iterator[Violation]:
     """Goals have dtype and value of the environment's, to the last bit."""
-    result = runs.of(FIRST)
+    result = results.of(FIRST)
     if result is None:
         return
     rows = result.rows
     for key in ("achieved_goal", "desired_goal", "next_achieved_goal"):
-        episode, code = rows.world.decode(rows.columns[key])
-        exact = rows.world.encode(np.maximum(episode, 0), code)
+        episode, code = rows.env.decode(rows.columns[key])
+        exact = rows.env.encode(np.maximum(episode, 0), code)
         if rows.columns[key].dtype != exact.dtype or not np.array_equal(rows.columns[key], exact):
             got = f"{rows.columns[key].dtype}: {rows.columns[key][0].tolist()}"
             yield Violation(got, f"{exact.dtype}: {exact[0].tolist()}", subject=key)

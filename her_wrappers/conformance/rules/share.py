@@ -8,14 +8,14 @@ import numpy as np
 
 from her_wrappers.checker.registry import Violation
 from her_wrappers.conformance.registry import PAPER, replay_rule
-from her_wrappers.conformance.runs import FIRST
+from her_wrappers.conformance.results import FIRST
 from her_wrappers.conformance.statistics import LIMIT, proportion_z, uniformity_z
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.rows import DecodedRows
-    from her_wrappers.conformance.runs import Runs
 
 
 def _is_off(rows: DecodedRows, share: float) -> bool:
@@ -32,11 +32,11 @@ def _is_off(rows: DecodedRows, share: float) -> bool:
     source=f"{PAPER}, section 4.5: k is the ratio of HER data to data of normal experience replay",
     implies=("HB202", "HB203", "HB508", "HB802"),
 )
-def relabeled_share(runs: Runs) -> Iterator[Violation]:
+def relabeled_share(results: ScenarioResults) -> Iterator[Violation]:
     """The share of relabeled rows of large batches is k / (k + 1)."""
-    result = runs.of(FIRST)
-    if result is not None and _is_off(result.rows, runs.share):
-        yield Violation(f"{result.rows.relabeled.mean():.3f}", f"{runs.share:.3f} for n_sampled_goal=4")
+    result = results.of(FIRST)
+    if result is not None and _is_off(result.rows, results.share):
+        yield Violation(f"{result.rows.relabeled.mean():.3f}", f"{results.share:.3f} for n_sampled_goal=4")
 
 
 @replay_rule(
@@ -49,13 +49,13 @@ def relabeled_share(runs: Runs) -> Iterator[Violation]:
     right="relabeled = rng.random(B) < k / (k + 1)",
     source="stable-baselines3 2.9.2, torchrl 0.14.1: of a batch of one row none is relabeled",
 )
-def share_of_small_batches(runs: Runs) -> Iterator[Violation]:
+def share_of_small_batches(results: ScenarioResults) -> Iterator[Violation]:
     """The share of relabeled rows does not depend on the size of the batch."""
-    result = runs.of(FIRST)
+    result = results.of(FIRST)
     for size, rows in result.small.items() if result else ():
-        if _is_off(rows, runs.share):
+        if _is_off(rows, results.share):
             place = f"batches of {size}"
-            yield Violation(f"{rows.relabeled.mean():.3f}", f"{runs.share:.3f}", place)
+            yield Violation(f"{rows.relabeled.mean():.3f}", f"{results.share:.3f}", place)
 
 
 @replay_rule(
@@ -67,9 +67,9 @@ def share_of_small_batches(runs: Runs) -> Iterator[Violation]:
     right="self.her_ratio = n_sampled_goal / (n_sampled_goal + 1)",
     source=f"{PAPER}, section 4.5",
 )
-def share_ignores_k(runs: Runs) -> Iterator[Violation]:
+def share_ignores_k(results: ScenarioResults) -> Iterator[Violation]:
     """The share of relabeled rows is one half for n_sampled_goal=1."""
-    rows = runs.of("one relabeled per original")
+    rows = results.of("one relabeled per original")
     if rows is not None and _is_off(rows, 0.5):
         yield Violation(f"{rows.relabeled.mean():.3f}", "0.500 for n_sampled_goal=1")
 
@@ -84,9 +84,9 @@ def share_ignores_k(runs: Runs) -> Iterator[Violation]:
     source="hill-a/stable-baselines issue 578",
     implies=("HB201", "HB202", "HB203", "HB508", "HB802"),
 )
-def share_depends_on_step(runs: Runs) -> Iterator[Violation]:
+def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
     """Every step of an episode is relabeled equally often."""
-    result = runs.of(FIRST)
+    result = results.of(FIRST)
     if result is None:
         return
     rows = result.rows
@@ -106,14 +106,14 @@ def share_depends_on_step(runs: Runs) -> Iterator[Violation]:
     right="episode, t = transitions[rng.integers(len(transitions))]",
     source="openai/baselines samples episodes of equal length only",
 )
-def transitions_not_uniform(runs: Runs) -> Iterator[Violation]:
+def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     """Every stored transition is sampled equally often."""
-    rows = runs.of("different lengths")
+    rows = results.of("different lengths")
     if rows is None:
         return
-    lengths = np.array([episode.length for episode in rows.world.episodes])
+    lengths = np.array([episode.length for episode in rows.env.episodes])
     first = np.cumsum(lengths) - lengths
-    known = rows.is_fed
+    known = rows.is_added
     place = first[rows.episode[known]] + rows.step[known]
     counts = np.bincount(place, minlength=int(lengths.sum()))
     by_length = np.bincount(rows.length[known], minlength=13)[1:]

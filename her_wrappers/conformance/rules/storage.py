@@ -11,17 +11,17 @@ from her_wrappers.conformance.registry import (
     PAPER,
     REPORTS_FAILURES,
     failures_of,
+    first_wrong_row,
+    first_wrong_row_by_aspect,
     replay_rule,
     scenario_rule,
-    unexplained,
-    where,
 )
-from her_wrappers.conformance.scenarios import HORIZON
+from her_wrappers.conformance.scenarios.driver import HORIZON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from her_wrappers.conformance.runs import Runs
+    from her_wrappers.conformance.results import ScenarioResults
 
 scenario_rule(
     "image goals",
@@ -57,7 +57,7 @@ scenario_rule(
     implies=("HB507",),
 )
 scenario_rule(
-    "laps without sampling",
+    "overwritten without sampling",
     "HB507",
     "stale-bounds",
     meaning="Bounds of episodes that were computed at an earlier batch are used after a lap of the ring.",
@@ -134,9 +134,9 @@ REPORTS_FAILURES["memory"] = "HB515"
     right="while len(self) > buffer_size: self.episodes.pop(0)",
     source="Lin 1992; DQN: the buffer holds the most recent transitions",
 )
-def newest_episode_missing(runs: Runs) -> Iterator[Violation]:
+def newest_episode_missing(results: ScenarioResults) -> Iterator[Violation]:
     """The newest episode is in batches of 96 rows of 40 transitions."""
-    result = runs.of("full buffer")
+    result = results.of("full buffer")
     if result is None:
         return
     rows = result.rows
@@ -157,9 +157,9 @@ def newest_episode_missing(runs: Runs) -> Iterator[Violation]:
     right="self.episodes.append(episode); self.evict()",
     source="argument buffer_size",
 )
-def capacity_exceeded(runs: Runs) -> Iterator[Violation]:
+def capacity_exceeded(results: ScenarioResults) -> Iterator[Violation]:
     """A batch does not have more distinct transitions than fit."""
-    result = runs.of("full buffer")
+    result = results.of("full buffer")
     if result is None:
         return
     rows = result.rows
@@ -180,9 +180,9 @@ def capacity_exceeded(runs: Runs) -> Iterator[Violation]:
     source="hill-a/stable-baselines issue 578",
     implies=("HB205",),
 )
-def one_step_episode(runs: Runs) -> Iterator[Violation]:
+def one_step_episode(results: ScenarioResults) -> Iterator[Violation]:
     """Episodes of one step are sampled and relabeled."""
-    rows = runs.of("different lengths")
+    rows = results.of("different lengths")
     if rows is None:
         return
     short = rows.length == 1
@@ -202,9 +202,9 @@ def one_step_episode(runs: Runs) -> Iterator[Violation]:
     right='goal = np.asarray(obs["desired_goal"]).reshape(1, -1)',
     source="stable-baselines3 DictReplayBuffer.add reshapes Discrete entries of the caller's dict",
 )
-def arguments_changed(runs: Runs) -> Iterator[Violation]:
+def arguments_changed(results: ScenarioResults) -> Iterator[Violation]:
     """Arguments of add are as before."""
-    result = runs.of("memory")
+    result = results.of("memory")
     if result is not None and result.arguments_changed:
         yield Violation(", ".join(result.arguments_changed), "arguments as before the call")
 
@@ -219,13 +219,13 @@ def arguments_changed(runs: Runs) -> Iterator[Violation]:
     source="environments that return one array again and again, such as simulators with views",
     implies=("HB517",),
 )
-def arguments_aliased(runs: Runs) -> Iterator[Violation]:
+def arguments_aliased(results: ScenarioResults) -> Iterator[Violation]:
     """Stored transitions do not change with the arrays that were added."""
-    yield from failures_of(runs, "memory")
-    result = runs.of("memory")
+    yield from failures_of(results, "memory")
+    result = results.of("memory")
     if result is not None:
         rows = result.stored_changed
-        yield from where(rows, ~rows.is_fed, "the transition as it was added")
+        yield from first_wrong_row(rows, ~rows.is_added, "the transition as it was added")
 
 
 @replay_rule(
@@ -238,9 +238,9 @@ def arguments_aliased(runs: Runs) -> Iterator[Violation]:
     source="cpprb 11.0.0: index and weights of a batch are views of memory that the next batch uses",
     implies=("HB517",),
 )
-def batch_overwritten(runs: Runs) -> Iterator[Violation]:
+def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
     """A batch owns its memory."""
-    result = runs.of("memory")
+    result = results.of("memory")
     if result is not None and result.batch_changed:
         yield Violation(", ".join(result.batch_changed), "a batch that stays as it is")
 
@@ -254,8 +254,8 @@ def batch_overwritten(runs: Runs) -> Iterator[Violation]:
     right="return self.storage[start:stop].copy()",
     source=PAPER,
 )
-def storage_aliased(runs: Runs) -> Iterator[Violation]:
+def storage_aliased(results: ScenarioResults) -> Iterator[Violation]:
     """Changes of a batch do not reach the buffer."""
-    result = runs.of("memory")
+    result = results.of("memory")
     if result is not None:
-        yield from unexplained(runs, result.storage_changed)
+        yield from first_wrong_row_by_aspect(results, result.storage_changed)

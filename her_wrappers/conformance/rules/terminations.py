@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from her_wrappers.conformance.registry import replay_rule, where
+from her_wrappers.conformance.registry import first_wrong_row, replay_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from her_wrappers.checker.registry import Violation
+    from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.rows import DecodedRows, Values
-    from her_wrappers.conformance.runs import Runs
 
 IMPLIED = ("HB704",)
 
 
-def _wrong(runs: Runs) -> tuple[DecodedRows, Values] | None:
+def _wrong(results: ScenarioResults) -> tuple[DecodedRows, Values] | None:
     """Return rows of episodes with all kinds of ends, and which of them have a wrong termination."""
-    rows = runs.of("ends of episodes")
+    rows = results.of("ends of episodes")
     if rows is None or "terminated" not in rows.columns:
         return None
-    return rows, rows.is_allowed & rows.is_fed & ~rows.ends_right
+    return rows, rows.is_allowed & rows.is_added & ~rows.has_right_termination
 
 
 def _timed_out(rows: DecodedRows) -> Values:
@@ -45,13 +45,13 @@ def _recomputes(rows: DecodedRows) -> bool:
     source="stable-baselines3 issue 627; rlkit issue 96; openai/baselines issue 420",
     implies=("HB402", "HB403", "HB405", *IMPLIED),
 )
-def relabeled_success_continues(runs: Runs) -> Iterator[Violation]:
+def relabeled_success_continues(results: ScenarioResults) -> Iterator[Violation]:
     """Relabeled successes terminate."""
-    found = _wrong(runs)
+    found = _wrong(results)
     if found and _recomputes(found[0]):
         rows, wrong = found
         wrong = wrong & rows.relabeled & rows.is_reached & ~rows.is_terminated & ~rows.crashed
-        yield from where(rows, wrong, "terminated True: the new goal is reached")
+        yield from first_wrong_row(rows, wrong, "terminated True: the new goal is reached")
 
 
 @replay_rule(
@@ -64,13 +64,13 @@ def relabeled_success_continues(runs: Runs) -> Iterator[Violation]:
     source="stable-baselines3 issue 627",
     implies=("HB405", *IMPLIED),
 )
-def relabeled_failure_terminates(runs: Runs) -> Iterator[Violation]:
+def relabeled_failure_terminates(results: ScenarioResults) -> Iterator[Violation]:
     """Relabeled rows that miss their goal continue."""
-    found = _wrong(runs)
+    found = _wrong(results)
     if found and _recomputes(found[0]):
         rows, wrong = found
         wrong = wrong & rows.relabeled & rows.is_terminated
-        yield from where(rows, wrong, "terminated False: the new goal is not reached")
+        yield from first_wrong_row(rows, wrong, "terminated False: the new goal is not reached")
 
 
 @replay_rule(
@@ -83,13 +83,13 @@ def relabeled_failure_terminates(runs: Runs) -> Iterator[Violation]:
     source="Gymnasium, terminated is a property of the MDP",
     implies=IMPLIED,
 )
-def crash_forgotten(runs: Runs) -> Iterator[Violation]:
+def crash_forgotten(results: ScenarioResults) -> Iterator[Violation]:
     """A crash stays a crash under every goal."""
-    found = _wrong(runs)
+    found = _wrong(results)
     if found and _recomputes(found[0]):
         rows, wrong = found
         wrong = wrong & rows.relabeled & rows.crashed & ~rows.is_terminated
-        yield from where(rows, wrong, "terminated True: the episode crashed")
+        yield from first_wrong_row(rows, wrong, "terminated True: the episode crashed")
 
 
 @replay_rule(
@@ -102,13 +102,13 @@ def crash_forgotten(runs: Runs) -> Iterator[Violation]:
     source="Pardo et al. 2018, Time Limits in Reinforcement Learning, arXiv 1712.00378",
     implies=("HB402", "HB406", *IMPLIED),
 )
-def time_limit_flagged_as_terminated(runs: Runs) -> Iterator[Violation]:
+def time_limit_flagged_as_terminated(results: ScenarioResults) -> Iterator[Violation]:
     """A time limit does not terminate."""
-    found = _wrong(runs)
+    found = _wrong(results)
     if found:
         rows, wrong = found
         wrong = wrong & ~rows.relabeled & _timed_out(rows)
-        yield from where(rows, wrong, "terminated False: the time limit truncated the episode")
+        yield from first_wrong_row(rows, wrong, "terminated False: the time limit truncated the episode")
 
 
 @replay_rule(
@@ -121,13 +121,13 @@ def time_limit_flagged_as_terminated(runs: Runs) -> Iterator[Violation]:
     source="Gymnasium, Env.step",
     implies=("HB403", *IMPLIED),
 )
-def original_termination(runs: Runs) -> Iterator[Violation]:
+def original_termination(results: ScenarioResults) -> Iterator[Violation]:
     """Original rows keep their termination."""
-    found = _wrong(runs)
+    found = _wrong(results)
     if found:
         rows, wrong = found
         wrong = wrong & ~rows.relabeled & ~_timed_out(rows)
-        yield from where(rows, wrong, "the termination that was added")
+        yield from first_wrong_row(rows, wrong, "the termination that was added")
 
 
 @replay_rule(
@@ -140,13 +140,13 @@ def original_termination(runs: Runs) -> Iterator[Violation]:
     source="attribute termination of the adapter",
     implies=IMPLIED,
 )
-def documented_termination(runs: Runs) -> Iterator[Violation]:
+def documented_termination(results: ScenarioResults) -> Iterator[Violation]:
     """Relabeled rows are kept, or never terminated, where that is documented."""
-    found = _wrong(runs)
+    found = _wrong(results)
     if found and not _recomputes(found[0]):
         rows, wrong = found
         expected = f"as documented: {rows.termination}"
-        yield from where(rows, wrong & rows.relabeled, expected)
+        yield from first_wrong_row(rows, wrong & rows.relabeled, expected)
 
 
 @replay_rule(
@@ -159,10 +159,10 @@ def documented_termination(runs: Runs) -> Iterator[Violation]:
     right="truncated = stored_truncated[indices]",
     source="Gymnasium, Env.step",
 )
-def truncation(runs: Runs) -> Iterator[Violation]:
+def truncation(results: ScenarioResults) -> Iterator[Violation]:
     """Truncations of original rows are those that were added."""
-    rows = runs.of("ends of episodes")
+    rows = results.of("ends of episodes")
     if rows is not None and "truncated" in rows.columns:
         expected = rows.is_last & ~rows.recorded_termination
         wrong = ~rows.relabeled & (rows.columns["truncated"].astype(bool) != expected)
-        yield from where(rows, wrong, "truncated as it was added")
+        yield from first_wrong_row(rows, wrong, "truncated as it was added")

@@ -44,13 +44,13 @@ class Full(Reference):
     def sample(self, batch_size):
         rows = [self.sample_row(i, batch_size) for i in range(batch_size)]
         windows = [row.pop("window") for row in rows]
-        batch = {key: np.stack([row[key] for row in rows]) for key in rows[0] if key != "info"}
+        batch = {key: np.array([row[key] for row in rows]) for key in rows[0] if key != "info"}
         batch.pop("relabeled")
         steps = [(step, row) for row, window in zip(rows, windows, strict=True) for step in window]
         relabeled = np.array([bool(row["relabeled"]) for _, row in steps])
         recomputed = self.env.compute_reward(
-            np.stack([step["next_obs"]["achieved_goal"] for step, _ in steps]),
-            np.stack([row["desired_goal"] for _, row in steps]),
+            np.array([step["next_obs"]["achieved_goal"] for step, _ in steps]),
+            np.array([row["desired_goal"] for _, row in steps]),
             [step["info"] for step, _ in steps],
         )
         rewards = np.where(relabeled, recomputed, [float(step["reward"]) for step, _ in steps])

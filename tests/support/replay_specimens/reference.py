@@ -58,7 +58,7 @@ class Reference(ReplayAdapter):
 
     def sample(self, batch_size):
         rows = [self.sample_row(i, batch_size) for i in range(batch_size)]
-        batch = {key: np.stack([row[key] for row in rows]) for key in rows[0] if key != "info"}
+        batch = {key: np.array([row[key] for row in rows]) for key in rows[0] if key != "info"}
         new = np.flatnonzero(batch.pop("relabeled"))
         if len(new):
             batch["reward"][new] = self.rewards(

@@ -1,4 +1,4 @@
-"""Runs: each scenario is run once, when a rule first asks for it; failures become findings."""
+"""ScenarioResults: each scenario is run once, when a rule first asks for it; failures become findings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from her_wrappers.conformance.rows import BatchError, DecodedRows
-from her_wrappers.conformance.scenarios import SCENARIOS, AdapterClass, K, first_strategy
+from her_wrappers.conformance.scenarios import SCENARIOS
+from her_wrappers.conformance.scenarios.driver import N_SAMPLED_GOAL, AdapterClass, first_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIRST = next(iter(SCENARIOS))
+FIRST = "equal episodes"
+"""The scenario that must succeed for the others to run."""
 
 
 class _StoppedError(BaseException):
@@ -39,7 +41,7 @@ class ScenarioFailure:
     got: str
 
 
-class Runs:
+class ScenarioResults:
     """The results of scenarios for one adapter.
 
     Args:
@@ -48,7 +50,7 @@ class Runs:
         max_seconds: Seconds after which a scenario is stopped.
     """
 
-    share = K / (K + 1)
+    share = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
 
     def __init__(self, adapter: AdapterClass, seed: int, max_seconds: float) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
@@ -97,7 +99,7 @@ class Runs:
             failure = ScenarioFailure("HB004", f"an end within {self.max_seconds:g} seconds", "not completed")
         except BatchError as error:
             failure = ScenarioFailure(error.code, error.expected, error.got)
-        except Exception as error:  # anything that a user's adapter raises
+        except (Exception, SystemExit) as error:  # anything that a user's adapter raises
             failure = ScenarioFailure("HB001", "no exception", _one_line(error))
         self.failures[name] = failure
         return None

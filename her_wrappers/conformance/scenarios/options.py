@@ -1,0 +1,42 @@
+"""Scenarios of buffers with n-step returns, and with priorities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from her_wrappers.conformance.rows import BatchError, DecodedRows
+from her_wrappers.conformance.scenarios.driver import AdapterClass, BufferDriver, scenario
+
+N_STEPS, GAMMA = 3, 0.5
+"""Options of the scenario of n-step returns."""
+
+
+@scenario
+def n_steps(adapter: AdapterClass, seed: int) -> DecodedRows:
+    """Returns of 3 steps."""
+    driver = BufferDriver(adapter, seed, options={"n_steps": N_STEPS, "gamma": GAMMA})
+    driver.add_episodes([7] * 40, ("time limit", "crash"))
+    return driver.rows(10)
+
+
+@dataclass
+class PrioritizedRows:
+    """DecodedRows before and after one transition in four got 20 times the priority of the others."""
+
+    before: DecodedRows
+    after: DecodedRows
+
+
+@scenario
+def priorities(adapter: AdapterClass, seed: int) -> PrioritizedRows:
+    """Priorities of all transitions are set by their index."""
+    driver = BufferDriver(adapter, seed, options={"prioritized": True})
+    driver.add_episodes([4] * 40)
+    before = driver.rows(12)
+    if "index" not in before.columns:
+        raise BatchError("HB002", "the key index, since priorities are offered", "a dict without it")
+    index = before.columns["index"]
+    driver.buffer.update_priorities(index, np.where(before.step == 0, 20.0, 1.0))
+    return PrioritizedRows(before, driver.rows(12))
