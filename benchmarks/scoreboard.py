@@ -1,4 +1,4 @@
-"""Scoreboard: `check_replay` on our buffer and on those of other libraries. ``make scoreboard``.
+"""Check our replay buffer and those of other libraries with `check_replay`. ``make scoreboard``.
 
 Reports are stored in ``benchmarks/scoreboard_reports``; ``docs/scoreboard.md`` is rendered from them.
 ``python -m benchmarks.scoreboard sb3:StableBaselines3`` runs one adapter, ``--render`` only writes the page.
@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
 from her_wrappers.conformance import check_replay
 from her_wrappers.conformance.registry import REPLAY_RULES
 
@@ -41,11 +42,12 @@ REPRODUCTIONS = {
     },
     "cpprb:Cpprb": {
         "HB109": CPPRB + "test_goals_of_random_are_mostly_of_old_episodes",
+        "HB516": CPPRB + "test_the_next_batch_overwrites_the_index_of_the_last",
         "HB603": CPPRB + "test_transitions_are_drawn_by_numpys_global_generator",
     },
     "tianshou:Tianshou": {
         "HB110": TIANSHOU + "test_all_rows_of_an_episode_get_one_goal",
-        "HB202": TIANSHOU + "test_of_one_row_none_is_relabeled",
+        "HB201": TIANSHOU + "test_the_share_is_1_minus_1_over_k",
         "HB401": TIANSHOU + "test_a_relabeled_success_does_not_terminate",
         "HB603": TIANSHOU + "test_rows_are_drawn_by_a_generator_of_its_own_and_goals_by_the_global_one",
     },
@@ -70,12 +72,34 @@ REPRODUCTIONS["torchrl:TorchRLNextGoals"] |= BOTH
 
 HEAD = """# Scoreboard: which replay buffers relabel correctly
 
-What [`check_replay`](check_your_buffer.md) finds in our buffer and in those of other libraries.
-`make scoreboard` runs it again, with the versions below; this page is rendered from the stored reports.
+This page shows the findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of
+other libraries. `make scoreboard` checks the versions below again and writes this page.
 
-`ok`: the rule holds. `error` and `warning`: the rule is broken. `-`: the library does not offer the subject
-of the rule, or its scenario failed. A rule is explained by `her explain HB101`.
+Each cell is the result of one rule for one buffer:
 
+- `ok`: the buffer follows the rule.
+- `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
+- a code: not judged, because findings of the rule would follow from the finding with this code.
+- `-`: the library [does not offer](#what-each-library-offers) the subject of the rule.
+
+`her explain HB101` explains a rule. RLLTE 1.0.1 has no adapter and was not run; the
+[comparison](comparison.md#errors-in-the-peers) describes its buffer from the source.
+
+"""
+
+FAILURES = """
+## Failures
+
+The test behind each failure reproduces it in a few lines without our code.
+`make peer-facts` runs these tests.
+"""
+
+OFFERS_HEAD = """
+## What each library offers
+
+A rule applies to a buffer only if the documentation of the library claims its subject. The quotations are
+from the docstrings of the versions above, and `make peer-facts` compares them. Buffers that store the desired
+goal and the reward of each step also offer changing goals and recorded rewards.
 """
 
 
@@ -104,7 +128,10 @@ def verdict(report: dict[str, Any], code: str) -> str:
         if finding["code"] == code:
             return str(finding["severity"])
     gaps = [*report["not_offered"], *report["not_exercised"]]
-    return "-" if any(code in gap["codes"] for gap in gaps) else "ok"
+    if any(code in gap["codes"] for gap in gaps):
+        return "-"
+    findings = [finding["code"] for finding in report["findings"]]
+    return next((each for each in findings if code in REPLAY_RULES[each].implies), "ok")
 
 
 def render(reports: dict[str, dict[str, Any]]) -> str:
@@ -120,7 +147,7 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
     for code, rule in sorted(REPLAY_RULES.items()):
         cells = [verdict(report, code) for report in reports.values()]
         lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
-    text = HEAD + "\n".join(lines) + "\n\n## Failures\n\nEach is shown by a few lines without our code.\n"
+    text = HEAD + "\n".join(lines) + "\n" + FAILURES
     for adapter, report in reports.items():
         if report["findings"]:
             text += f"\n### {report['environment']}\n\n"
@@ -128,8 +155,19 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
             where = ", ".join(filter(None, [finding["subject"], finding["place"]]))
             shown = REPRODUCTIONS.get(adapter, {}).get(finding["code"], "not reproduced yet")
             text += f"- {finding['code']} {finding['name']}{' (' + where + ')' if where else ''}: expected "
-            text += f"{finding['expected']}, got {finding['got']}. `{shown}`\n"
-    return text
+            text += f"{finding['expected']}, got {finding['got'].rstrip('.')}. `{shown}`\n"
+    return text + OFFERS_HEAD + "".join(map(render_offers, CLAIMS, map(reports.get, CLAIMS)))
+
+
+def render_offers(adapter: str, report: dict[str, Any] | None) -> str:
+    """Return the section on what a library offers."""
+    lines = [f"\n### Offered by {report['environment'] if report else adapter}\n"]
+    for claim in CLAIMS[adapter]:
+        source = claim.source.replace(":", ".")
+        lines.append(f"- {', '.join(claim.offers)}: “{claim.quote}” (`{source}`)")
+    for offers, reason in NOT_OFFERED[adapter].items():
+        lines.append(f"- not offered: {', '.join(offers)}: {reason}")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

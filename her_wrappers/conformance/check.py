@@ -33,7 +33,7 @@ class ReplayReport(Report):
     Attributes:
         environment: Name of the buffer.
         seed: Seed of the check.
-        steps: DecodedRows sampled from 400 equal episodes.
+        steps: Rows sampled from 400 equal episodes.
         episodes: Episodes of which those are.
         successes: Relabeled rows among them that reach their goal.
         findings: The broken rules, errors first.

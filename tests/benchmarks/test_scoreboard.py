@@ -1,11 +1,15 @@
-"""The scoreboard is rendered from stored reports of pinned versions, and every failure is reproduced."""
+"""The scoreboard shows stored reports of pinned versions; failures have tests, offers have quotations."""
 
 from __future__ import annotations
 
 import ast
 import re
 
+import pytest
+
 from benchmarks.scoreboard import ADAPTERS, PAGE, REPRODUCTIONS, ROOT, read_reports, render
+from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED, OF_THE_INTERFACE
+from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.registry import REPLAY_RULES
 
 REPORTS = read_reports()
@@ -37,3 +41,13 @@ def test_every_failure_of_a_peer_is_reproduced_by_a_test():
             path, _, name = REPRODUCTIONS[adapter][finding["code"]].partition("::")
             functions = [getattr(node, "name", "") for node in ast.parse((ROOT / path).read_text()).body]
             assert name in functions
+
+
+@pytest.mark.parametrize("adapter", CLAIMS)
+def test_each_offer_is_quoted_or_has_a_reason_why_it_is_absent(adapter):
+    quoted = {offer for claim in CLAIMS[adapter] for offer in claim.offers}
+    absent = {offer for offers in NOT_OFFERED[adapter] for offer in offers}
+    assert not quoted & absent
+    assert quoted | absent | set(OF_THE_INTERFACE) == OFFERS.keys()
+    not_offered = {gap["reason"] for gap in REPORTS[adapter]["not_offered"]}
+    assert not_offered <= {OFFERS[offer] for offer in absent}

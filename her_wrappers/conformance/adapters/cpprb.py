@@ -21,11 +21,13 @@ STATE = 3
 class Cpprb(ReplayAdapter):
     """A state is the observation and the achieved goal, which ``goal_func`` takes from it.
 
-    ``size`` has room for the copies of each transition. Flags of the end are the user's own columns.
+    ``size`` has room for the relabeled copies of each transition. Terminations are columns of the user.
     """
 
     name: ClassVar[str] = f"cpprb {version('cpprb')}"
-    offers: ClassVar[AbstractSet[str]] = {"future", "final", "episode", "random", "end episode"}
+    offers: ClassVar[AbstractSet[str]] = {
+        "future", "final", "episode", "random", "end episode", "priorities",
+    }  # fmt: skip
     termination = None
 
     def __init__(
@@ -38,6 +40,7 @@ class Cpprb(ReplayAdapter):
         max_episode_steps: int,
         num_envs: int = 1,
         seed: int = 0,
+        prioritized: bool = False,
         **options: Any,
     ) -> None:
         functions: Any = env
@@ -62,7 +65,7 @@ class Cpprb(ReplayAdapter):
             goal_shape=self._goal_shape,
             strategy=strategy,
             additional_goals=n_sampled_goal,
-            prioritized=False,
+            prioritized=prioritized,
         )
 
     def add(  # noqa: PLR0917 - as in the base class
@@ -92,7 +95,9 @@ class Cpprb(ReplayAdapter):
     def sample(self, batch_size: int) -> dict[str, Any]:
         """Return a batch."""
         batch = self.buffer.sample(batch_size)
-        return {
+        names = {"index": "indexes", "weight": "weights"}
+        optional = {name: batch[key] for name, key in names.items() if key in batch}
+        return optional | {
             "observation": batch["obs"][:, :STATE],
             "achieved_goal": batch["obs"][:, STATE:],
             "desired_goal": batch["goal"],
@@ -102,3 +107,7 @@ class Cpprb(ReplayAdapter):
             "next_achieved_goal": batch["next_obs"][:, STATE:],
             "next_desired_goal": batch["goal"],
         }
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
+        """Set priorities."""
+        self.buffer.update_priorities(index, priorities)

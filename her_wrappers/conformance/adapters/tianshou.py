@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
+def _rewards(env: Any, achieved: np.ndarray, desired: np.ndarray) -> Any:
+    """Return rewards; a function of the module, which can be pickled."""
+    return env.compute_reward(achieved, desired, [{}] * len(achieved))
+
+
 class Tianshou(ReplayAdapter):
-    """``future_k`` is k + 1, since the share is documented as 1 - 1 / ``future_k``."""
+    """``future_k`` is k, since it is documented as "the 'k' parameter introduced in the paper"."""
 
     name: ClassVar[str] = f"Tianshou {version('tianshou')}"
     offers: ClassVar[AbstractSet[str]] = {
         "future", "several environments", "changing goals", "recorded rewards", "images", "discrete",
+        "save",
     }  # fmt: skip
 
     def __init__(
@@ -36,14 +43,11 @@ class Tianshou(ReplayAdapter):
         seed: int = 0,
         **options: Any,
     ) -> None:
-        functions: Any = env
         self._space: Any = env.observation_space
         arguments: dict[str, Any] = {
-            "compute_reward_fn": lambda achieved, desired: functions.compute_reward(
-                achieved, desired, [{}] * len(achieved)
-            ),
+            "compute_reward_fn": partial(_rewards, env),
             "horizon": max_episode_steps,
-            "future_k": n_sampled_goal + 1,
+            "future_k": n_sampled_goal,
         }
         self._num_envs = num_envs
         self.buffer: Any = (
@@ -90,3 +94,11 @@ class Tianshou(ReplayAdapter):
             "terminated": np.asarray(batch.terminated),
             "truncated": np.asarray(batch.truncated),
         }
+
+    def save(self, path: str) -> None:
+        """Save the buffer as an HDF5 file."""
+        self.buffer.save_hdf5(path)
+
+    def load(self, path: str) -> None:
+        """Load the buffer from an HDF5 file."""
+        self.buffer = type(self.buffer).load_hdf5(path)

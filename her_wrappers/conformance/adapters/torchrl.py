@@ -23,7 +23,8 @@ class TorchRL(ReplayAdapter):
 
     name: ClassVar[str] = f"TorchRL {version('torchrl')}"
     offers: ClassVar[AbstractSet[str]] = {
-        "future", "final", "episode", "random", "changing goals", "recorded rewards", "images", "discrete",
+        "future", "final", "episode", "random", "changing goals", "recorded rewards", "infos",
+        "images", "discrete", "save",
     }  # fmt: skip
     arguments: ClassVar[dict[str, Any]] = {}
 
@@ -43,7 +44,8 @@ class TorchRL(ReplayAdapter):
 
         def reward(transitions: TensorDict) -> torch.Tensor:
             achieved, desired = transitions["next", "achieved_goal"], transitions["desired_goal"]
-            rewards = functions.compute_reward(achieved.numpy(), desired.numpy(), None)
+            infos = {"cost": transitions["cost"].numpy()}
+            rewards = functions.compute_reward(achieved.numpy(), desired.numpy(), infos)
             return torch.as_tensor(rewards, dtype=torch.float32)[:, None]
 
         self._space: Any = env.observation_space
@@ -76,6 +78,7 @@ class TorchRL(ReplayAdapter):
                 {
                     **states,
                     "action": torch.as_tensor(action.copy()),
+                    "cost": torch.tensor(info["cost"], dtype=torch.float64),
                     "next": {
                         **next_states,
                         "reward": torch.tensor([reward]),
@@ -100,6 +103,14 @@ class TorchRL(ReplayAdapter):
             "terminated": batch["next", "terminated"].numpy()[:, 0],
             "truncated": batch["next", "truncated"].numpy()[:, 0],
         }
+
+    def save(self, path: str) -> None:
+        """Save the buffer in a folder."""
+        self.buffer.dumps(path)
+
+    def load(self, path: str) -> None:
+        """Load the buffer from a folder."""
+        self.buffer.loads(path)
 
 
 class TorchRLNextGoals(TorchRL):

@@ -245,7 +245,7 @@ def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     ),
 )
 def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
-    """DecodedRows of one episode have goals of their own."""
+    """Rows of one episode have goals of their own."""
     rows = results.of("few episodes")
     if rows is None or rows.strategy in {"final", "random"}:
         return

@@ -50,7 +50,7 @@ def priorities_ignored(results: ScenarioResults) -> Iterator[Violation]:
     offers=("priorities",),
 )
 def priority_changes_share(results: ScenarioResults) -> Iterator[Violation]:
-    """DecodedRows of high priority are relabeled as often as others."""
+    """Rows of high priority are relabeled as often as others."""
     result = results.of("priorities")
     if result is None:
         return

@@ -112,7 +112,7 @@ def buffer_seeds_global_generator(results: ScenarioResults) -> Iterator[Violatio
     implies=("HB606",),
 )
 def save_and_load(results: ScenarioResults) -> Iterator[Violation]:
-    """DecodedRows of a loaded buffer are those that were added."""
+    """Rows of a loaded buffer are those that were added."""
     yield from failures_of(results, "saved and loaded")
     result = results.of("saved and loaded")
     if result is None:

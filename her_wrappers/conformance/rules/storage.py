@@ -240,9 +240,10 @@ def arguments_aliased(results: ScenarioResults) -> Iterator[Violation]:
 )
 def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
     """A batch owns its memory."""
-    result = results.of("memory")
-    if result is not None and result.batch_changed:
-        yield Violation(", ".join(result.batch_changed), "a batch that stays as it is")
+    names = ("memory", "priorities") if "priorities" in results.adapter.offers else ("memory",)
+    for result in map(results.of, names):
+        if result is not None and result.batch_changed:
+            yield Violation(", ".join(result.batch_changed), "a batch that does not change")
 
 
 @replay_rule(

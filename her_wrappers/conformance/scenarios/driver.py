@@ -86,11 +86,11 @@ class BufferDriver:
 
     def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
         """Sample batches."""
-        terminations = self.adapter.termination is not None
-        return [
-            read_batch(self.buffer.sample(rows), self.env, rows, terminations=terminations)
-            for _ in range(count)
-        ]
+        return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
+
+    def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
+        """Return copies of the arrays of a batch."""
+        return read_batch(batch, self.env, rows, terminations=self.adapter.termination is not None)
 
     def rows(self, count: int, rows: int = 128) -> DecodedRows:
         """Sample batches and decode them."""
@@ -115,3 +115,14 @@ def scenario(function: Scenario) -> Scenario:
     """Register a scenario under the name of its function."""
     SCENARIOS[function.__name__.replace("_", " ").strip()] = function
     return function
+
+
+def changed_keys(batch: dict[str, Any], copies: dict[str, np.ndarray]) -> list[str]:
+    """Return the keys of a batch whose values differ from earlier copies."""
+    return [key for key in copies if not is_same(batch[key], copies[key])]
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Return whether two arrays have the same shape, dtype and values."""
+    a, b = np.asarray(a), np.asarray(b)
+    return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=True))

@@ -19,7 +19,7 @@ from her_wrappers.conformance.scenarios.driver import (
 
 @dataclass
 class EqualEpisodes:
-    """DecodedRows of 400 equal episodes, with small batches and the number of calls of ``compute_reward``."""
+    """Rows of 400 equal episodes, with small batches and the number of calls of ``compute_reward``."""
 
     rows: DecodedRows
     small: dict[int, DecodedRows]

@@ -13,8 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.conformance.rows import DecodedRows, read_batch
-from her_wrappers.conformance.scenarios.driver import AdapterClass, Batches, BufferDriver, scenario
+from her_wrappers.conformance.rows import DecodedRows
+from her_wrappers.conformance.scenarios.driver import (
+    AdapterClass,
+    Batches,
+    BufferDriver,
+    changed_keys,
+    is_same,
+    scenario,
+)
 
 
 @dataclass
@@ -120,15 +127,15 @@ def memory(adapter: AdapterClass, seed: int) -> MemoryChanges:
                 ("obs", transition.obs, before.obs),
                 ("next_obs", transition.next_obs, before.next_obs),
             ):
-                changed |= {f"{name}[{key!r}]" for key in old if not _same(new[key], old[key])}
+                changed |= {f"{name}[{key!r}]" for key in old if not is_same(new[key], old[key])}
                 for array in new.values():
                     array[...] = 77
-            changed |= set() if _same(transition.action, before.action) else {"action"}
+            changed |= set() if is_same(transition.action, before.action) else {"action"}
             transition.action[...] = 77
     first = driver.buffer.sample(128)
-    copies = read_batch(first, driver.env, 128, terminations=adapter.termination is not None)
+    copies = driver.read(first, 128)
     stored = driver.rows(4)
-    batch_changed = [key for key in copies if not _same(np.asarray(first[key]), copies[key])]
+    batch_changed = changed_keys(first, copies)
     for key in copies:
         with contextlib.suppress(ValueError, TypeError):  # read-only arrays cannot be changed
             first[key][...] = 55
@@ -140,14 +147,9 @@ def memory(adapter: AdapterClass, seed: int) -> MemoryChanges:
     return MemoryChanges(sorted(changed), stored, batch_changed, driver.rows(4))
 
 
-def _same(a: Any, b: Any) -> bool:
-    a, b = np.asarray(a), np.asarray(b)
-    return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=True))
-
-
 @dataclass
 class SavedAndLoaded:
-    """DecodedRows of a loaded buffer; and batches of the saved and the loaded one."""
+    """Rows of a loaded buffer; and batches of the saved and the loaded one."""
 
     rows: DecodedRows
     before: Batches

@@ -23,7 +23,7 @@ def different_lengths(adapter: AdapterClass, seed: int) -> DecodedRows:
 
 @dataclass
 class FullBuffer:
-    """DecodedRows sampled while a small buffer overwrites old episodes.
+    """Rows sampled while a small buffer overwrites old episodes.
 
     Attributes:
         rows: All rows.
