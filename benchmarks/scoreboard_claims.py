@@ -1,4 +1,4 @@
-"""What each library offers, quoted from its documentation, and why it does not offer the rest."""
+"""Features that each library offers, quoted from its documentation, and reasons for absent features."""
 
 from __future__ import annotations
 

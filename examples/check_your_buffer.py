@@ -1,6 +1,6 @@
-"""Check your replay buffer: does it relabel correctly? ``python -m examples.check_your_buffer``.
+"""Check whether a replay buffer relabels correctly: ``python -m examples.check_your_buffer``.
 
-Put your buffer in the place of ``Buffer``, or run ``her check-replay your_module:YourAdapter``.
+Replace ``Buffer`` with your buffer, or run ``her check-replay your_module:YourAdapter``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Buffer(ReplayAdapter):
-    """Episodes in a list, goals of the strategy future. One thing about it is wrong."""
+    """Buffer with a list of episodes and the strategy future. It has one fault."""
 
     name: ClassVar[str] = "my buffer"
     offers: ClassVar[AbstractSet[str]] = {"future"}
@@ -61,21 +61,21 @@ class Buffer(ReplayAdapter):
             self.episodes.pop(0)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch of transitions, four of five with a new goal."""
+        """Return a batch in which each transition is relabeled with probability ``her_ratio``."""
         complete = [(episode, t) for episode in self.episodes[:-1] for t in range(len(episode))]
         rows = [self.row(*complete[i]) for i in self.rng.integers(len(complete), size=batch_size)]
         return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
 
     def row(self, episode: list[dict[str, Any]], t: int) -> dict[str, Any]:
-        """Return a transition, perhaps with another goal."""
+        """Return a transition, relabeled with probability ``her_ratio``."""
         row = dict(episode[t])
         if self.rng.random() < self.her_ratio:
             goal = episode[self.rng.integers(t, len(episode))]["next_achieved_goal"]
             row |= {"desired_goal": goal, "next_desired_goal": goal}
             row["reward"] = self.env.compute_reward(row["next_achieved_goal"], goal, {})
-            # wrong: "terminated" is still that of the old goal
+            # fault: "terminated" is still the flag for the original goal
         return row
 
 
 if __name__ == "__main__":
-    print(check_replay(Buffer).text())  # in a test of yours: report.raise_if_errors()
+    print(check_replay(Buffer).text())  # in a test: report.raise_if_errors()

@@ -1,4 +1,4 @@
-"""Is an implementation of Hindsight Experience Replay right? Rules that run on any replay buffer."""
+"""Conformance suite: rules that any HER replay buffer can be checked with."""
 
 from her_wrappers.conformance.adapter import ReplayAdapter
 from her_wrappers.conformance.check import ReplayError, ReplayReport, check_replay, parametrize_with_rules

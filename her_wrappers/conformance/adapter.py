@@ -1,4 +1,4 @@
-"""ReplayAdapter: what `check_replay` needs of a replay buffer."""
+"""ReplayAdapter: the interface of replay buffers that `check_replay` uses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 Terminations: TypeAlias = Literal["recompute", "success", "keep", "never"]
 
 STRATEGIES = ("future", "final", "episode", "random", "geometric")
-"""Names of goal selection strategies; the first one that an adapter offers is used by most rules."""
+"""Goal selection strategies. Most scenarios use the first strategy of this list that the adapter offers."""
 
 OFFERS = {
     **{strategy: f"goal selection strategy {strategy}" for strategy in STRATEGIES},
-    "several environments": "interleaved steps of several environments, by env_index",
+    "several environments": "interleaved steps of several environments, with env_index",
     "end episode": "end_episode, for an episode that a reset interrupts",
     "changing goals": "desired goals that change inside an episode",
     "recorded rewards": "original transitions keep the rewards that were added",
@@ -31,27 +31,28 @@ OFFERS = {
     "n-step": "options n_steps and gamma",
     "priorities": "update_priorities and the key index",
 }
-"""What an adapter may offer. Rules on anything else apply to every buffer."""
+"""Features that an adapter can offer. Rules that need none of these features apply to every buffer."""
 
 
 class ReplayAdapter(ABC):
-    """A replay buffer as `check_replay` sees it: a subclass of about 30 lines.
+    """Base class of adapters, through which `check_replay` uses a replay buffer.
 
-    The constructor makes an empty buffer. ``**options`` may have ``n_steps`` and ``gamma`` if ``"n-step"`` is
-    offered, and ``prioritized=True`` if ``"priorities"`` is.
+    The constructor makes an empty buffer. ``**options`` contains ``n_steps`` and ``gamma`` in the scenario of
+    the offer ``"n-step"``, and ``prioritized=True`` in the scenario of ``"priorities"``.
 
     Attributes:
         name: Name and version of the buffer.
-        offers: Keys of `OFFERS` that the buffer claims; at least one strategy.
-        termination: Documented terminations of relabeled transitions. ``"recompute"``: where the new goal is
-            reached, and where the episode terminated without regard to the goal. ``"success"``: the same,
-            judged by rewards, which then take two values; do not offer ``"infos"``. ``"keep"``: as recorded.
-            ``"never"``. None if batches have no terminations.
+        offers: Set of keys of `OFFERS` that the buffer supports, with at least one strategy.
+        termination: Documented terminations of relabeled transitions. ``"recompute"``: the transition
+            terminates if it reaches the new goal, or if its episode terminated independently of the goal.
+            ``"success"``: the same, but rewards decide whether the goal is reached; rewards then have two
+            values, and ``"infos"`` must not be offered. ``"keep"``: as recorded. ``"never"``:
+            no relabeled transition terminates. None: batches have no terminations.
 
     Args:
         env: A single environment with the spaces, ``compute_reward`` and ``compute_terminated``.
-        buffer_size: Number of transitions that the buffer must hold, without relabeled copies.
-        strategy: One of the offered strategies.
+        buffer_size: Capacity in transitions, without relabeled copies.
+        strategy: Goal selection strategy, one of ``offers``.
         n_sampled_goal: Relabeled transitions per original one, k; the relabeled share is k / (k + 1).
         max_episode_steps: Maximum number of steps of an episode.
         num_envs: Number of environments; 1 unless ``"several environments"`` is offered.
@@ -88,7 +89,7 @@ class ReplayAdapter(ABC):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add one transition of one environment, as the buffer's documentation does.
+        """Add one transition of one environment, as the documentation of the buffer describes.
 
         Several environments step together: ``env_index`` is 0, 1, ..., ``num_envs - 1``, then 0 again.
 
@@ -96,8 +97,8 @@ class ReplayAdapter(ABC):
             obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step.
             action: Action of the step.
             reward: Reward of the step.
-            next_obs: Observation after the step, also where the episode ends.
-            terminated: Whether the task ended.
+            next_obs: Observation after the step, also for the last step of an episode.
+            terminated: Whether the episode terminated.
             truncated: Whether the episode was truncated.
             info: Info of the step.
             env_index: Index of the environment.
@@ -119,13 +120,13 @@ class ReplayAdapter(ABC):
         raise NotImplementedError("define end_episode, or remove 'end episode' from offers")
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set the priorities of transitions by the ``index`` of a batch."""
+        """Set the priorities of the transitions with the given ``index`` values of a batch."""
         raise NotImplementedError("define update_priorities, or remove 'priorities' from offers")
 
     def save(self, path: str) -> None:
-        """Save the buffer."""
+        """Save the buffer to a path that does not exist."""
         raise NotImplementedError("define save, or remove 'save' from offers")
 
     def load(self, path: str) -> None:
-        """Replace the content of this buffer with a saved one of the same options."""
+        """Replace the content of this buffer with that of a saved buffer that has the same options."""
         raise NotImplementedError("define load, or remove 'save' from offers")

@@ -1,4 +1,4 @@
-"""check_replay: run scenarios on a replay buffer, apply the rules, return a report."""
+"""check_replay: run scenarios with a replay buffer, apply the rules, return a report."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ TERMINATIONS = ("recompute", "success", "keep", "never", None)
 
 
 class ReplayError(ValueError):
-    """A replay buffer breaks a rule; the message is the report."""
+    """The check of a replay buffer has errors; the message is the report."""
 
 
 @dataclass(frozen=True)
 class ReplayReport(Report):
-    """The outcome of `check_replay`.
+    """The result of `check_replay`.
 
     Attributes:
         environment: Name of the buffer.
         seed: Seed of the check.
-        steps: Rows sampled from 400 equal episodes.
-        episodes: Episodes of which those are.
-        successes: Relabeled rows among them that reach their goal.
-        findings: The broken rules, errors first.
-        not_exercised: Scenarios that failed or were not run, with the rules concerned.
-        not_offered: What the adapter does not offer, with the rules concerned.
+        steps: Number of rows sampled in the first scenario.
+        episodes: Number of episodes added in the first scenario.
+        successes: Number of relabeled rows in the first scenario that reach their goal.
+        findings: Findings, errors first.
+        not_exercised: Scenarios that failed or did not run, with the rules that need them.
+        not_offered: Features that the adapter does not offer, with the rules that need them.
     """
 
     not_offered: tuple[NotExercised, ...] = ()
 
     def raise_if_errors(self, *, strict: bool = False) -> None:
-        """Raise an error if there are findings of severity error.
+        """Raise ReplayError if the report has findings of severity error.
 
         Args:
-            strict: Whether warnings raise an error too.
+            strict: Whether findings of severity warning raise the error too.
 
         Raises:
-            ReplayError: The report has an error, or, with ``strict``, a warning.
+            ReplayError: The report has an error or, with ``strict``, a warning.
         """
         if self.of_severity("error") or (strict and self.of_severity("warning")):
             raise ReplayError(self.text())
@@ -62,7 +62,7 @@ class ReplayReport(Report):
         return f"{self.environment}: {found} (seed {self.seed})"
 
     def text(self) -> str:
-        """Return the report for people."""
+        """Return the report as text with one block per finding."""
         lines = [f"not offered: {gap.reason} ({', '.join(gap.codes)})" for gap in self.not_offered]
         return "\n".join([super().text(), *lines])
 
@@ -77,20 +77,21 @@ def check_replay(
     seed: int = 0,
     max_seconds: float = MAX_SECONDS,
 ) -> ReplayReport:
-    """Check whether a replay buffer relabels in hindsight as it should.
+    """Check a HER replay buffer.
 
-    Fresh buffers get episodes whose goals name episode and step; the rows of their batches are compared with
-    what was added. Statistical rules allow six standard deviations. The verdict depends on ``seed`` alone.
+    Each scenario adds episodes to a new buffer and samples batches. The goals contain the numbers of episode
+    and step, so each sampled row is compared with the transition that was added. Statistical rules allow six
+    standard deviations. The findings depend only on ``seed``, unless the buffer uses a global generator.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.
         select: Codes or beginnings of codes to report, such as ``"HB1"``; all by default.
         ignore: Codes or beginnings of codes not to report.
         seed: Seed of buffers and episodes.
-        max_seconds: Seconds after which a scenario is reported as not completed.
+        max_seconds: Time limit of a scenario in seconds; a longer scenario is reported as not completed.
 
     Returns:
-        The report; ``report.raise_if_errors()`` makes it a test.
+        The report; call ``report.raise_if_errors()`` in a test.
 
     Raises:
         TypeError: ``adapter`` is not a subclass of `ReplayAdapter` with all abstract methods.
@@ -149,7 +150,7 @@ def _require_offers(name: str, offers: Any) -> None:
 
 
 def _judge(results: ScenarioResults, rules: Sequence[Rule]) -> list[Finding]:
-    """Return the findings of ``rules``; rules that imply one of them are applied too, but not reported."""
+    """Return the findings of ``rules``. Other rules are applied if they imply findings of ``rules``."""
     codes = {rule.code for rule in rules}
     offered = [rule for rule in REPLAY_RULES.values() if set(rule.needs) <= set(results.adapter.offers)]
     applied = [rule for rule in offered if rule.code in codes or codes.intersection(rule.implies)]
@@ -160,7 +161,7 @@ def _judge(results: ScenarioResults, rules: Sequence[Rule]) -> list[Finding]:
 
 
 def _without_implied(findings: Sequence[Finding], results: ScenarioResults) -> list[Finding]:
-    """Leave out implied findings; an exception in a scenario is implied by another exception only."""
+    """Return findings that no other finding implies; exceptions are implied only by exceptions."""
     raised = {REPORTS_FAILURES.get(name) for name, each in results.failures.items() if each.code == "HB001"}
     kept = without_implied(findings, REPLAY_RULES)
     of_exceptions = without_implied([each for each in findings if each.code in raised], REPLAY_RULES)
@@ -168,10 +169,10 @@ def _without_implied(findings: Sequence[Finding], results: ScenarioResults) -> l
 
 
 def _not_exercised(results: ScenarioResults, rules: Sequence[Rule]) -> list[NotExercised]:
-    """Return scenarios without a result; the rules that report failures themselves are left out."""
+    """Return scenarios without a result, with the rules whose absence is inconclusive."""
     if results.failures and results.of(FIRST) is None:
         codes = tuple(rule.code for rule in rules if rule.code > "HB004")
-        return [NotExercised(f"the scenario {FIRST!r} failed, and no other one was run", codes)]
+        return [NotExercised(f"the scenario {FIRST!r} failed, so no other scenario was run", codes)]
     reported = {code: name for name, code in REPORTS_FAILURES.items()}
     return [
         NotExercised(
@@ -199,9 +200,10 @@ def _not_offered(adapter: type[ReplayAdapter], rules: Sequence[Rule]) -> list[No
 
 
 def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> Any:
-    """Return a pytest decorator that makes one test of each rule that applies to an adapter.
+    """Return a pytest decorator that makes one test case per rule.
 
-    The decorated function has the argument ``finding``: a text with the broken rule, or None.
+    The decorated function gets the argument ``finding``: the text of the finding, or None. Rules that do not
+    apply to the adapter are skipped.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.

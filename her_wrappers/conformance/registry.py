@@ -1,4 +1,4 @@
-"""The rules on replay buffers by their codes."""
+"""Registry of the rules on replay buffers, and functions that rules share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPLAY_RULES: dict[str, Rule] = {}
 """All rules on replay buffers, by code."""
 
 REPORTS_FAILURES: dict[str, str] = {}
-"""The rules that report the exceptions of scenarios; those of others are reported by HB001."""
+"""Rule that reports the exceptions of a scenario; HB001 reports exceptions of all other scenarios."""
 
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
 
@@ -36,18 +36,18 @@ def replay_rule(
     offers: tuple[str, ...] = (),
     implies: tuple[str, ...] = (),
 ) -> Callable[[Check], Check]:
-    """Register a rule on replay buffers.
+    """Return a decorator that registers a function as a rule on replay buffers.
 
     Args:
         code: ``HB`` and three digits; the first digit is the family.
-        name: The code in words.
+        name: Name of the rule in words.
         severity: Severity of a violation.
         meaning: The fault in one sentence.
-        fix: The remedy in one line.
-        wrong: A short program that breaks the rule.
-        right: The same, repaired.
-        source: Where the requirement comes from.
-        offers: Keys of `OFFERS` without which the rule does not apply.
+        fix: The fix in one line, without a period.
+        wrong: Example of code that violates the rule.
+        right: The example with the fault corrected.
+        source: Source of the requirement, such as a paper or an issue.
+        offers: Keys of `OFFERS`; the rule does not apply if the adapter does not offer one of these.
         implies: Codes of rules whose findings follow from a finding of this rule.
     """
     return rule(
@@ -78,10 +78,10 @@ def scenario_rule(
     offers: tuple[str, ...] = (),
     implies: tuple[str, ...] = (),
 ) -> None:
-    """Register a rule that every row of a scenario is right, and that the scenario does not fail."""
+    """Register the rule that a scenario raises no exception and that all its rows are correct."""
 
     def explained(results: ScenarioResults) -> Iterator[Violation]:
-        """Every row is an added transition, with an allowed goal, and its reward and termination."""
+        """Each row is an added transition with an allowed goal, and its reward and termination."""
         yield from failures_of(results, scenario)
         result = results.of(scenario)
         if result is not None:
@@ -110,7 +110,7 @@ def failures_of(results: ScenarioResults, scenario: str) -> Iterator[Violation]:
 
 
 def first_wrong_row_by_aspect(results: ScenarioResults, rows: DecodedRows) -> Iterator[Violation]:
-    """Yield the first row that is wrong in an aspect that is right in the first scenarios."""
+    """Yield the first row with a wrong aspect that the first scenarios do not also have wrong."""
     for aspect, wrong in rows.wrong_by_aspect.items():
         if aspect not in results.broken_aspects:
             for i in np.flatnonzero(wrong)[:1].tolist():
@@ -124,7 +124,7 @@ def first_wrong_row_by_aspect(results: ScenarioResults, rows: DecodedRows) -> It
 def first_wrong_row(
     rows: DecodedRows, wrong: np.ndarray, expected: str, subject: str = ""
 ) -> Iterator[Violation]:
-    """Yield the first of the wrong rows, and how many there are."""
+    """Yield the first wrong row, with the number of wrong rows."""
     for i in np.flatnonzero(wrong)[:1]:
         often = f"{int(wrong.sum())} of {len(rows)} rows"
         yield Violation(rows.describe(int(i)), expected, subject=subject, hint=often)

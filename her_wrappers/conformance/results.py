@@ -1,4 +1,4 @@
-"""ScenarioResults: each scenario is run once, when a rule first asks for it; failures become findings."""
+"""ScenarioResults: each scenario runs once, when a rule first needs it; failures become findings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FIRST = "equal episodes"
 
 
 class _StoppedError(BaseException):
-    """Raised inside a scenario that takes too long."""
+    """Raised in the thread of a scenario that exceeds its time limit."""
 
 
 @dataclass(frozen=True)
 class ScenarioFailure:
-    """Why a scenario has no result.
+    """Reason why a scenario has no result.
 
     Attributes:
         code: Code of the rule that reports the failure: HB001 to HB004.
@@ -47,7 +47,7 @@ class ScenarioResults:
     Args:
         adapter: The adapter class.
         seed: Seed of buffers and episodes.
-        max_seconds: Seconds after which a scenario is stopped.
+        max_seconds: Time limit of a scenario in seconds.
     """
 
     share = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
@@ -59,7 +59,7 @@ class ScenarioResults:
         self._stopped = False
 
     def of(self, name: str) -> Any:
-        """Return the result of a scenario, or None if it failed or was not run."""
+        """Return the result of a scenario, or None if the scenario failed or cannot run."""
         if name not in self._results:
             self._results[name] = None
             if self.can_run(name):
@@ -67,11 +67,11 @@ class ScenarioResults:
         return self._results[name]
 
     def can_run(self, name: str) -> bool:
-        """Return whether a scenario may be run: not after a timeout, nor if the first one failed."""
+        """Return False after a timeout or a failure of the first scenario."""
         return not self._stopped and (name == FIRST or self.of(FIRST) is not None)
 
     def goals(self, *strategies: str) -> dict[str, DecodedRows]:
-        """Return rows for each of some strategies that the adapter offers."""
+        """Return sampled rows by strategy, for the given strategies that the adapter offers."""
         rows = {}
         for name in strategies:
             if name in self.adapter.offers:
@@ -83,7 +83,7 @@ class ScenarioResults:
 
     @cached_property
     def broken_aspects(self) -> set[str]:
-        """Aspects of rows that are wrong in the first scenarios already, and are not judged in others."""
+        """Aspects of rows that are wrong in the first scenarios; other scenarios do not judge them."""
         aspects = {name for name, wrong in self.of(FIRST).rows.wrong_by_aspect.items() if wrong.any()}
         ends = self.of("ends of episodes")
         if ends is not None and ends.wrong_by_aspect["termination"].any():
@@ -91,7 +91,7 @@ class ScenarioResults:
         return aspects
 
     def _run(self, name: str) -> Any:
-        """Run a scenario, and keep its failure."""
+        """Run a scenario, and store its failure."""
         try:
             return call_within(self.max_seconds, lambda: SCENARIOS[name](self.adapter, self.seed))
         except TimeoutError:
@@ -106,11 +106,11 @@ class ScenarioResults:
 
 
 def call_within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Call a function in a thread of its own, without warnings.
+    """Call a function in a new thread, without warnings.
 
     Raises:
         BaseException: The function raised.
-        TimeoutError: The function did not return in time; a loop in Python is ended.
+        TimeoutError: The function did not return in time; a Python loop in the thread is interrupted.
     """
     outcome: dict[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""Rows: the transitions of some batches, decoded to the episodes and steps that they name."""
+"""DecodedRows: transitions of batches, with the episode and step that their values contain."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def _read_array(key: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 class DecodedRows:
-    """Transitions of several batches, end to end.
+    """Transitions of several batches, concatenated.
 
     Args:
-        env: The environment that they come from.
+        env: Environment of the transitions.
         strategy: Goal selection strategy of the buffer.
         termination: Documented terminations of relabeled transitions.
         batches: The batches, as `read_batch` returns them.
@@ -119,7 +119,7 @@ class DecodedRows:
         return len(self.batch)
 
     def of_episode(self, values: np.ndarray, episode: np.ndarray | None = None) -> Values:
-        """Return values of episodes for each row; those of an arbitrary episode where it was not added."""
+        """Return the value of each row's episode; an arbitrary value if the episode was not added."""
         episode = self.episode if episode is None else episode
         return values[np.clip(episode, 0, len(values) - 1)]
 
@@ -159,7 +159,7 @@ class DecodedRows:
 
     @cached_property
     def goal_step(self) -> Values:
-        """The state s whose achieved goal each relabeled row has."""
+        """Step number s of the state whose achieved goal is the goal of each relabeled row."""
         succeeded = self.of_episode(self._success, self.goal_episode) & (self.goal_code == UNREACHED)
         return np.where(succeeded, self.of_episode(self._lengths, self.goal_episode), self.goal_code)
 
@@ -180,7 +180,7 @@ class DecodedRows:
 
     @cached_property
     def is_allowed(self) -> Values:
-        """Whether the strategy may choose each relabeled row's goal."""
+        """Whether each relabeled row has a goal that the strategy can select."""
         s, t = self.goal_step, self.step
         allowed = {
             "future": self.is_own & (s > t),
@@ -213,7 +213,7 @@ class DecodedRows:
 
     @cached_property
     def recorded(self) -> Values:
-        """Rewards of the rows' steps as they were added."""
+        """Rewards of the rows' steps when they were added."""
         changing = self.of_episode(self._changing)
         code = UNREACHED + np.where(changing, (self.step + 1) // 2, 0)
         goals = self.env.encode(np.maximum(self.episode, 0), code)
@@ -241,12 +241,12 @@ class DecodedRows:
 
     @cached_property
     def recorded_termination(self) -> Values:
-        """Terminations as they were added."""
+        """Terminations of the rows' steps when they were added."""
         return self.crashed | (self.is_last & self.of_episode(self._success))
 
     @cached_property
     def expected_termination(self) -> Values:
-        """Terminations that are right."""
+        """Correct termination of each row."""
         if self.termination == "keep":
             return self.recorded_termination
         relabeled = (self.is_reached | self.crashed) & (self.termination != "never")
@@ -254,7 +254,7 @@ class DecodedRows:
 
     @cached_property
     def is_terminated(self) -> Values:
-        """Whether each row is flagged as terminated; as expected where batches have no flags."""
+        """Termination flag of each row; the correct termination if batches have no flags."""
         if "terminated" not in self.columns:
             return self.expected_termination
         return self.columns["terminated"].astype(bool)
@@ -263,13 +263,14 @@ class DecodedRows:
     def has_right_termination(self) -> Values:
         """Whether each row has the right termination.
 
-        A row with the last goal of an episode that ended by success may be relabeled or not.
+        In an episode that ended with success, the last achieved goal equals the desired goal, so that the
+        row can be relabeled or original.
         """
         either = self.of_episode(self._success) & (self.termination == "never")
         return (self.is_terminated == self.expected_termination) | (either & ~self.is_terminated)
 
     def describe(self, i: int) -> str:
-        """Return which transition a row is, for reports."""
+        """Return step, episode and goal of a row, for reports."""
         goal = f"goal of state {self.goal_code[i]} of episode {self.goal_episode[i]}"
         if not self.relabeled[i]:
             goal = "its desired goal"
@@ -277,7 +278,7 @@ class DecodedRows:
 
     @cached_property
     def wrong_by_aspect(self) -> dict[str, Values]:
-        """Which rows are wrong in their transition, goal, original goal, reward and termination."""
+        """Wrong rows by aspect: transition, goal, original goal, reward and termination."""
         return {
             "transition": ~self.is_added,
             "goal": ~self.is_allowed,
@@ -295,6 +296,6 @@ class DecodedRows:
             return f"terminated {self.expected_termination[i]}", str(self.is_terminated[i])
         return {
             "transition": "one step of one episode as it was added",
-            "goal": f"a goal that {self.strategy} may choose",
+            "goal": f"a goal that the strategy {self.strategy} can select",
             "original goal": "the desired goal of the step",
         }[aspect], self.describe(i)

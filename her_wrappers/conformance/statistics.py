@@ -1,4 +1,4 @@
-"""Statistical tests with limits that no correct buffer exceeds in practice."""
+"""Statistical tests, with a limit that correct buffers practically never exceed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT = 6.0
-"""Standard deviations: a correct buffer exceeds this about once in 10^9 tests."""
+"""Limit in standard deviations, which a correct buffer exceeds about once in 10^9 tests."""
 
 
 def proportion_z(count: int, total: int, probability: float) -> float:
@@ -23,7 +23,7 @@ def proportion_z(count: int, total: int, probability: float) -> float:
 
 
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:
-    """Return how far counts are from uniform within each group, in standard deviations.
+    """Return the deviation of counts from a uniform distribution in each group, in standard deviations.
 
     The chi-square statistic of all groups is transformed to a normal one (Wilson and Hilferty 1931).
 
@@ -40,5 +40,5 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
 
 
 def counts_of(values: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Return how often each integer in [low, high) occurs."""
+    """Return the number of occurrences of each integer in [low, high)."""
     return np.bincount(values[(values >= low) & (values < high)] - low, minlength=high - low)

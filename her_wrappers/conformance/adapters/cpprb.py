@@ -79,7 +79,7 @@ class Cpprb(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add a transition, and relabel the episode if it was the last."""
+        """Add a transition, and relabel the episode at its end."""
         state, next_state = (
             np.concatenate([each["observation"], each["achieved_goal"]]) for each in (obs, next_obs)
         )

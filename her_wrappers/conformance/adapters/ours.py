@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Ours(ReplayAdapter):
-    """Steps of one environment are added by `add`, those of several as episodes, as recorders do."""
+    """With one environment, `add` adds transitions; with several, it adds episodes, as recorders do."""
 
     name: ClassVar[str] = "her-toolkit"
     offers: ClassVar[AbstractSet[str]] = set(OFFERS)
@@ -68,7 +68,7 @@ class Ours(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add a transition, or an episode when it ends."""
+        """Add a transition; with several environments, add the episode at its end."""
         if self._num_envs == 1:
             self.buffer.add(obs, action, reward, next_obs, terminated, truncated, info)
             return
@@ -120,5 +120,5 @@ class Ours(ReplayAdapter):
         self.buffer.save(path)
 
     def load(self, path: str) -> None:
-        """Load a buffer in the place of this one."""
+        """Replace this buffer with a saved buffer."""
         self.buffer = HindsightReplayBuffer.load(path, **self._functions)

@@ -1,4 +1,4 @@
-"""Adapters for Stable-Baselines3's ``HerReplayBuffer`` and for ours in its place."""
+"""Adapters for the ``HerReplayBuffer`` of Stable-Baselines3, and for our replacement of it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class StableBaselines3(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add one transition of all environments, once the last of them has moved."""
+        """Add the transitions of all environments, after the last environment has made its step."""
         info = {**info, "TimeLimit.truncated": truncated and not terminated}
         self._steps.append((obs, next_obs, action, reward, terminated or truncated, info))
         if len(self._steps) == self._num_envs:
@@ -137,5 +137,5 @@ class OursForStableBaselines3(StableBaselines3):
 
     @staticmethod
     def arguments(seed: int) -> dict[str, Any]:
-        """Return the arguments that Stable-Baselines3's class does not have."""
+        """Return the arguments that only our class has."""
         return {"termination": "recompute", "seed": seed}

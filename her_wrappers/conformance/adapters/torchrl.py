@@ -1,4 +1,4 @@
-"""Adapters for TorchRL's ``HERReplayBuffer``, with its default goals and with those after the step."""
+"""Adapters for the ``HERReplayBuffer`` of TorchRL, with default goals and with goals after the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HB001 to HB005: the adapter works, and returns the transitions that it was given."""
+"""HB001 to HB005: the adapter works, and returns the transitions that were added."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def adapter_raises(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB002",
     "batch-keys",
-    meaning="A batch is not a dict, or a key is absent.",
+    meaning="A batch is not a dict, or does not contain a required key.",
     fix="return all keys that ReplayAdapter.sample lists",
     wrong="return batch.obs, batch.act, batch.rew",
     right='return {"observation": batch.obs, "action": batch.act, ...}',
@@ -70,14 +70,14 @@ def batch_shape(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB004",
     "not-completed",
-    meaning="A scenario did not end in time.",
-    fix="look for a loop that never ends, such as one that waits for a row that can be relabeled",
-    wrong="while not relabeled: row = draw()",
-    right="row = draw()",
+    meaning="A scenario did not end within the time limit.",
+    fix="look for an infinite loop, such as a search for a row that can be relabeled",
+    wrong="while not relabeled: row = sample_row()",
+    right="row = sample_row()",
     source=OURS,
 )
 def not_completed(results: ScenarioResults) -> Iterator[Violation]:
-    """Every scenario ends in time."""
+    """Every scenario ends within the time limit."""
     results.of(FIRST)
     yield from _failures(results, "HB004")
 
@@ -94,15 +94,15 @@ EVERYTHING_ELSE = tuple(
 @replay_rule(
     "HB005",
     "transition-mixed",
-    meaning="A row is not one of the transitions that were added: its parts belong to different steps.",
+    meaning="A row is not one of the transitions that were added; its values belong to different steps.",
     fix="read observation, action and next observation with the same index",
     wrong='return {"observation": obs[i], "action": actions[i], "next_observation": obs[j], ...}',
     right='return {"observation": obs[i], "action": actions[i], "next_observation": obs[i + 1], ...}',
-    source="stable-baselines3, replay buffers",
+    source="Gymnasium, Env.step: one call returns the values of one transition",
     implies=EVERYTHING_ELSE,
 )
 def transition_mixed(results: ScenarioResults) -> Iterator[Violation]:
-    """State, action and next state of a row are those of one step."""
+    """State, action and next state of a row belong to one step."""
     result = results.of(FIRST)
     if result is not None:
         yield from first_wrong_row(

@@ -1,4 +1,4 @@
-"""HB101 to HB112: the goals of relabeled rows are those that the strategy may choose."""
+"""HB101 to HB112: relabeled rows have goals that the strategy can select."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AFTER = ("future", "geometric")
     "HB101",
     "goal-never-achieved",
     meaning="A relabeled row has a goal that no state achieved.",
-    fix="take the achieved goal of a stored state as it is",
+    fix="use the achieved goal of a stored state, unchanged",
     wrong="goal = observation[s][:goal_size]",
     right="goal = achieved_goal[s]",
     source=f"{PAPER}, section 3.2: goals are m(s) of visited states",
@@ -57,7 +57,7 @@ def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
     "HB102",
     "goal-of-other-episode",
     meaning="A relabeled row has a goal of another episode.",
-    fix="keep the bounds of each episode, and draw the goal inside them",
+    fix="store the bounds of each episode, and sample the goal within them",
     wrong="s = rng.integers(t + 1, len(buffer))",
     right="s = rng.integers(t + 1, episode_end)",
     source=f"{PAPER}, section 4.5; tianshou issue 811",
@@ -71,7 +71,7 @@ def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
     ),
 )
 def goal_of_other_episode(results: ScenarioResults) -> Iterator[Violation]:
-    """Goals of future, final and episode are from the row's own episode."""
+    """Goals of future, final and episode are from the same episode as the row."""
     for strategy, rows in results.goals(*IN_EPISODE).items():
         wrong = rows.relabeled & rows.is_achieved & ~rows.is_own
         yield from first_wrong_row(rows, wrong, "a goal of the same episode", strategy)
@@ -84,8 +84,8 @@ def _own(rows: DecodedRows) -> Values:
 @replay_rule(
     "HB103",
     "goal-from-the-past",
-    meaning="A goal of the strategy future was achieved before the step's own state.",
-    fix="draw s from t + 1 to T, both included",
+    meaning="A goal of the strategy future was achieved before the step.",
+    fix="sample s from t + 1 to T, both included",
     wrong="s = rng.integers(1, T + 1)",
     right="s = rng.integers(t + 1, T + 1)",
     source=f"{PAPER}, section 4.5: states 'observed after' the transition",
@@ -105,8 +105,8 @@ def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB104",
     "goal-of-the-present-state",
-    meaning="A goal of the strategy future is the one achieved before the action, which asks for nothing.",
-    fix="take goals from the next observations",
+    meaning="A goal of the strategy future is the achieved goal of the step's own state, before the action.",
+    fix="use achieved goals of next observations",
     wrong="goal = achieved_goal[rng.integers(t, T)]",
     right="goal = next_achieved_goal[rng.integers(t, T)]",
     source=f"{PAPER}, section 4.5; torchrl, default achieved_goal_key",
@@ -127,7 +127,7 @@ def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
     "HB105",
     "last-state-never-a-goal",
     meaning="The last state of an episode is never a goal.",
-    fix="take goals from the next observations, up to and including the last one",
+    fix="use achieved goals of next observations, up to and including the last one",
     wrong="s = rng.integers(t + 1, T)",
     right="s = rng.integers(t + 1, T + 1)",
     source="hill-a/stable-baselines issue 666",
@@ -152,7 +152,7 @@ def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
     "HB106",
     "future-not-uniform",
     meaning="Goals of the strategy future are not uniform over the states after the step.",
-    fix="draw an integer, and do not round a real number",
+    fix="sample an integer instead of rounding a real number",
     wrong="s = t + 1 + round(rng.random() * (T - t - 1))",
     right="s = rng.integers(t + 1, T + 1)",
     source=f"{PAPER}, section 4.5: 'k random states'",
@@ -171,8 +171,8 @@ def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB107",
     "final-not-last",
-    meaning="A goal of the strategy final is not the one achieved in the last state.",
-    fix="take the achieved goal of the last next observation",
+    meaning="A goal of the strategy final is not the achieved goal of the last state.",
+    fix="use the achieved goal of the last next observation",
     wrong="goal = achieved_goal[T - 1]",
     right="goal = next_achieved_goal[T - 1]",
     source=f"{PAPER}, section 3.3; hill-a/stable-baselines issue 666",
@@ -189,13 +189,13 @@ def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
     "HB108",
     "episode-not-uniform",
     meaning="Goals of the strategy episode are not uniform over the states of the episode.",
-    fix="draw s from 1 to T, both included, whatever the step",
+    fix="sample s from 1 to T, both included, independently of the step",
     wrong="s = rng.integers(t + 1, T + 1)",
     right="s = rng.integers(1, T + 1)",
     source=f"{PAPER}, section 4.5: 'k random states coming from the same episode'",
 )
 def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
-    """Goals of episode are uniform over states 1 to T; state 0 may be among them."""
+    """Goals of episode are uniform over states 1 to T; state 0 is optional."""
     for rows in results.goals("episode").values():
         first = _first_of_each(rows, _own(rows))
         t, s = rows.step[first], rows.goal_step[first]
@@ -211,7 +211,7 @@ def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     "random-not-uniform",
     "warning",
     meaning="Goals of the strategy random are not uniform over the stored episodes.",
-    fix="draw any stored transition, and take the goal that it achieved",
+    fix="sample any stored transition, and use its achieved goal",
     wrong="goal = next_achieved_goal[rng.integers(episode_start, episode_end)]",
     right="goal = next_achieved_goal[rng.integers(stored)]",
     source=f"{PAPER}, section 4.5: 'k random states encountered so far in the whole training procedure'",
@@ -232,7 +232,7 @@ def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     "HB110",
     "goal-shared-in-batch",
     meaning="All relabeled rows of an episode in a batch have the same goal.",
-    fix="draw a goal for each row",
+    fix="sample a goal for each row",
     wrong="goal[rows_of_episode] = next_achieved_goal[rng.integers(t, T)]",
     right="goal[rows] = next_achieved_goal[rng.integers(t[rows], T[rows])]",
     source="tianshou 2.0.1, HERReplayBuffer.rewrite_transitions",
@@ -245,7 +245,7 @@ def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     ),
 )
 def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
-    """Rows of one episode have goals of their own."""
+    """Rows of one episode have different goals."""
     rows = results.of("few episodes")
     if rows is None or rows.strategy in {"final", "random"}:
         return
@@ -265,14 +265,14 @@ def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB111",
     "next-goal-differs",
-    meaning="The next observation of a relabeled row keeps another desired goal than the observation.",
+    meaning="Observation and next observation of a relabeled row have different desired goals.",
     fix="replace the desired goal in both observations",
     wrong='batch["observation"]["desired_goal"] = goals',
     right='batch["observation"]["desired_goal"] = batch["next_observation"]["desired_goal"] = goals',
     source=f"{PAPER}, algorithm 1: (s||g', a, r', s'||g')",
 )
 def next_goal_differs(results: ScenarioResults) -> Iterator[Violation]:
-    """Observation and next observation of a relabeled row have one goal."""
+    """Observation and next observation of a relabeled row have the same desired goal."""
     result = results.of(FIRST)
     if result is not None:
         rows = result.rows
@@ -284,7 +284,7 @@ def next_goal_differs(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB112",
     "original-goal-changed",
-    meaning="A row that was not relabeled has another desired goal than its step had.",
+    meaning="An original row does not have the desired goal of its step.",
     fix="store the desired goal of every transition",
     wrong="desired_goal = episode.desired_goal[-1]",
     right="desired_goal = episode.desired_goal[t]",

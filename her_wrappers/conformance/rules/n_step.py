@@ -1,4 +1,4 @@
-"""HB701 to HB704: returns of several steps are those of one goal."""
+"""HB701 to HB704: n-step returns use one goal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPORTS_FAILURES["n steps"] = "HB701"
 
 
 class ExpectedReturns(NamedTuple):
-    """Expected values of each row: return, number of steps m, and termination at the last one."""
+    """Expected values of each row: return, number of summed steps m, and termination."""
 
     returns: np.ndarray
     steps: np.ndarray
@@ -32,7 +32,7 @@ class ExpectedReturns(NamedTuple):
 
 @lru_cache(maxsize=8)
 def expected_returns(rows: DecodedRows) -> ExpectedReturns:
-    """Return what each row's window of up to N_STEPS steps must give under the row's goal."""
+    """Return the expected values of windows of up to N_STEPS steps under the goal of each row."""
     env, columns = rows.env, rows.columns
     returns, steps = np.zeros(len(rows)), np.zeros(len(rows), int)
     terminated, running = np.zeros(len(rows), bool), np.ones(len(rows), bool)
@@ -75,15 +75,15 @@ def _differences(results: ScenarioResults, name: str) -> Iterator[Violation]:
 @replay_rule(
     "HB701",
     "n-step-return",
-    meaning="A return of n steps is not the discounted sum of the rewards under the row's goal.",
-    fix="compute the rewards of all steps of a window under the goal of its row",
+    meaning="An n-step return is not the discounted sum of the rewards under the goal of the row.",
+    fix="compute the rewards of all steps of a window with the goal of the row",
     wrong="returns = sum(gamma**i * reward[t + i] for i in range(n))  # rewards of several goals",
     right="returns = sum(gamma**i * compute_reward(achieved[t + i + 1], goal, info) for i in range(m))",
     source=MULTI_STEP,
     offers=("n-step",),
 )
 def n_step_return(results: ScenarioResults) -> Iterator[Violation]:
-    """Returns are arithmetic in the counting episodes."""
+    """Returns are sums of known rewards."""
     yield from failures_of(results, "n steps")
     yield from _differences(results, "return")
 
@@ -91,8 +91,8 @@ def n_step_return(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB702",
     "n-step-window",
-    meaning="A window of n steps reaches past the end of its episode, past success, or ends too early.",
-    fix="end a window with its episode, and with the first step that terminates under its goal",
+    meaning="An n-step window continues after the end of its episode or after success, or ends too early.",
+    fix="end a window at the end of its episode and at the first step that terminates under its goal",
     wrong="next_obs = observations[t + n]",
     right="next_obs = observations[t + min(n, T - t, steps_to_success)]",
     source="cpprb 11.0.0: windows reach into the next copy of a truncated episode",
@@ -100,30 +100,30 @@ def n_step_return(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB701", "HB703", "HB704"),
 )
 def n_step_window(results: ScenarioResults) -> Iterator[Violation]:
-    """The next state is that at the end of the window."""
+    """The next state is the state at the end of the window."""
     yield from _differences(results, "next state")
 
 
 @replay_rule(
     "HB703",
     "n-step-discount",
-    meaning="The key discount is not gamma to the power of the number of summed steps, 0 where terminated.",
-    fix="count the steps of each window",
+    meaning="discount is not gamma to the power of the number of summed steps, and 0 if terminated.",
+    fix="use the number of steps of each window",
     wrong="discount = gamma**n",
     right="discount = gamma**m * (1 - terminated)",
     source=MULTI_STEP,
     offers=("n-step",),
 )
 def n_step_discount(results: ScenarioResults) -> Iterator[Violation]:
-    """Discounts belong to the length of their window."""
+    """Discounts follow from the number of steps of the window."""
     yield from _differences(results, "discount")
 
 
 @replay_rule(
     "HB704",
     "n-step-termination",
-    meaning="terminated is not that of the last step of the window.",
-    fix="return the flag of the last summed step, under the row's goal",
+    meaning="terminated is not the flag of the last step of the window.",
+    fix="return the flag of the last summed step under the goal of the row",
     wrong="terminated = terminations[t]",
     right="terminated = terminations[t + m - 1]",
     source=MULTI_STEP,
@@ -131,5 +131,5 @@ def n_step_discount(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB703",),
 )
 def n_step_termination(results: ScenarioResults) -> Iterator[Violation]:
-    """Terminations are those at the end of the window."""
+    """Terminations are the flags at the end of the window."""
     yield from _differences(results, "terminated")

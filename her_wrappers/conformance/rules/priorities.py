@@ -43,14 +43,14 @@ def priorities_ignored(results: ScenarioResults) -> Iterator[Violation]:
     "HB802",
     "priority-changes-share",
     meaning="Whether a row is relabeled depends on its priority.",
-    fix="draw the transition by its priority, and then whether it is relabeled",
+    fix="sample the transition by its priority, then decide randomly whether to relabel it",
     wrong="relabeled = priority[i] > median",
     right="relabeled = rng.random(B) < k / (k + 1)",
     source=PER,
     offers=("priorities",),
 )
 def priority_changes_share(results: ScenarioResults) -> Iterator[Violation]:
-    """Rows of high priority are relabeled as often as others."""
+    """Rows of high priority are relabeled as often as rows of low priority."""
     result = results.of("priorities")
     if result is None:
         return
@@ -63,7 +63,7 @@ def priority_changes_share(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB803",
     "index-ambiguous",
-    meaning="The key index does not identify a transition, so priorities go to other transitions.",
+    meaning="index does not identify a transition, so priorities are set for other transitions.",
     fix="return the index that update_priorities expects",
     wrong='return {"index": np.arange(B), ...}',
     right='return {"index": indices, ...}',
@@ -72,7 +72,7 @@ def priority_changes_share(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB801", "HB802"),
 )
 def index_ambiguous(results: ScenarioResults) -> Iterator[Violation]:
-    """An index always names one transition."""
+    """An index always belongs to one transition."""
     result = results.of("priorities")
     if result is None:
         return

@@ -36,7 +36,7 @@ def _difference(first: Batches, second: Batches) -> str:
     "HB601",
     "seed-not-reproducible",
     meaning="Two buffers with the same seed and the same episodes return different batches.",
-    fix="draw all random numbers from one generator that the seed makes",
+    fix="use one generator for all random numbers, seeded with seed",
     wrong="self.rng = np.random.default_rng()",
     right="self.rng = np.random.default_rng(seed)",
     source="Henderson et al. 2018, Deep Reinforcement Learning that Matters, arXiv 1709.06560",
@@ -47,7 +47,7 @@ def seed_not_reproducible(results: ScenarioResults) -> Iterator[Violation]:
     result = results.of("seeds")
     different = result and _difference(result.first, result.same)
     if different:
-        yield Violation(f"another {different}", "the same batches for the same seed")
+        yield Violation(f"different {different}", "the same batches for the same seed")
 
 
 @replay_rule(
@@ -71,17 +71,17 @@ def seed_ignored(results: ScenarioResults) -> Iterator[Violation]:
     "HB603",
     "global-generator-used",
     "warning",
-    meaning="The buffer draws from a global random generator, which other code shares.",
+    meaning="The buffer uses a global random generator, which other code uses too.",
     fix="use a private numpy.random.Generator",
     wrong="i = np.random.randint(len(self), size=B)",
     right="i = self.rng.integers(len(self), size=B)",
     source="NumPy, NEP 19: random number generator policy",
 )
 def global_generator_used(results: ScenarioResults) -> Iterator[Violation]:
-    """Global generators are untouched."""
+    """Global generators do not change."""
     result = results.of("global generators")
     if result is not None and result.changed and not result.seeded:
-        yield Violation(f"{', '.join(result.changed)} changed", "global generators as before")
+        yield Violation(f"{', '.join(result.changed)} changed", "unchanged global generators")
 
 
 @replay_rule(
@@ -97,13 +97,13 @@ def buffer_seeds_global_generator(results: ScenarioResults) -> Iterator[Violatio
     """Global generators are never seeded."""
     result = results.of("global generators")
     if result is not None and result.seeded:
-        yield Violation(f"{', '.join(result.seeded)} seeded", "global generators as before")
+        yield Violation(f"{', '.join(result.seeded)} seeded", "unchanged global generators")
 
 
 @replay_rule(
     "HB605",
     "save-and-load",
-    meaning="A loaded buffer fails, or has other transitions than the saved one.",
+    meaning="Saving or loading raises, or the loaded buffer has different transitions.",
     fix="save transitions, goals and the bounds of episodes",
     wrong="np.savez(path, obs=self.obs, action=self.actions)",
     right="np.savez(path, obs=self.obs, action=self.actions, episode_start=self.starts, ...)",
@@ -112,7 +112,7 @@ def buffer_seeds_global_generator(results: ScenarioResults) -> Iterator[Violatio
     implies=("HB606",),
 )
 def save_and_load(results: ScenarioResults) -> Iterator[Violation]:
-    """Rows of a loaded buffer are those that were added."""
+    """A loaded buffer has the transitions that were added."""
     yield from failures_of(results, "saved and loaded")
     result = results.of("saved and loaded")
     if result is None:
@@ -131,7 +131,7 @@ def save_and_load(results: ScenarioResults) -> Iterator[Violation]:
     fix="save the state of the generator",
     wrong="state = {'episodes': self.episodes}",
     right="state = {'episodes': self.episodes, 'rng': self.rng.bit_generator.state}",
-    source="Henderson et al. 2018, arXiv 1709.06560: a resumed training is the same training",
+    source="Henderson et al. 2018, arXiv 1709.06560",
     offers=("save generator",),
 )
 def loaded_sequence(results: ScenarioResults) -> Iterator[Violation]:
@@ -139,4 +139,4 @@ def loaded_sequence(results: ScenarioResults) -> Iterator[Violation]:
     result = results.of("saved and loaded")
     different = result and _difference(result.before, result.after)
     if different:
-        yield Violation(f"another {different}", "the same next batches")
+        yield Violation(f"different {different}", "the same next batches")

@@ -1,4 +1,4 @@
-"""HB301 to HB307: rewards of relabeled and original rows."""
+"""HB301 to HB308: rewards of relabeled and original rows. HB501: precision of goals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _relabeled(results: ScenarioResults, code: str, expected: str) -> Iterator[V
     "HB301",
     "relabeled-reward",
     meaning="The reward of a relabeled row is not what compute_reward returns for its goals.",
-    fix="store compute_reward(next_achieved_goal, new_goal, info) as it is",
+    fix="use the result of compute_reward(next_achieved_goal, new_goal, info) unchanged",
     wrong="reward = compute_reward(next_achieved_goal, new_goal, info) + 1",
     right="reward = compute_reward(next_achieved_goal, new_goal, info)",
     source=f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
@@ -73,7 +73,7 @@ def relabeled_reward(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB302",
     "reward-of-the-present-state",
-    meaning="The reward of a relabeled row is computed from the goal achieved before the action.",
+    meaning="The reward of a relabeled row is computed from the achieved goal before the action.",
     fix="pass the next achieved goal",
     wrong="compute_reward(achieved_goal, new_goal, info)",
     right="compute_reward(next_achieved_goal, new_goal, info)",
@@ -81,7 +81,7 @@ def relabeled_reward(results: ScenarioResults) -> Iterator[Violation]:
     implies=IMPLIED,
 )
 def reward_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards are those of the state after the action."""
+    """Rewards are computed for the state after the action."""
     yield from _relabeled(results, "HB302", "of the next achieved goal")
 
 
@@ -103,7 +103,7 @@ def reward_goals_swapped(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB304",
     "reward-not-recomputed",
-    meaning="A relabeled row keeps the reward of its old goal.",
+    meaning="A relabeled row keeps the reward for its original goal.",
     fix="compute the rewards of relabeled rows",
     wrong="desired_goal[i] = new_goal",
     right="desired_goal[i] = new_goal; reward[i] = compute_reward(next_achieved_goal[i], new_goal, info[i])",
@@ -111,14 +111,14 @@ def reward_goals_swapped(results: ScenarioResults) -> Iterator[Violation]:
     implies=IMPLIED,
 )
 def reward_not_recomputed(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards of relabeled rows follow the new goal."""
+    """Rewards of relabeled rows are computed for the new goal."""
     yield from _relabeled(results, "HB304", "under the new goal")
 
 
 @replay_rule(
     "HB305",
     "original-reward",
-    meaning="The reward of a row that was not relabeled is not the one of its step.",
+    meaning="An original row does not have the reward of its step.",
     fix="return the stored reward of the same index",
     wrong="reward = rewards[relabeled_indices]",
     right="reward = rewards[indices]",
@@ -126,7 +126,7 @@ def reward_not_recomputed(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB308", *IMPLIED),
 )
 def original_reward(results: ScenarioResults) -> Iterator[Violation]:
-    """Original rows have their reward."""
+    """Original rows have the reward of their step."""
     result = results.of(FIRST)
     if result is not None:
         rows = result.rows
@@ -137,14 +137,14 @@ def original_reward(results: ScenarioResults) -> Iterator[Violation]:
     "HB306",
     "reward-without-info",
     meaning="compute_reward does not get the info of the row's step.",
-    fix="store the infos that compute_reward needs, and pass one for each row",
+    fix="store the infos that compute_reward needs, and pass the info of each row",
     wrong="compute_reward(next_achieved_goal, new_goal, [{}] * B)",
     right="compute_reward(next_achieved_goal, new_goal, infos[indices])",
     source="stable-baselines3 issue 847, option copy_info_dict",
     offers=("infos",),
 )
 def reward_without_info(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards that depend on infos are right."""
+    """Rewards that depend on infos are correct."""
     yield from failures_of(results, "infos")
     rows = results.of("infos")
     if rows is not None:
@@ -155,14 +155,14 @@ def reward_without_info(results: ScenarioResults) -> Iterator[Violation]:
     "HB307",
     "reward-row-by-row",
     "info",
-    meaning="compute_reward is called for each row: right, but slow.",
-    fix="call compute_reward once with all relabeled rows",
+    meaning="compute_reward is called for each row, which is correct but slow.",
+    fix="call compute_reward once for all relabeled rows",
     wrong="rewards = [compute_reward(a, d, i) for a, d, i in rows]",
     right="rewards = compute_reward(achieved_goals, desired_goals, infos)",
     source="Gymnasium-Robotics: compute_reward takes batches of goals",
 )
 def reward_row_by_row(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards of a batch are computed by few calls."""
+    """Rewards of a batch are computed in few calls."""
     result = results.of(FIRST)
     if result is not None and result.reward_calls > len(result.rows) / 4:
         got = f"{result.reward_calls} calls for {len(result.rows)} rows"
@@ -173,11 +173,11 @@ def reward_row_by_row(results: ScenarioResults) -> Iterator[Violation]:
     "HB308",
     "recorded-reward-replaced",
     "warning",
-    meaning="The reward of an original row is recomputed, so the environment's own reward is lost.",
+    meaning="The reward of an original row is recomputed, so the recorded reward is lost.",
     fix="keep the rewards of original rows",
     wrong="reward = compute_reward(next_achieved_goal, desired_goal, info)  # of all rows",
     right="reward[relabeled] = compute_reward(...)",
-    source="DQN and DDPG store the reward of the environment; HER replaces those of hindsight goals only",
+    source=f"{PAPER}, algorithm 1: standard experience replay stores the reward for the original goal",
     offers=("recorded rewards",),
 )
 def recorded_reward_replaced(results: ScenarioResults) -> Iterator[Violation]:
@@ -196,14 +196,14 @@ IMPLIED_BY_DTYPE = ("HB502", "HB503")
     "HB501",
     "goal-precision",
     meaning="Goals lose precision: their dtype is not that of the goal space.",
-    fix="allocate arrays with the dtype of the space",
+    fix="allocate arrays with the dtype of the goal space",
     wrong="desired_goal = np.zeros((size, goal_size), np.float32)",
     right='desired_goal = np.zeros((size, goal_size), env.observation_space["desired_goal"].dtype)',
     source="Gymnasium-Robotics: goals are float64, and thresholds are compared in float64",
     implies=IMPLIED_BY_DTYPE,
 )
 def goal_precision(results: ScenarioResults) -> Iterator[Violation]:
-    """Goals have dtype and value of the environment's, to the last bit."""
+    """Goals have exactly the dtype and the values of the environment."""
     result = results.of(FIRST)
     if result is None:
         return

@@ -44,10 +44,10 @@ def relabeled_share(results: ScenarioResults) -> Iterator[Violation]:
     "share-of-small-batches",
     "warning",
     meaning="The share of relabeled rows differs in batches of 1, 2 or 7 rows.",
-    fix="draw for each row whether it is relabeled, instead of rounding the number of rows",
-    wrong="relabeled = np.arange(B) < int(B * k / (k + 1))  # of 1 row none",
+    fix="decide randomly for each row, instead of rounding the number of relabeled rows",
+    wrong="relabeled = np.arange(B) < int(B * k / (k + 1))  # no row if B = 1",
     right="relabeled = rng.random(B) < k / (k + 1)",
-    source="stable-baselines3 2.9.2, torchrl 0.14.1: of a batch of one row none is relabeled",
+    source="stable-baselines3 2.9.2, torchrl 0.14.1: a batch of one row is never relabeled",
 )
 def share_of_small_batches(results: ScenarioResults) -> Iterator[Violation]:
     """The share of relabeled rows does not depend on the size of the batch."""
@@ -61,7 +61,7 @@ def share_of_small_batches(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB203",
     "share-ignores-k",
-    meaning="The share of relabeled rows does not follow n_sampled_goal.",
+    meaning="The share of relabeled rows does not depend on n_sampled_goal.",
     fix="compute the share from n_sampled_goal",
     wrong="self.her_ratio = 0.8",
     right="self.her_ratio = n_sampled_goal / (n_sampled_goal + 1)",
@@ -78,9 +78,9 @@ def share_ignores_k(results: ScenarioResults) -> Iterator[Violation]:
     "HB204",
     "share-depends-on-step",
     meaning="Some steps of an episode are relabeled more often than others.",
-    fix="decide whether a row is relabeled without looking at its step",
+    fix="decide independently of the step whether a row is relabeled",
     wrong="relabeled &= t < T - 1  # the last step has no later state",
-    right="# the last step is relabeled with the state that it reaches",
+    right="relabeled = rng.random(B) < k / (k + 1)  # the last step too, with its next state",
     source="hill-a/stable-baselines issue 578",
     implies=("HB201", "HB202", "HB203", "HB508", "HB802"),
 )
@@ -100,11 +100,11 @@ def share_depends_on_step(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB205",
     "transitions-not-uniform",
-    meaning="Transitions are not sampled uniformly: those of short episodes, or some steps, come more often.",
-    fix="draw transitions, not episodes",
+    meaning="Transitions are not sampled uniformly, for example those of short episodes more often.",
+    fix="sample transitions, not episodes",
     wrong="episode = rng.choice(episodes); t = rng.integers(len(episode))",
     right="episode, t = transitions[rng.integers(len(transitions))]",
-    source="openai/baselines samples episodes of equal length only",
+    source="Mnih et al. 2015, DQN: uniform samples of stored transitions",
 )
 def transitions_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     """Every stored transition is sampled equally often."""

@@ -1,4 +1,4 @@
-"""HB502 to HB517: episodes of every kind are stored, evicted and returned as they were added."""
+"""HB502 to HB517: all kinds of episodes are stored and sampled as they were added."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ scenario_rule(
     "image goals",
     "HB502",
     "image-goals",
-    meaning="Goals that are uint8 images fail, or are changed.",
+    meaning="Goals that are uint8 images raise an error, or change.",
     fix="store images with their dtype and shape, and do not scale them",
     wrong="desired_goal = np.zeros((size, *shape), np.float32); desired_goal[i] = image / 255",
     right="desired_goal = np.zeros((size, *shape), np.uint8)",
@@ -38,8 +38,8 @@ scenario_rule(
     "discrete goals",
     "HB503",
     "discrete-goals",
-    meaning="Goals of a Discrete space fail, or are changed.",
-    fix="store them as integers of the space's dtype",
+    meaning="Goals of a Discrete space raise an error, or change.",
+    fix="store goals as integers with the dtype of the space",
     wrong="desired_goal = np.zeros((size, goal_space.shape[0]))",
     right="desired_goal = np.zeros((size, *goal_space.shape), goal_space.dtype)",
     source="Gymnasium, spaces.Discrete",
@@ -50,9 +50,9 @@ scenario_rule(
     "HB504",
     "overwritten-episode",
     meaning="After old transitions were overwritten, a row has a goal or a state of another episode.",
-    fix="forget an episode when its first transition is overwritten",
+    fix="remove an episode when its first transition is overwritten",
     wrong="self.storage[pos] = step  # the bounds of the old episode stay",
-    right="self.forget_episode_at(pos); self.storage[pos] = step",
+    right="self.remove_episode_at(pos); self.storage[pos] = step",
     source="stable-baselines3 HerReplayBuffer.add; tianshou issue 811",
     implies=("HB507",),
 )
@@ -60,7 +60,7 @@ scenario_rule(
     "overwritten without sampling",
     "HB507",
     "stale-bounds",
-    meaning="Bounds of episodes that were computed at an earlier batch are used after a lap of the ring.",
+    meaning="Goals are sampled with episode bounds from before old transitions were overwritten.",
     fix="update the bounds when transitions are added",
     wrong="if len(storage) != self.cached_len: self.bounds = find_bounds(storage)",
     right="self.bounds.append((start, end))  # when the episode ends",
@@ -70,7 +70,7 @@ scenario_rule(
     "different lengths",
     "HB509",
     "different-lengths",
-    meaning="Episodes of different lengths are mixed up.",
+    meaning="Rows are wrong if episodes have different lengths.",
     fix="store the length of each episode",
     wrong="episode, t = divmod(i, horizon)",
     right="episode, t = np.searchsorted(starts, i, 'right') - 1, i - starts[episode]",
@@ -81,8 +81,8 @@ scenario_rule(
     "episode as long as the buffer",
     "HB510",
     "episode-fills-buffer",
-    meaning="An episode of exactly buffer_size steps is lost, or mixed up.",
-    fix="distinguish a full ring from an empty one",
+    meaning="An episode of exactly buffer_size steps cannot be sampled, or has wrong rows.",
+    fix="distinguish a full ring buffer from an empty one",
     wrong="length = (end - start) % buffer_size  # 0",
     right="length = end - start  # with counters that never wrap",
     source="stable-baselines3 2.9.2: such an episode is never sampled",
@@ -91,7 +91,7 @@ scenario_rule(
     "open episode",
     "HB511",
     "open-episode",
-    meaning="An episode that is still being added breaks sampling, or its rows are wrong.",
+    meaning="Sampling raises or returns wrong rows while an episode is open.",
     fix="sample transitions of complete episodes only",
     wrong="i = rng.integers(len(storage))",
     right="i = rng.choice(transitions_of_complete_episodes)",
@@ -102,8 +102,8 @@ scenario_rule(
     "interrupted episode",
     "HB512",
     "interrupted-episode",
-    meaning="An episode that end_episode ended is joined to the next one.",
-    fix="end the open episode where it was interrupted",
+    meaning="An episode that was ended with end_episode continues with the steps of the next episode.",
+    fix="end the open episode at its last added step",
     wrong="def end_episode(self): pass",
     right="def end_episode(self): self.episodes.append(self.open); self.open = []",
     source="stable-baselines3 HerReplayBuffer.truncate_last_trajectory",
@@ -113,8 +113,8 @@ scenario_rule(
     "several environments",
     "HB513",
     "several-environments",
-    meaning="Interleaved steps of several environments are mixed up.",
-    fix="keep one open episode for each environment",
+    meaning="Rows are wrong if the steps of several environments are interleaved.",
+    fix="store one open episode for each environment",
     wrong="self.open.append(step)",
     right="self.open[env_index].append(step)",
     source="stable-baselines3 issue 520",
@@ -130,12 +130,12 @@ REPORTS_FAILURES["memory"] = "HB515"
     "newest-episode-missing",
     meaning="The newest complete episode is not sampled from a full buffer.",
     fix="evict the oldest episode first",
-    wrong="if len(self) >= buffer_size: return  # nothing more is stored",
+    wrong="if len(self) >= buffer_size: return  # new transitions are not stored",
     right="while len(self) > buffer_size: self.episodes.pop(0)",
     source="Lin 1992; DQN: the buffer holds the most recent transitions",
 )
 def newest_episode_missing(results: ScenarioResults) -> Iterator[Violation]:
-    """The newest episode is in batches of 96 rows of 40 transitions."""
+    """Most batches of 96 rows from 40 transitions contain the newest episode."""
     result = results.of("full buffer")
     if result is None:
         return
@@ -152,13 +152,13 @@ def newest_episode_missing(results: ScenarioResults) -> Iterator[Violation]:
     "capacity-exceeded",
     "warning",
     meaning="More than buffer_size transitions are stored.",
-    fix="evict old episodes until all fit",
+    fix="evict the oldest episodes until buffer_size transitions remain",
     wrong="self.episodes.append(episode)",
     right="self.episodes.append(episode); self.evict()",
-    source="argument buffer_size",
+    source="ReplayAdapter, argument buffer_size",
 )
 def capacity_exceeded(results: ScenarioResults) -> Iterator[Violation]:
-    """A batch does not have more distinct transitions than fit."""
+    """A batch has at most buffer_size different transitions."""
     result = results.of("full buffer")
     if result is None:
         return
@@ -173,8 +173,8 @@ def capacity_exceeded(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB508",
     "one-step-episode",
-    meaning="Episodes of one step are lost, never relabeled, or relabeled wrongly.",
-    fix="relabel the only step with the state that it reaches",
+    meaning="Episodes of one step are not sampled, or not relabeled.",
+    fix="store episodes of one step, and relabel the step with the achieved goal of its next state",
     wrong="if T > 1: self.store(episode)",
     right="self.store(episode)",
     source="hill-a/stable-baselines issue 578",
@@ -196,27 +196,27 @@ def one_step_episode(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB514",
     "arguments-changed",
-    meaning="add changes the observations or the action of the caller.",
-    fix="copy arguments before they are reshaped or cast",
+    meaning="add changes the observations or the action that the caller passes.",
+    fix="copy arguments before changing their shape or dtype",
     wrong='obs["desired_goal"] = obs["desired_goal"].reshape(1, -1)',
     right='goal = np.asarray(obs["desired_goal"]).reshape(1, -1)',
     source="stable-baselines3 DictReplayBuffer.add reshapes Discrete entries of the caller's dict",
 )
 def arguments_changed(results: ScenarioResults) -> Iterator[Violation]:
-    """Arguments of add are as before."""
+    """Adding a transition does not change the arguments."""
     result = results.of("memory")
     if result is not None and result.arguments_changed:
-        yield Violation(", ".join(result.arguments_changed), "arguments as before the call")
+        yield Violation(", ".join(result.arguments_changed), "unchanged arguments")
 
 
 @replay_rule(
     "HB515",
     "arguments-aliased",
-    meaning="Stored transitions change when the caller reuses the arrays that were added.",
-    fix="copy what is stored",
+    meaning="Stored transitions change if the caller changes the arrays after adding them.",
+    fix="copy the arrays before storing them",
     wrong="self.open.append(obs)",
     right="self.open.append(copy.deepcopy(obs))",
-    source="environments that return one array again and again, such as simulators with views",
+    source="environments that reuse one array for all observations",
     implies=("HB517",),
 )
 def arguments_aliased(results: ScenarioResults) -> Iterator[Violation]:
@@ -231,11 +231,11 @@ def arguments_aliased(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB516",
     "batch-overwritten",
-    meaning="A batch changes when the next one is sampled.",
+    meaning="A batch changes when the next batch is sampled.",
     fix="return new arrays",
     wrong='np.take(self.rewards, i, out=self.out); return {"reward": self.out, ...}',
     right='return {"reward": self.rewards[i], ...}',
-    source="cpprb 11.0.0: index and weights of a batch are views of memory that the next batch uses",
+    source="cpprb 11.0.0: index and weights of a batch are views of memory that the next batch overwrites",
     implies=("HB517",),
 )
 def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
@@ -249,14 +249,14 @@ def batch_overwritten(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB517",
     "storage-aliased",
-    meaning="A learner that changes a batch changes the stored transitions.",
-    fix="copy rows that are returned",
+    meaning="Changing a batch changes the stored transitions.",
+    fix="return copies of the stored rows",
     wrong="return self.storage[start:stop]",
     right="return self.storage[start:stop].copy()",
     source=PAPER,
 )
 def storage_aliased(results: ScenarioResults) -> Iterator[Violation]:
-    """Changes of a batch do not reach the buffer."""
+    """Changing a batch does not change the buffer."""
     result = results.of("memory")
     if result is not None:
         yield from first_wrong_row_by_aspect(results, result.storage_changed)

@@ -38,7 +38,7 @@ def _recomputes(rows: DecodedRows) -> bool:
 @replay_rule(
     "HB401",
     "relabeled-success-continues",
-    meaning="A relabeled row reaches its new goal, where the task ends, but is not terminated.",
+    meaning="A relabeled row reaches its new goal, which ends the task, but is not terminated.",
     fix="compute terminated for the new goal, by compute_terminated or by the reward",
     wrong="terminated = stored_terminated[i]",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
@@ -58,14 +58,14 @@ def relabeled_success_continues(results: ScenarioResults) -> Iterator[Violation]
     "HB402",
     "relabeled-failure-terminates",
     meaning="A relabeled row is terminated although its new goal is not reached.",
-    fix="compute terminated for the new goal; the old goal's success does not count",
+    fix="compute terminated for the new goal, without the success of the original goal",
     wrong="terminated = stored_terminated[i] | success",
     right="terminated = success | goal_independent_termination[i]",
     source="stable-baselines3 issue 627",
     implies=("HB405", *IMPLIED),
 )
 def relabeled_failure_terminates(results: ScenarioResults) -> Iterator[Violation]:
-    """Relabeled rows that miss their goal continue."""
+    """Relabeled rows that do not reach their goal are not terminated."""
     found = _wrong(results)
     if found and _recomputes(found[0]):
         rows, wrong = found
@@ -76,15 +76,15 @@ def relabeled_failure_terminates(results: ScenarioResults) -> Iterator[Violation
 @replay_rule(
     "HB403",
     "crash-forgotten",
-    meaning="A step that terminated without regard to its goal, a crash, continues after relabeling.",
-    fix="keep terminations that compute_terminated does not explain",
+    meaning="A relabeled row of a goal-independent termination, such as a crash, is not terminated.",
+    fix="keep recorded terminations for which compute_terminated returns False",
     wrong="terminated = compute_terminated(next_achieved_goal, new_goal, info)",
     right="terminated = compute_terminated(next_achieved_goal, new_goal, info) | crashed[i]",
-    source="Gymnasium, terminated is a property of the MDP",
+    source="Gymnasium, Env.step: terminated means that a terminal state is reached",
     implies=IMPLIED,
 )
 def crash_forgotten(results: ScenarioResults) -> Iterator[Violation]:
-    """A crash stays a crash under every goal."""
+    """Goal-independent terminations are kept."""
     found = _wrong(results)
     if found and _recomputes(found[0]):
         rows, wrong = found
@@ -95,7 +95,7 @@ def crash_forgotten(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB404",
     "time-limit-terminates",
-    meaning="The end of an episode by its time limit is flagged as terminated.",
+    meaning="The last step of an episode that ends by its time limit is terminated.",
     fix="store terminated, not terminated or truncated",
     wrong="done = terminated or truncated",
     right="done = terminated",
@@ -114,7 +114,7 @@ def time_limit_flagged_as_terminated(results: ScenarioResults) -> Iterator[Viola
 @replay_rule(
     "HB405",
     "original-termination",
-    meaning="A row that was not relabeled has another termination than its step.",
+    meaning="An original row does not have the termination of its step.",
     fix="return the stored flag of original rows",
     wrong="terminated = np.zeros(B, bool)",
     right="terminated = stored_terminated[indices]",
@@ -122,7 +122,7 @@ def time_limit_flagged_as_terminated(results: ScenarioResults) -> Iterator[Viola
     implies=("HB403", *IMPLIED),
 )
 def original_termination(results: ScenarioResults) -> Iterator[Violation]:
-    """Original rows keep their termination."""
+    """Original rows have the termination of their step."""
     found = _wrong(results)
     if found:
         rows, wrong = found
@@ -133,15 +133,15 @@ def original_termination(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB406",
     "documented-termination",
-    meaning="Terminations of relabeled rows are not as the adapter says: kept, or never.",
-    fix="return the recorded flag (keep), or False (never); or set the adapter's attribute termination",
+    meaning="Terminations of relabeled rows differ from the adapter's attribute termination.",
+    fix="return the recorded flag for keep and False for never, or change the attribute",
     wrong='termination = "keep"  # while the buffer recomputes',
     right='termination = "recompute"',
     source="attribute termination of the adapter",
     implies=IMPLIED,
 )
 def documented_termination(results: ScenarioResults) -> Iterator[Violation]:
-    """Relabeled rows are kept, or never terminated, where that is documented."""
+    """Terminations of relabeled rows are kept or always False, as the adapter documents."""
     found = _wrong(results)
     if found and not _recomputes(found[0]):
         rows, wrong = found
@@ -153,14 +153,14 @@ def documented_termination(results: ScenarioResults) -> Iterator[Violation]:
     "HB407",
     "truncation",
     "warning",
-    meaning="The key truncated of a batch is not the flag of the row's step.",
+    meaning="An original row does not have the truncation of its step.",
     fix="return the stored flag",
     wrong="truncated = terminated",
     right="truncated = stored_truncated[indices]",
     source="Gymnasium, Env.step",
 )
 def truncation(results: ScenarioResults) -> Iterator[Violation]:
-    """Truncations of original rows are those that were added."""
+    """Original rows have the truncation of their step."""
     rows = results.of("ends of episodes")
     if rows is not None and "truncated" in rows.columns:
         expected = rows.is_last & ~rows.recorded_termination

@@ -24,16 +24,16 @@ Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
 
 @dataclass
 class BufferDriver:
-    """One buffer, the env that feeds it, and the lengths of its random episodes.
+    """A new buffer, with methods that add episodes and sample decoded rows.
 
     Args:
         adapter: The adapter class.
         seed: Seed of the buffer and of the episodes.
-        strategy: Goal selection strategy; by default the first one offered.
-        buffer_size: Number of transitions that fit.
+        strategy: Goal selection strategy; by default the first offered strategy.
+        buffer_size: Capacity in transitions.
         k: Relabeled transitions per original one.
         num_envs: Number of environments.
-        env: The env, by default one of vectors.
+        env: Environment; by default with vectors as goals.
         options: Further options of the adapter.
     """
 
@@ -71,7 +71,7 @@ class BufferDriver:
         steps: int | None = None,
         env_index: int = 0,
     ) -> AddedEpisode:
-        """Add an episode, or only its first ``steps``."""
+        """Add an episode, or its first ``steps`` steps."""
         episode = self.env.new_episode(end=end, changing=changing)
         for transition in self.env.transitions(episode, length):
             self.buffer.add(*transition, env_index=env_index)
@@ -80,7 +80,7 @@ class BufferDriver:
         return episode
 
     def add_episodes(self, lengths: Sequence[int], ends: Sequence[EndOfEpisode] = ("time limit",)) -> None:
-        """Add episodes of these lengths, with ``ends`` in turn."""
+        """Add episodes of the given lengths, which end as ``ends`` repeats."""
         for i, length in enumerate(lengths):
             self.add_episode(length, end=ends[i % len(ends)])
 
@@ -102,17 +102,17 @@ class BufferDriver:
 
 
 def first_strategy(adapter: AdapterClass) -> str:
-    """Return the strategy that most rules use."""
+    """Return the strategy that most scenarios use."""
     return next(name for name in STRATEGIES if name in adapter.offers)
 
 
 Scenario: TypeAlias = Callable[[AdapterClass, int], Any]
 SCENARIOS: dict[str, Scenario] = {}
-"""All scenarios by name: functions of adapter and seed. The first one must work for the others to be run."""
+"""All scenarios by name. A scenario is a function of adapter and seed."""
 
 
 def scenario(function: Scenario) -> Scenario:
-    """Register a scenario under the name of its function."""
+    """Register a scenario with the name of its function."""
     SCENARIOS[function.__name__.replace("_", " ").strip()] = function
     return function
 

@@ -15,7 +15,7 @@ N_STEPS, GAMMA = 3, 0.5
 
 @scenario
 def n_steps(adapter: AdapterClass, seed: int) -> DecodedRows:
-    """Returns of 3 steps."""
+    """A buffer with 3-step returns."""
     driver = BufferDriver(adapter, seed, options={"n_steps": N_STEPS, "gamma": GAMMA})
     driver.add_episodes([7] * 40, ("time limit", "crash"))
     return driver.rows(10)
@@ -38,7 +38,7 @@ class PrioritizedRows:
 
 @scenario
 def priorities(adapter: AdapterClass, seed: int) -> PrioritizedRows:
-    """Priorities of all transitions are set by their index."""
+    """The priorities of sampled transitions are set."""
     driver = BufferDriver(adapter, seed, options={"prioritized": True})
     driver.add_episodes([4] * 40)
     first = driver.buffer.sample(128)

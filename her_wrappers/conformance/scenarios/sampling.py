@@ -19,7 +19,7 @@ from her_wrappers.conformance.scenarios.driver import (
 
 @dataclass
 class EqualEpisodes:
-    """Rows of 400 equal episodes, with small batches and the number of calls of ``compute_reward``."""
+    """Rows of 400 episodes of equal length, rows of small batches, and calls of ``compute_reward``."""
 
     rows: DecodedRows
     small: dict[int, DecodedRows]
@@ -53,7 +53,7 @@ for _name in STRATEGIES:
 
 @scenario
 def one_relabeled_per_original(adapter: AdapterClass, seed: int) -> DecodedRows:
-    """n_sampled_goal=1."""
+    """A buffer with n_sampled_goal=1."""
     driver = BufferDriver(adapter, seed, k=1)
     driver.add_episodes([6] * 60)
     return driver.rows(12)
@@ -61,7 +61,7 @@ def one_relabeled_per_original(adapter: AdapterClass, seed: int) -> DecodedRows:
 
 @scenario
 def few_episodes(adapter: AdapterClass, seed: int) -> DecodedRows:
-    """Three episodes, many rows of each in one batch."""
+    """Three episodes, so that a batch has many rows of each episode."""
     driver = BufferDriver(adapter, seed)
     driver.add_episodes([HORIZON] * 3)
     return driver.rows(12)
@@ -95,7 +95,7 @@ def recorded_rewards(adapter: AdapterClass, seed: int) -> DecodedRows:
 
 @scenario
 def infos(adapter: AdapterClass, seed: int) -> DecodedRows:
-    """Rewards that need infos."""
+    """Rewards that depend on infos."""
     driver = BufferDriver(adapter, seed, env=ConformanceEnv(costs=True))
     driver.add_episodes([6] * 20)
     return driver.rows(8)

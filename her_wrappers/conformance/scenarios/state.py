@@ -55,7 +55,7 @@ class GlobalGeneratorUse:
 
 @scenario
 def global_generators(adapter: AdapterClass, seed: int) -> GlobalGeneratorUse:
-    """A buffer is made, filled and sampled after global generators were seeded in two ways."""
+    """A new buffer is used after global generators were seeded, with two different seeds."""
     outer = _global_states()
     after, changed = [], set()
     try:
@@ -77,7 +77,7 @@ def global_generators(adapter: AdapterClass, seed: int) -> GlobalGeneratorUse:
 
 
 def _global_states() -> dict[str, Any]:
-    """Return the states of global generators, torch's only where torch is imported."""
+    """Return the states of global generators; with the generator of torch if torch is imported."""
     name, *parts = np.random.get_state()  # noqa: NPY002 - the generator that buffers should not use
     states = {
         "Python's random": random.getstate(),
@@ -98,7 +98,7 @@ def _restore(states: dict[str, Any]) -> None:
 
 @dataclass
 class MemoryChanges:
-    """What shares memory, or was changed.
+    """Arguments, rows and batches that changed although they should not.
 
     Attributes:
         arguments_changed: Keys of the caller's observations that `add` changed.
@@ -115,7 +115,7 @@ class MemoryChanges:
 
 @scenario
 def memory(adapter: AdapterClass, seed: int) -> MemoryChanges:
-    """Arrays are changed after they were added, and after they were sampled."""
+    """Arrays are overwritten after they were added, and after they were sampled."""
     driver = BufferDriver(adapter, seed)
     changed: set[str] = set()
     for _ in range(20):
@@ -149,7 +149,7 @@ def memory(adapter: AdapterClass, seed: int) -> MemoryChanges:
 
 @dataclass
 class SavedAndLoaded:
-    """Rows of a loaded buffer; and batches of the saved and the loaded one."""
+    """Rows of a loaded buffer, and the next batches of the saved and of the loaded buffer."""
 
     rows: DecodedRows
     before: Batches
@@ -158,7 +158,7 @@ class SavedAndLoaded:
 
 @scenario
 def saved_and_loaded(adapter: AdapterClass, seed: int) -> SavedAndLoaded:
-    """A buffer is saved and loaded into another one."""
+    """A buffer is saved, and loaded into another buffer."""
     driver = BufferDriver(adapter, seed)
     driver.add_episodes([5, 6, 7] * 6)
     driver.batches(1)

@@ -23,12 +23,12 @@ def different_lengths(adapter: AdapterClass, seed: int) -> DecodedRows:
 
 @dataclass
 class FullBuffer:
-    """Rows sampled while a small buffer overwrites old episodes.
+    """Rows sampled while new episodes replace old episodes in a small buffer.
 
     Attributes:
         rows: All rows.
         newest: The newest complete episode when each batch was sampled.
-        capacity: Number of transitions that fit.
+        capacity: Capacity in transitions.
     """
 
     rows: DecodedRows
@@ -38,7 +38,7 @@ class FullBuffer:
 
 @scenario
 def full_buffer(adapter: AdapterClass, seed: int) -> FullBuffer:
-    """A buffer that is overwritten several times, by episodes of varying length."""
+    """Episodes of different lengths with several times as many steps as the buffer can store."""
     driver = BufferDriver(adapter, seed, buffer_size=40)
     batches, newest = [], []
     for length in driver.rng.integers(1, 10, size=48).tolist():
@@ -51,7 +51,7 @@ def full_buffer(adapter: AdapterClass, seed: int) -> FullBuffer:
 
 @scenario
 def overwritten_without_sampling(adapter: AdapterClass, seed: int) -> DecodedRows:
-    """A buffer that is overwritten between two batches."""
+    """All transitions are overwritten between two batches."""
     driver = BufferDriver(adapter, seed, buffer_size=40)
     driver.add_episodes([5] * 8)
     driver.batches(1)
@@ -78,7 +78,7 @@ def open_episode(adapter: AdapterClass, seed: int) -> DecodedRows:
 
 @scenario
 def interrupted_episode(adapter: AdapterClass, seed: int) -> DecodedRows:
-    """Episodes that end_episode ends after 3 steps."""
+    """Every second episode is ended with end_episode after 3 steps."""
     driver = BufferDriver(adapter, seed)
     for _ in range(6):
         driver.add_episode(8, end="interrupted", steps=3)

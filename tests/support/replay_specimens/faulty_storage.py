@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.replay_specimens.correct import Ring
+from tests.support.replay_specimens.full import Full
 from tests.support.replay_specimens.reference import Reference
 
 
@@ -159,6 +160,22 @@ class BatchesAreOverwritten(Reference):
         return kept
 
 
+class IndexIsOverwritten(Full):
+    """As cpprb, with priorities."""
+
+    def __init__(self, env, *, prioritized=False, **options):
+        super().__init__(env, prioritized=prioritized, **options)
+        self.prioritized, self.memory = prioritized, {}
+
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        if not self.prioritized:
+            return batch
+        index = self.memory.setdefault(batch_size, batch["index"])
+        index[...] = batch["index"]
+        return batch | {"index": index}
+
+
 class BatchesAreReturnedAgain(Reference):
     """One in ten batches is an earlier one."""
 
@@ -262,6 +279,7 @@ FAULTS = [
     (ArgumentsAreNotCopied, "HB515"),
     (ActionsAreNotCopied, "HB515"),
     (BatchesAreOverwritten, "HB516"),
+    (IndexIsOverwritten, "HB516"),
     (BatchesAreReturnedAgain, "HB517"),
     (SeedIsNotUsed, "HB601"),
     (GoalsAreNotSeeded, "HB601"),

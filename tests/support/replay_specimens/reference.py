@@ -1,4 +1,4 @@
-"""A buffer of dictionaries and lists, in which every rule of HER is one line."""
+"""A HER replay buffer made of dictionaries and lists."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ class Reference(ReplayAdapter):
     offers: ClassVar[set[str]] = set(OFFERS) - {"geometric", "n-step", "priorities"}
 
     def __init__(self, env, *, buffer_size, strategy, n_sampled_goal, max_episode_steps, num_envs=1, seed=0):
-        self.env, self.buffer_size, self.strategy = env, buffer_size, strategy
-        self.k = n_sampled_goal
+        self.env, self.buffer_size, self.strategy, self.k = env, buffer_size, strategy, n_sampled_goal
         self.rng = np.random.default_rng(seed)
         self.open = [[] for _ in range(num_envs)]
-        self.episodes = []
-        self.rows = []
+        self.episodes, self.rows = [], []
 
     def add(  # noqa: PLR0917 - as in the base class
         self, obs, action, reward, next_obs, terminated, truncated, info, env_index=0
