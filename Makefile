@@ -6,7 +6,7 @@ bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo test slow coverage mutants lowest real-envs bench-replay bench-priorities reliability peer-facts docs docs-serve lint types format clean
+.PHONY: help demo test slow coverage mutants lowest real-envs bench-replay bench-priorities reliability scoreboard peer-facts docs docs-serve lint types format clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -38,6 +38,9 @@ bench-priorities: $(VENV)-peers/installed  ## Compare the replay buffer with pri
 
 reliability: $(VENV)/installed-test  ## Random trials of interruptions, kills and damaged files: about an hour; the default tests run a hundredth.
 	$(bin)/python -m benchmarks.reliability $(ARGS)
+
+scoreboard: $(VENV)-peers/installed  ## Check our buffer and those of other libraries with the conformance suite; write docs/scoreboard.md.
+	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
 
 peer-facts: $(VENV)-peers/installed  ## Test the statements of the pages about other libraries, and the example with cpprb.
 	$(VENV)-peers/bin/python -m pytest tests/peers tests/examples/test_relabel_for_cpprb.py $(ARGS)

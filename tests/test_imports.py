@@ -76,6 +76,13 @@ ALLOWED_IMPORTS = {
         "her_wrappers.autoreset",
         "her_wrappers.recording",
     },
+    "her_wrappers.conformance": {
+        "her_wrappers.arguments",
+        "her_wrappers.checker",
+        "her_wrappers.recording",
+        "her_wrappers.replay",
+        "her_wrappers.integrations",
+    },
     "her_wrappers.integrations": {
         "her_wrappers.infos",
         "her_wrappers.spaces",

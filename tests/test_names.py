@@ -107,6 +107,7 @@ CLASS_HOMONYMS: dict[str, str] = {}
 """Reasons for names that several classes have."""
 
 FUNCTION_HOMONYMS = {
+    "check_replay": "the command her check-replay calls her_wrappers.conformance.check_replay",
     "make_study": "each study has one",
     "settings": "each study may have one",
     "take_rows": "rows of one array of a ring, and of a tree of arrays",

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from her_envs.registration import ENTRY_POINTS
 from her_wrappers.checker.registry import RULES
 from her_wrappers.cli import app
+from her_wrappers.conformance.registry import REPLAY_RULES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -47,6 +48,9 @@ def test_the_commands_for_an_environment_run_in_order(tmp_path, monkeypatch):
     assert "100 of 5,000 steps" in result.output
     assert f"# {len(RULES)} rules;" in README
     assert f"[{len(RULES)} rules]" in (ROOT / "docs" / "index.md").read_text()
+    assert f"[applies {len(REPLAY_RULES)} rules" in README
+    assert f"with {len(REPLAY_RULES)} rules" in (ROOT / "docs" / "index.md").read_text()
+    assert f"with {len(REPLAY_RULES)} rules" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_the_gif_is_small_and_its_program_has_its_command():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from her_wrappers.checker import rules as _register_rules  # noqa: F401 - importing it registers the rules
 from her_wrappers.checker.registry import RULES, Rule, Violation
@@ -37,9 +37,9 @@ def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
     ]
 
 
-def without_implied(findings: Sequence[Finding]) -> list[Finding]:
+def without_implied(findings: Sequence[Finding], rules: Mapping[str, Rule] = RULES) -> list[Finding]:
     """Return the findings that no other finding implies."""
-    implied = {code for finding in findings for code in RULES[finding.code].implies}
+    implied = {code for finding in findings for code in rules[finding.code].implies}
     return [finding for finding in findings if finding.code not in implied]
 
 
@@ -48,7 +48,7 @@ def errors_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (ORDER[finding.severity], finding.code, finding.subject))
 
 
-def findings_of(rule: Rule, evidence: Evidence) -> list[Finding]:
+def findings_of(rule: Rule, evidence: Any) -> list[Finding]:
     """Return one finding for each subject of the violations of a rule."""
     groups: dict[str, list[Violation]] = {}
     for violation in rule.check(evidence):

@@ -19,6 +19,7 @@ from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
 from her_wrappers.commands.make import EnvOptions, parse_options
+from her_wrappers.conformance.registry import REPLAY_RULES
 from her_wrappers.environments import call_factory, env_factory, present_folder
 
 if TYPE_CHECKING:
@@ -66,23 +67,28 @@ def check(
     """
     options = parse_options(option)
     try:
-        rules = selected(_codes(select), _codes(ignore))
+        rules = selected(codes(select), codes(ignore))
         with present_folder(), _progress(steps) as advance:
             report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
-    _print(report, output)
+    write_report(report, output)
     raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
 
 
-def rules() -> None:
+def rules(
+    *,
+    replay: Annotated[bool, typer.Option("--replay", help="List the rules of her check-replay.")] = False,
+) -> None:
     """List all rules.
 
     For example:
 
     - `her rules`
+    - `her rules --replay`
     """
-    print_rules([rule for _, rule in sorted(RULES.items())], _console())
+    listed = REPLAY_RULES if replay else RULES
+    print_rules([rule for _, rule in sorted(listed.items())], _console())
 
 
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a rule.")]) -> None:
@@ -91,10 +97,12 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     For example:
 
     - `her explain GE106`
+    - `her explain HB101`
     """
-    rule = RULES.get(code.upper())
+    known = RULES | REPLAY_RULES
+    rule = known.get(code.upper())
     if rule is None:
-        raise typer.BadParameter(unknown_code(code))
+        raise typer.BadParameter(unknown_code(code, known))
     print_explanation(rule, _console())
 
 
@@ -102,7 +110,8 @@ def _console() -> Console:
     return Console(soft_wrap=not sys.stdout.isatty())
 
 
-def _codes(options: Sequence[str] | None) -> list[str]:
+def codes(options: Sequence[str] | None) -> list[str]:
+    """Return the rule codes of options, each of which can have several codes separated by commas."""
     return [code.strip().upper() for option in options or () for code in option.split(",")]
 
 
@@ -124,7 +133,8 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def _print(report: Report, output: Format) -> None:
+def write_report(report: Report, output: Format) -> None:
+    """Print a report in a format."""
     if output is Format.JSON:
         typer.echo(report.json())
     elif output is Format.GITHUB:

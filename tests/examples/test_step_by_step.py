@@ -9,11 +9,13 @@ import gymnasium as gym
 import pytest
 
 from examples import own_loop, write_a_task  # noqa: F401 - registers King-v0
+from examples.check_your_buffer import Buffer
 from examples.check_your_env import Buttons
 from her_agents.config import make_config
 from her_agents.loop import train
 from her_wrappers import check_goal_env
 from her_wrappers.adapters import CopyObservation
+from her_wrappers.conformance import check_replay
 
 
 def test_environment_to_check_has_exactly_the_fault_of_its_comment():
@@ -21,6 +23,10 @@ def test_environment_to_check_has_exactly_the_fault_of_its_comment():
     assert [finding.code for finding in report.of_severity("error")] == ["GE301"]
     mended = check_goal_env(lambda: CopyObservation(Buttons()), max_steps=300)
     assert not mended.of_severity("error")
+
+
+def test_buffer_to_check_has_exactly_the_fault_of_its_comment():
+    assert [finding.code for finding in check_replay(Buffer).of_severity("error", "warning")] == ["HB401"]
 
 
 def test_own_loop_learns():
@@ -43,7 +49,12 @@ def test_her_train_accepts_the_file_of_the_task():
     assert row["relabeled_success"] > 0
 
 
-MODULES = {"check_your_env": "GE301", "own_loop": "success rate", "write_a_task": "1000 kings moved"}
+MODULES = {
+    "check_your_buffer": "HB401",
+    "check_your_env": "GE301",
+    "own_loop": "success rate",
+    "write_a_task": "1000 kings moved",
+}
 
 
 @pytest.mark.parametrize("module", MODULES)

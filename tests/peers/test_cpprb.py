@@ -111,6 +111,26 @@ def test_windows_of_n_steps_add_up_rewards_under_different_goals():
     assert (rows["rew"][whole] != within[whole] - 3.0).any()
 
 
+def test_goals_of_random_are_mostly_of_old_episodes():
+    """They are drawn when an episode ends, from all episodes so far, and never again."""
+    buffer = make_buffer(100_000, strategy="random", additional_goals=4)
+    for number in range(200):
+        add(buffer, 5, first=100 * number)
+    goals = buffer.get_all_transitions()["goal"]
+    of_first_half = (goals[goals >= 0] < 10_000).mean()
+    assert of_first_half > 0.75
+
+
+def test_transitions_are_drawn_by_numpys_global_generator():
+    buffer = make_buffer(1000)
+    add(buffer, 20)
+    batches = []
+    for _ in range(2):
+        np.random.seed(3)  # noqa: NPY002 - what the test is about
+        batches.append(buffer.sample(50)["obs"])
+    assert (batches[0] == batches[1]).all()
+
+
 def test_its_goals_cannot_be_seeded_and_it_cannot_be_saved():
     assert "seed" not in inspect.signature(cpprb.HindsightReplayBuffer).parameters
     assert not {"save", "save_transitions", "load"} & set(dir(cpprb.HindsightReplayBuffer))

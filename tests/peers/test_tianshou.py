@@ -43,6 +43,13 @@ def test_a_buffer_of_one_episode_relabels_nothing():
     assert share(buffer) == 0
 
 
+def test_of_one_row_none_is_relabeled():
+    buffer = make_buffer()
+    for number in range(8):
+        add(buffer, 10, first=100 * number)
+    assert share(buffer, batch_size=1) == 0
+
+
 def test_the_share_is_1_minus_1_over_k():
     buffer = make_buffer(future_k=4)
     for number in range(50):

@@ -132,3 +132,13 @@ def test_open_episodes_are_sampled():
     buffer = make_buffer()
     buffer.extend(episode(5)[:3])
     assert len(buffer.sample(10)) == 10
+
+
+def test_randomness_is_torchs_global_generator():
+    buffer = make_buffer()
+    buffer.extend(episode(50))
+    batches = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        batches.append(buffer.sample(50)["achieved_goal"])
+    assert (batches[0] == batches[1]).all()

@@ -1,0 +1,185 @@
+"""Check our replay buffer and those of other libraries with `check_replay`. ``make scoreboard``.
+
+Reports are stored in ``benchmarks/scoreboard_reports``; ``docs/scoreboard.md`` is rendered from them.
+``python -m benchmarks.scoreboard sb3:StableBaselines3`` runs one adapter, ``--render`` only writes the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
+from her_wrappers.conformance import check_replay
+from her_wrappers.conformance.registry import REPLAY_RULES
+
+ROOT = Path(__file__).parents[1]
+REPORTS = ROOT / "benchmarks" / "scoreboard_reports"
+PAGE = ROOT / "docs" / "scoreboard.md"
+
+ADAPTERS = (
+    "ours:Ours",
+    "sb3:OursForStableBaselines3",
+    "sb3:StableBaselines3",
+    "cpprb:Cpprb",
+    "tianshou:Tianshou",
+    "torchrl:TorchRL",
+    "torchrl:TorchRLNextGoals",
+)
+
+SB3, CPPRB, TIANSHOU, TORCHRL = (
+    f"tests/peers/test_{name}.py::" for name in ("sb3", "cpprb", "tianshou", "torchrl")
+)
+REPRODUCTIONS = {
+    "sb3:StableBaselines3": {
+        "HB202": SB3 + "test_of_one_row_none_is_relabeled",
+        "HB401": SB3 + "test_a_relabeled_success_does_not_terminate",
+        "HB510": SB3 + "test_an_episode_as_long_as_the_buffer_is_never_sampled",
+        "HB603": SB3 + "test_randomness_is_numpys_global_generator",
+    },
+    "cpprb:Cpprb": {
+        "HB109": CPPRB + "test_goals_of_random_are_mostly_of_old_episodes",
+        "HB516": CPPRB + "test_the_next_batch_overwrites_the_index_of_the_last",
+        "HB603": CPPRB + "test_transitions_are_drawn_by_numpys_global_generator",
+    },
+    "tianshou:Tianshou": {
+        "HB110": TIANSHOU + "test_all_rows_of_an_episode_get_one_goal",
+        "HB201": TIANSHOU + "test_the_share_is_1_minus_1_over_k",
+        "HB401": TIANSHOU + "test_a_relabeled_success_does_not_terminate",
+        "HB603": TIANSHOU + "test_rows_are_drawn_by_a_generator_of_its_own_and_goals_by_the_global_one",
+    },
+    "torchrl:TorchRL": {
+        "HB104": TORCHRL + "test_by_default_future_goals_include_the_state_before_the_step",
+        "HB107": TORCHRL + "test_by_default_the_last_state_is_never_a_goal",
+    },
+    "torchrl:TorchRLNextGoals": {
+        "HB504": TORCHRL + "test_an_episode_across_the_end_of_the_ring_gets_goals_of_another",
+        "HB507": TORCHRL + "test_after_one_lap_without_sampling_goals_come_from_other_episodes",
+    },
+}
+"""For each failure of a peer, a test without our code that shows it."""
+
+BOTH = {
+    "HB202": TORCHRL + "test_of_one_row_none_is_relabeled",
+    "HB401": TORCHRL + "test_a_relabeled_success_does_not_terminate",
+    "HB603": TORCHRL + "test_randomness_is_torchs_global_generator",
+}
+REPRODUCTIONS["torchrl:TorchRL"] |= BOTH
+REPRODUCTIONS["torchrl:TorchRLNextGoals"] |= BOTH
+
+HEAD = """# Scoreboard: which replay buffers relabel correctly
+
+This page shows the findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of
+other libraries. `make scoreboard` checks the versions below again and writes this page.
+
+Each cell is the result of one rule for one buffer:
+
+- `ok`: the buffer follows the rule.
+- `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
+- a code: not judged, because findings of the rule would follow from the finding with this code.
+- `-`: the library [does not offer](#what-each-library-offers) the subject of the rule.
+
+`her explain HB101` explains a rule. RLLTE 1.0.1 has no adapter and was not run; the
+[comparison](comparison.md#errors-in-the-peers) describes its buffer from the source.
+
+"""
+
+FAILURES = """
+## Failures
+
+The test behind each failure reproduces it in a few lines without our code.
+`make peer-facts` runs these tests.
+"""
+
+OFFERS_HEAD = """
+## What each library offers
+
+A rule applies to a buffer only if the documentation of the library claims its subject. The quotations are
+from the docstrings of the versions above, and `make peer-facts` compares them. Buffers that store the desired
+goal and the reward of each step also offer changing goals and recorded rewards.
+"""
+
+
+def path_of(adapter: str) -> Path:
+    """Return the file of an adapter's report."""
+    return REPORTS / f"{adapter.replace(':', '_').lower()}.json"
+
+
+def run(adapter: str) -> None:
+    """Check an adapter and store the report."""
+    module, _, name = adapter.partition(":")
+    found = getattr(import_module(f"her_wrappers.conformance.adapters.{module}"), name)
+    report = check_replay(found, max_seconds=600)
+    path_of(adapter).write_text(report.json() + "\n", encoding="utf-8")
+    print(report.summary())
+
+
+def read_reports() -> dict[str, dict[str, Any]]:
+    """Return the stored reports by adapter."""
+    return {each: json.loads(path_of(each).read_text(encoding="utf-8")) for each in ADAPTERS}
+
+
+def verdict(report: dict[str, Any], code: str) -> str:
+    """Return the cell of a rule in the table."""
+    for finding in report["findings"]:
+        if finding["code"] == code:
+            return str(finding["severity"])
+    gaps = [*report["not_offered"], *report["not_exercised"]]
+    if any(code in gap["codes"] for gap in gaps):
+        return "-"
+    findings = [finding["code"] for finding in report["findings"]]
+    return next((each for each in findings if code in REPLAY_RULES[each].implies), "ok")
+
+
+def render(reports: dict[str, dict[str, Any]]) -> str:
+    """Return the page."""
+    names = [report["environment"] for report in reports.values()]
+    lines = ["| rule | | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
+    counts = {
+        severity: [sum(f["severity"] == severity for f in report["findings"]) for report in reports.values()]
+        for severity in ("error", "warning")
+    }
+    for severity, numbers in counts.items():
+        lines.append(f"| all | {severity}s | " + " | ".join(map(str, numbers)) + " |")
+    for code, rule in sorted(REPLAY_RULES.items()):
+        cells = [verdict(report, code) for report in reports.values()]
+        lines.append(f"| {code} | {rule.name} | " + " | ".join(cells) + " |")
+    text = HEAD + "\n".join(lines) + "\n" + FAILURES
+    for adapter, report in reports.items():
+        if report["findings"]:
+            text += f"\n### {report['environment']}\n\n"
+        for finding in report["findings"]:
+            where = ", ".join(filter(None, [finding["subject"], finding["place"]]))
+            shown = REPRODUCTIONS.get(adapter, {}).get(finding["code"], "not reproduced yet")
+            text += f"- {finding['code']} {finding['name']}{' (' + where + ')' if where else ''}: expected "
+            text += f"{finding['expected']}, got {finding['got'].rstrip('.')}. `{shown}`\n"
+    return text + OFFERS_HEAD + "".join(map(render_offers, CLAIMS, map(reports.get, CLAIMS)))
+
+
+def render_offers(adapter: str, report: dict[str, Any] | None) -> str:
+    """Return the section on what a library offers."""
+    lines = [f"\n### Offered by {report['environment'] if report else adapter}\n"]
+    for claim in CLAIMS[adapter]:
+        source = claim.source.replace(":", ".")
+        lines.append(f"- {', '.join(claim.offers)}: “{claim.quote}” (`{source}`)")
+    for offers, reason in NOT_OFFERED[adapter].items():
+        lines.append(f"- not offered: {', '.join(offers)}: {reason}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run the adapters and write the page."""
+    parser = argparse.ArgumentParser(description="Scoreboard of replay buffers.")
+    parser.add_argument("adapters", nargs="*", help="adapters to run; all by default")
+    parser.add_argument("--render", action="store_true", help="only write the page")
+    arguments = parser.parse_args()
+    for adapter in () if arguments.render else arguments.adapters or ADAPTERS:
+        run(adapter)
+    PAGE.write_text(render(read_reports()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

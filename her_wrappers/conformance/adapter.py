@@ -1,0 +1,132 @@
+"""ReplayAdapter: the interface of replay buffers that `check_replay` uses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    import gymnasium as gym
+    import numpy as np
+
+Terminations: TypeAlias = Literal["recompute", "success", "keep", "never"]
+
+STRATEGIES = ("future", "final", "episode", "random", "geometric")
+"""Goal selection strategies. Most scenarios use the first strategy of this list that the adapter offers."""
+
+OFFERS = {
+    **{strategy: f"goal selection strategy {strategy}" for strategy in STRATEGIES},
+    "several environments": "interleaved steps of several environments, with env_index",
+    "end episode": "end_episode, for an episode that a reset interrupts",
+    "changing goals": "desired goals that change inside an episode",
+    "recorded rewards": "original transitions keep the rewards that were added",
+    "infos": "compute_reward gets the info of the step",
+    "images": "uint8 images as goals",
+    "discrete": "goals of a Discrete space",
+    "seed": "seed makes batches reproducible",
+    "save": "save and load, with the transitions",
+    "save generator": "a loaded buffer continues with the same random sequence",
+    "n-step": "options n_steps and gamma",
+    "priorities": "update_priorities and the key index",
+}
+"""Features that an adapter can offer. Rules that need none of these features apply to every buffer."""
+
+
+class ReplayAdapter(ABC):
+    """Base class of adapters, through which `check_replay` uses a replay buffer.
+
+    The constructor makes an empty buffer. ``**options`` contains ``n_steps`` and ``gamma`` in the scenario of
+    the offer ``"n-step"``, and ``prioritized=True`` in the scenario of ``"priorities"``.
+
+    Attributes:
+        name: Name and version of the buffer.
+        offers: Set of keys of `OFFERS` that the buffer supports, with at least one strategy.
+        termination: Documented terminations of relabeled transitions. ``"recompute"``: the transition
+            terminates if it reaches the new goal, or if its episode terminated independently of the goal.
+            ``"success"``: the same, but rewards decide whether the goal is reached; rewards then have two
+            values, and ``"infos"`` must not be offered. ``"keep"``: as recorded. ``"never"``:
+            no relabeled transition terminates. None: batches have no terminations.
+
+    Args:
+        env: A single environment with the spaces, ``compute_reward`` and ``compute_terminated``.
+        buffer_size: Capacity in transitions, without relabeled copies.
+        strategy: Goal selection strategy, one of ``offers``.
+        n_sampled_goal: Relabeled transitions per original one, k; the relabeled share is k / (k + 1).
+        max_episode_steps: Maximum number of steps of an episode.
+        num_envs: Number of environments; 1 unless ``"several environments"`` is offered.
+        seed: Seed of the buffer.
+    """
+
+    name: ClassVar[str]
+    offers: ClassVar[AbstractSet[str]]
+    termination: ClassVar[Terminations | None] = "recompute"
+
+    @abstractmethod
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        buffer_size: int,
+        strategy: str,
+        n_sampled_goal: int,
+        max_episode_steps: int,
+        num_envs: int = 1,
+        seed: int = 0,
+        **options: Any,
+    ) -> None: ...
+
+    @abstractmethod
+    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
+        self,
+        obs: dict[str, Any],
+        action: np.ndarray,
+        reward: float,
+        next_obs: dict[str, Any],
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+        env_index: int = 0,
+    ) -> None:
+        """Add one transition of one environment, as the documentation of the buffer describes.
+
+        Several environments step together: ``env_index`` is 0, 1, ..., ``num_envs - 1``, then 0 again.
+
+        Args:
+            obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step.
+            action: Action of the step.
+            reward: Reward of the step.
+            next_obs: Observation after the step, also for the last step of an episode.
+            terminated: Whether the episode terminated.
+            truncated: Whether the episode was truncated.
+            info: Info of the step.
+            env_index: Index of the environment.
+        """
+
+    @abstractmethod
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch of B transitions as NumPy arrays.
+
+        Returns:
+            (B, ...) arrays ``observation``, ``achieved_goal``, ``desired_goal``, ``action``,
+            ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
+            and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``,
+            ``discount``, ``index``, ``weight``.
+        """
+
+    def end_episode(self, env_index: int = 0) -> None:
+        """EndOfEpisode an open episode that a reset interrupted."""
+        raise NotImplementedError("define end_episode, or remove 'end episode' from offers")
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
+        """Set the priorities of the transitions with the given ``index`` values of a batch."""
+        raise NotImplementedError("define update_priorities, or remove 'priorities' from offers")
+
+    def save(self, path: str) -> None:
+        """Save the buffer to a path that does not exist."""
+        raise NotImplementedError("define save, or remove 'save' from offers")
+
+    def load(self, path: str) -> None:
+        """Replace the content of this buffer with that of a saved buffer that has the same options."""
+        raise NotImplementedError("define load, or remove 'save' from offers")

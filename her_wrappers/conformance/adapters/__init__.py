@@ -1,0 +1,1 @@
+"""Adapters for our buffer and for those of other libraries."""

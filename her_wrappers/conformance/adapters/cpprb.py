@@ -1,0 +1,113 @@
+"""Adapter for cpprb's ``HindsightReplayBuffer``, which relabels when an episode ends."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import cpprb
+import numpy as np
+
+from her_wrappers.conformance.adapter import ReplayAdapter
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    import gymnasium as gym
+
+STATE = 3
+
+
+class Cpprb(ReplayAdapter):
+    """A state is the observation and the achieved goal, which ``goal_func`` takes from it.
+
+    ``size`` has room for the relabeled copies of each transition. Terminations are columns of the user.
+    """
+
+    name: ClassVar[str] = f"cpprb {version('cpprb')}"
+    offers: ClassVar[AbstractSet[str]] = {
+        "future", "final", "episode", "random", "end episode", "priorities",
+    }  # fmt: skip
+    termination = None
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        buffer_size: int,
+        strategy: str,
+        n_sampled_goal: int,
+        max_episode_steps: int,
+        num_envs: int = 1,
+        seed: int = 0,
+        prioritized: bool = False,
+        **options: Any,
+    ) -> None:
+        functions: Any = env
+        space: Any = env.observation_space
+        self._goal_shape = space["desired_goal"].shape
+        size = STATE + self._goal_shape[0]
+        self._goal: Any = None
+
+        def reward(next_state: np.ndarray, action: np.ndarray, goal: np.ndarray) -> Any:
+            return functions.compute_reward(next_state[:, STATE:], goal, [{}] * len(goal))
+
+        self.buffer = cpprb.HindsightReplayBuffer(
+            buffer_size * (n_sampled_goal + 1),
+            {
+                "obs": {"shape": size, "dtype": np.float64},
+                "act": {"shape": 1},
+                "next_obs": {"shape": size, "dtype": np.float64},
+            },
+            max_episode_len=max_episode_steps,
+            reward_func=reward,
+            goal_func=lambda state: state[:, STATE:],
+            goal_shape=self._goal_shape,
+            strategy=strategy,
+            additional_goals=n_sampled_goal,
+            prioritized=prioritized,
+        )
+
+    def add(  # noqa: PLR0917 - as in the base class
+        self,
+        obs: dict[str, Any],
+        action: np.ndarray,
+        reward: float,
+        next_obs: dict[str, Any],
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+        env_index: int = 0,
+    ) -> None:
+        """Add a transition, and relabel the episode at its end."""
+        state, next_state = (
+            np.concatenate([each["observation"], each["achieved_goal"]]) for each in (obs, next_obs)
+        )
+        self.buffer.add(obs=state, act=action, next_obs=next_state)
+        self._goal = obs["desired_goal"].copy()
+        if terminated or truncated:
+            self.end_episode()
+
+    def end_episode(self, env_index: int = 0) -> None:
+        """Relabel the episode."""
+        self.buffer.on_episode_end(self._goal)
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch."""
+        batch = self.buffer.sample(batch_size)
+        names = {"index": "indexes", "weight": "weights"}
+        optional = {name: batch[key] for name, key in names.items() if key in batch}
+        return optional | {
+            "observation": batch["obs"][:, :STATE],
+            "achieved_goal": batch["obs"][:, STATE:],
+            "desired_goal": batch["goal"],
+            "action": batch["act"],
+            "reward": batch["rew"][:, 0],
+            "next_observation": batch["next_obs"][:, :STATE],
+            "next_achieved_goal": batch["next_obs"][:, STATE:],
+            "next_desired_goal": batch["goal"],
+        }
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
+        """Set priorities."""
+        self.buffer.update_priorities(index, priorities)

@@ -1,0 +1,120 @@
+"""Adapters for the ``HERReplayBuffer`` of TorchRL, with default goals and with goals after the step."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+from torchrl.data import HERReplayBuffer, LazyTensorStorage
+
+from her_wrappers.conformance.adapter import ReplayAdapter
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    import gymnasium as gym
+
+
+class TorchRL(ReplayAdapter):
+    """A ``LazyTensorStorage`` of one dimension, to which transitions are added one by one."""
+
+    name: ClassVar[str] = f"TorchRL {version('torchrl')}"
+    offers: ClassVar[AbstractSet[str]] = {
+        "future", "final", "episode", "random", "changing goals", "recorded rewards", "infos",
+        "images", "discrete", "save",
+    }  # fmt: skip
+    arguments: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        buffer_size: int,
+        strategy: str,
+        n_sampled_goal: int,
+        max_episode_steps: int,
+        num_envs: int = 1,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        functions: Any = env
+
+        def reward(transitions: TensorDict) -> torch.Tensor:
+            achieved, desired = transitions["next", "achieved_goal"], transitions["desired_goal"]
+            infos = {"cost": transitions["cost"].numpy()}
+            rewards = functions.compute_reward(achieved.numpy(), desired.numpy(), infos)
+            return torch.as_tensor(rewards, dtype=torch.float32)[:, None]
+
+        self._space: Any = env.observation_space
+        self.buffer = HERReplayBuffer(
+            reward,
+            storage=LazyTensorStorage(buffer_size),
+            her_ratio=n_sampled_goal / (n_sampled_goal + 1),
+            strategy=strategy,
+            **self.arguments,
+        )
+
+    def add(  # noqa: PLR0917 - as in the base class
+        self,
+        obs: dict[str, Any],
+        action: np.ndarray,
+        reward: float,
+        next_obs: dict[str, Any],
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+        env_index: int = 0,
+    ) -> None:
+        """Add a transition."""
+        flags = {"done": terminated or truncated, "terminated": terminated, "truncated": truncated}
+        states, next_states = (
+            {key: torch.as_tensor(np.array(value)) for key, value in each.items()} for each in (obs, next_obs)
+        )
+        self.buffer.add(
+            TensorDict(
+                {
+                    **states,
+                    "action": torch.as_tensor(action.copy()),
+                    "cost": torch.tensor(info["cost"], dtype=torch.float64),
+                    "next": {
+                        **next_states,
+                        "reward": torch.tensor([reward]),
+                        **{key: torch.tensor([flag]) for key, flag in flags.items()},
+                    },
+                },
+                batch_size=[],
+            )
+        )
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch of arrays."""
+        batch: Any = self.buffer.sample(batch_size)
+        arrays = {
+            prefix + key: states[key].numpy().reshape(batch_size, *self._space[key].shape)
+            for prefix, states in (("", batch), ("next_", batch["next"]))
+            for key in self._space
+        }
+        return arrays | {
+            "action": batch["action"].numpy(),
+            "reward": batch["next", "reward"].numpy()[:, 0],
+            "terminated": batch["next", "terminated"].numpy()[:, 0],
+            "truncated": batch["next", "truncated"].numpy()[:, 0],
+        }
+
+    def save(self, path: str) -> None:
+        """Save the buffer in a folder."""
+        self.buffer.dumps(path)
+
+    def load(self, path: str) -> None:
+        """Load the buffer from a folder."""
+        self.buffer.loads(path)
+
+
+class TorchRLNextGoals(TorchRL):
+    """With ``achieved_goal_key=("next", "achieved_goal")``."""
+
+    name: ClassVar[str] = f"TorchRL {version('torchrl')}, goals after the step"
+    arguments: ClassVar[dict[str, Any]] = {"achieved_goal_key": ("next", "achieved_goal")}

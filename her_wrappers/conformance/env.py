@@ -1,0 +1,194 @@
+"""The environment of the conformance suite, whose goals contain the numbers of episode and step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+UNREACHED = 200
+"""Step number in desired goals that no state has; with changing goals, higher numbers follow."""
+
+SHIFT = 1 / 3
+"""Added to episode numbers in float64 goals, so that a conversion to float32 changes the goals."""
+
+ACTION_SCALE = 128.0
+CODES = 256
+LARGEST = 2**31
+
+GoalKind: TypeAlias = Literal["vector", "image", "discrete"]
+EndOfEpisode: TypeAlias = Literal["time limit", "crash", "success", "interrupted", "open"]
+
+
+class Transition(NamedTuple):
+    """The arguments of `ReplayAdapter.add`, without the index of the environment."""
+
+    obs: dict[str, Any]
+    action: np.ndarray
+    reward: float
+    next_obs: dict[str, Any]
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+@dataclass
+class AddedEpisode:
+    """An episode, and the number of its steps that were added.
+
+    Attributes:
+        number: Number of the episode, part of its goals.
+        length: Number of steps added.
+        end: How the episode ends.
+        changing: Whether the desired goal changes every second step.
+        is_complete: Whether the last step was added.
+    """
+
+    number: int
+    length: int
+    end: EndOfEpisode = "time limit"
+    changing: bool = False
+    is_complete: bool = False
+
+
+class ConformanceEnv(gym.Env[Any, Any]):
+    """Goal environment in which step t of episode e leads from state (e, t) to state (e, t + 1).
+
+    A goal is the pair (episode, step), encoded as `kind` says. It is reached in its own state and in the next
+    one. So rewards and terminations change if the goals are swapped, if the achieved goal before the step is
+    used, or if a goal is from another episode.
+
+    Args:
+        kind: Goals are (2,) float64 vectors, (2, 2) uint8 images, or Discrete numbers.
+        sparse: Whether rewards are only 0 and -1; otherwise rewards also depend on the achieved state.
+        costs: Whether rewards depend on ``info["cost"]``.
+        bonus: Added to the rewards of added steps, but not to rewards of ``compute_reward``.
+    """
+
+    def __init__(
+        self, kind: GoalKind = "vector", *, sparse: bool = False, costs: bool = False, bonus: float = 0.0
+    ) -> None:
+        kinds: dict[str, spaces.Space[Any]] = {
+            "vector": spaces.Box(-np.inf, np.inf, (2,), np.float64),
+            "image": spaces.Box(0, 255, (2, 2), np.uint8),
+            "discrete": spaces.Discrete(CODES * CODES),
+        }
+        goal = kinds[kind]
+        state = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.goal_env_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
+        self.observation_space = self.goal_env_space
+        self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.kind, self.sparse, self.costs, self.bonus = kind, sparse, costs, bonus
+        self.episodes: list[AddedEpisode] = []
+        self.reward_calls = 0
+
+    def encode(self, episode: Any, step: Any) -> Any:
+        """Return the goals of states: (...) integers to (..., G) goals."""
+        episode, step = np.asarray(episode), np.asarray(step)
+        if self.kind == "discrete":
+            return episode * CODES + step
+        if self.kind == "vector":
+            return np.stack([episode + SHIFT, step.astype(float)], axis=-1)
+        rows = np.stack([episode, step, CODES - 1 - episode, CODES - 1 - step], axis=-1)
+        return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
+
+    def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rounded episode and step numbers of goals; -1 for values that are not finite."""
+        goals = np.asarray(goals)
+        if self.kind == "discrete":
+            numbers = round_to_int(goals)
+            return numbers // CODES, numbers % CODES
+        if self.kind == "vector":
+            return round_to_int(goals[..., 0] - SHIFT), round_to_int(goals[..., 1])
+        return round_to_int(goals[..., 0, 0]), round_to_int(goals[..., 0, 1])
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Return the rewards of goals: (..., G) goals to (...) rewards."""
+        self.reward_calls += 1
+        return self.rewards(achieved_goal, desired_goal, info)
+
+    def rewards(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Return the rewards of goals, without counting the call."""
+        reached = self.compute_terminated(achieved_goal, desired_goal, info)
+        rewards = reached - 1.0
+        if not self.sparse:
+            vectors = self.kind == "vector"  # decode is slow for single goals
+            steps = np.rint(achieved_goal[..., 1]) if vectors else self.decode(achieved_goal)[1]
+            rewards = rewards - steps / ACTION_SCALE
+        return rewards - _costs_of(info) if self.costs else rewards
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Return whether goals are reached: in the state of the goal, or in the next one."""
+        if self.kind == "vector":  # without decode, which is slow for single goals
+            difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
+            episodes, steps = difference[..., 0], difference[..., 1]
+        else:
+            (episode, step), (goal, goal_step) = self.decode(achieved_goal), self.decode(desired_goal)
+            episodes, steps = episode - goal, step - goal_step
+        return (abs(episodes) < 0.5) & (steps > -0.5) & (steps < 1.5)
+
+    def new_episode(self, *, end: EndOfEpisode = "time limit", changing: bool = False) -> AddedEpisode:
+        """Register an episode without steps."""
+        self.episodes.append(AddedEpisode(len(self.episodes), 0, end, changing))
+        return self.episodes[-1]
+
+    def transitions(self, episode: AddedEpisode, length: int) -> Iterator[Transition]:
+        """Yield the steps of an episode of ``length`` steps, and count the steps that were yielded."""
+        for t in range(length):
+            last = t + 1 == length
+            obs = self.observe(episode, t, last=False)
+            next_obs = self.observe(episode, t + 1, last=last)
+            info = {"cost": float(self.cost(episode.number, t)), "is_success": False}
+            episode.length, episode.is_complete = t + 1, last
+            reward = self.rewards(next_obs["achieved_goal"], next_obs["desired_goal"], info) + self.bonus
+            yield Transition(
+                obs,
+                np.array([episode.number + t / ACTION_SCALE], np.float32),
+                float(reward),
+                next_obs,
+                last and episode.end in {"crash", "success"},
+                last and episode.end == "time limit",
+                info,
+            )
+
+    def observe(self, episode: AddedEpisode, t: int, *, last: bool) -> dict[str, Any]:
+        """Return the observation of state t."""
+        achieved = UNREACHED if last and episode.end == "success" else t
+        desired = UNREACHED + (t // 2 if episode.changing else 0)
+        return {
+            "observation": np.array([episode.number, t, 0.5], np.float32),
+            "achieved_goal": self._encode_one(episode.number, achieved),
+            "desired_goal": self._encode_one(episode.number, desired),
+        }
+
+    def _encode_one(self, episode: int, step: int) -> Any:
+        """Return the goal of one state; np.stack is slow for single goals."""
+        if self.kind == "vector":
+            return np.array([episode + SHIFT, step])
+        goal = self.encode(episode, step)
+        return np.int64(goal) if self.kind == "discrete" else goal
+
+    @staticmethod
+    def cost(episode: Any, t: Any) -> Any:
+        """Return the costs of steps; the cost of each step is different."""
+        return (episode % 16 * 32 + t) / 64
+
+
+def round_to_int(values: Any) -> np.ndarray:
+    """Return values rounded to integers; -1 for NaN and for numbers beyond 2**31."""
+    values = np.asarray(values)
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64)
+        values = np.where(np.abs(values) < LARGEST, np.rint(values), -1)  # False for NaN
+    return np.asarray(values.astype(np.int64))
+
+
+def _costs_of(info: Any) -> Any:
+    """Return the costs in infos: one dict, a list of dicts, or a dict of columns."""
+    if isinstance(info, dict):
+        return np.asarray(info["cost"])
+    return np.array([each["cost"] for each in info])

@@ -1,0 +1,130 @@
+"""Registry of the rules on replay buffers, and functions that rules share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from her_wrappers.checker.registry import Check, Rule, Severity, Violation, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from her_wrappers.conformance.results import ScenarioResults
+    from her_wrappers.conformance.rows import DecodedRows
+
+REPLAY_RULES: dict[str, Rule] = {}
+"""All rules on replay buffers, by code."""
+
+REPORTS_FAILURES: dict[str, str] = {}
+"""Rule that reports the exceptions of a scenario; HB001 reports exceptions of all other scenarios."""
+
+PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
+
+
+def replay_rule(
+    code: str,
+    name: str,
+    severity: Severity = "error",
+    *,
+    meaning: str,
+    fix: str,
+    wrong: str,
+    right: str,
+    source: str = PAPER,
+    offers: tuple[str, ...] = (),
+    implies: tuple[str, ...] = (),
+) -> Callable[[Check], Check]:
+    """Return a decorator that registers a function as a rule on replay buffers.
+
+    Args:
+        code: ``HB`` and three digits; the first digit is the family.
+        name: Name of the rule in words.
+        severity: Severity of a violation.
+        meaning: The fault in one sentence.
+        fix: The fix in one line, without a period.
+        wrong: Example of code that violates the rule.
+        right: The example with the fault corrected.
+        source: Source of the requirement, such as a paper or an issue.
+        offers: Keys of `OFFERS`; the rule does not apply if the adapter does not offer one of these.
+        implies: Codes of rules whose findings follow from a finding of this rule.
+    """
+    return rule(
+        code,
+        name,
+        severity,
+        meaning=meaning,
+        fix=fix,
+        wrong=wrong,
+        right=right,
+        source=source,
+        needs=offers,
+        implies=implies,
+        rules=REPLAY_RULES,
+    )
+
+
+def scenario_rule(
+    scenario: str,
+    code: str,
+    name: str,
+    *,
+    meaning: str,
+    fix: str,
+    wrong: str,
+    right: str,
+    source: str = PAPER,
+    offers: tuple[str, ...] = (),
+    implies: tuple[str, ...] = (),
+) -> None:
+    """Register the rule that a scenario raises no exception and that all its rows are correct."""
+
+    def explained(results: ScenarioResults) -> Iterator[Violation]:
+        """Each row is an added transition with an allowed goal, and its reward and termination."""
+        yield from failures_of(results, scenario)
+        result = results.of(scenario)
+        if result is not None:
+            yield from first_wrong_row_by_aspect(results, getattr(result, "rows", result))
+
+    REPORTS_FAILURES[scenario] = code
+    replay_rule(
+        code,
+        name,
+        meaning=meaning,
+        fix=fix,
+        wrong=wrong,
+        right=right,
+        source=source,
+        offers=offers,
+        implies=implies,
+    )(explained)
+
+
+def failures_of(results: ScenarioResults, scenario: str) -> Iterator[Violation]:
+    """Yield the exception of a scenario, if one was raised."""
+    results.of(scenario)
+    failure = results.failures.get(scenario)
+    if failure and failure.code == "HB001":
+        yield Violation(failure.got, failure.expected, scenario)
+
+
+def first_wrong_row_by_aspect(results: ScenarioResults, rows: DecodedRows) -> Iterator[Violation]:
+    """Yield the first row with a wrong aspect that the first scenarios do not also have wrong."""
+    for aspect, wrong in rows.wrong_by_aspect.items():
+        if aspect not in results.broken_aspects:
+            for i in np.flatnonzero(wrong)[:1].tolist():
+                expected, got = rows.expected(aspect, i)
+                yield Violation(
+                    got, expected, rows.describe(i), hint=f"{int(wrong.sum())} of {len(rows)} rows"
+                )
+                return
+
+
+def first_wrong_row(
+    rows: DecodedRows, wrong: np.ndarray, expected: str, subject: str = ""
+) -> Iterator[Violation]:
+    """Yield the first wrong row, with the number of wrong rows."""
+    for i in np.flatnonzero(wrong)[:1]:
+        often = f"{int(wrong.sum())} of {len(rows)} rows"
+        yield Violation(rows.describe(int(i)), expected, subject=subject, hint=often)

@@ -1,0 +1,110 @@
+"""HB001 to HB005: the adapter works, and returns the transitions that were added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from her_wrappers.checker.registry import Violation
+from her_wrappers.conformance.registry import REPORTS_FAILURES, first_wrong_row, replay_rule
+from her_wrappers.conformance.results import FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.conformance.results import ScenarioResults
+
+OURS = "the interface ReplayAdapter of her_wrappers.conformance"
+
+
+def _failures(results: ScenarioResults, code: str) -> Iterator[Violation]:
+    for name, failure in results.failures.items():
+        if failure.code == code and not (code == "HB001" and name in REPORTS_FAILURES):
+            yield Violation(failure.got, failure.expected, subject=f"scenario {name!r}")
+
+
+@replay_rule(
+    "HB001",
+    "adapter-raises",
+    meaning="The buffer or its adapter raises an exception.",
+    fix="call her_wrappers.conformance.scenarios.SCENARIOS[name](Adapter, seed), and read the traceback",
+    wrong="def sample(self, n): raise NotImplementedError",
+    right="def sample(self, n): return self.buffer.sample(n)",
+    source=OURS,
+)
+def adapter_raises(results: ScenarioResults) -> Iterator[Violation]:
+    """No method of the adapter raises."""
+    results.of(FIRST)
+    yield from _failures(results, "HB001")
+
+
+@replay_rule(
+    "HB002",
+    "batch-keys",
+    meaning="A batch is not a dict, or does not contain a required key.",
+    fix="return all keys that ReplayAdapter.sample lists",
+    wrong="return batch.obs, batch.act, batch.rew",
+    right='return {"observation": batch.obs, "action": batch.act, ...}',
+    source=OURS,
+)
+def batch_keys(results: ScenarioResults) -> Iterator[Violation]:
+    """Batches have all keys."""
+    results.of(FIRST)
+    yield from _failures(results, "HB002")
+
+
+@replay_rule(
+    "HB003",
+    "batch-shape",
+    meaning="A value of a batch has the wrong shape, or is not an array of numbers.",
+    fix="return (B, ...) NumPy arrays, with rewards and flags of shape (B,)",
+    wrong='return {"reward": batch.rewards, ...}  # (B, 1)',
+    right='return {"reward": batch.rewards[:, 0], ...}',
+    source=OURS,
+)
+def batch_shape(results: ScenarioResults) -> Iterator[Violation]:
+    """Arrays of batches have the shapes of the spaces."""
+    results.of(FIRST)
+    yield from _failures(results, "HB003")
+
+
+@replay_rule(
+    "HB004",
+    "not-completed",
+    meaning="A scenario did not end within the time limit.",
+    fix="look for an infinite loop, such as a search for a row that can be relabeled",
+    wrong="while not relabeled: row = sample_row()",
+    right="row = sample_row()",
+    source=OURS,
+)
+def not_completed(results: ScenarioResults) -> Iterator[Violation]:
+    """Every scenario ends within the time limit."""
+    results.of(FIRST)
+    yield from _failures(results, "HB004")
+
+
+EVERYTHING_ELSE = tuple(
+    f"HB{number}"
+    for number in (
+        *range(101, 113), *range(201, 206), *range(301, 309), *range(401, 408), *range(501, 518),
+        *range(601, 607), *range(701, 705), *range(801, 804),
+    )
+)  # fmt: skip
+
+
+@replay_rule(
+    "HB005",
+    "transition-mixed",
+    meaning="A row is not one of the transitions that were added; its values belong to different steps.",
+    fix="read observation, action and next observation with the same index",
+    wrong='return {"observation": obs[i], "action": actions[i], "next_observation": obs[j], ...}',
+    right='return {"observation": obs[i], "action": actions[i], "next_observation": obs[i + 1], ...}',
+    source="Gymnasium, Env.step: one call returns the values of one transition",
+    implies=EVERYTHING_ELSE,
+)
+def transition_mixed(results: ScenarioResults) -> Iterator[Violation]:
+    """State, action and next state of a row belong to one step."""
+    result = results.of(FIRST)
+    if result is not None:
+        yield from first_wrong_row(
+            result.rows, ~result.rows.is_added, "state, action and next state of one added step"
+        )

@@ -1,0 +1,171 @@
+"""Scenarios of seeds, global random generators, shared memory and saved buffers."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from her_wrappers.conformance.rows import DecodedRows
+from her_wrappers.conformance.scenarios.driver import (
+    AdapterClass,
+    Batches,
+    BufferDriver,
+    changed_keys,
+    is_same,
+    scenario,
+)
+
+
+@dataclass
+class SeededBatches:
+    """Batches of two buffers with the same seed, and of one with another seed."""
+
+    first: Batches
+    same: Batches
+    other: Batches
+
+
+@scenario
+def seeds(adapter: AdapterClass, seed: int) -> SeededBatches:
+    """Three buffers with the same episodes."""
+    batches = []
+    for number, buffer_seed in enumerate((seed, seed, seed + 1)):
+        driver = BufferDriver(adapter, buffer_seed)
+        driver.add_episodes([6] * 20)
+        np.random.random(number)  # noqa: NPY002 - reproducible whatever the global generator does
+        batches.append(driver.batches(2))
+    return SeededBatches(*batches)
+
+
+@dataclass
+class GlobalGeneratorUse:
+    """Which global random generators a buffer changes, and which it seeds."""
+
+    changed: list[str]
+    seeded: list[str]
+
+
+@scenario
+def global_generators(adapter: AdapterClass, seed: int) -> GlobalGeneratorUse:
+    """A new buffer is used after global generators were seeded, with two different seeds."""
+    outer = _global_states()
+    after, changed = [], set()
+    try:
+        for global_seed in (1, 2):
+            random.seed(global_seed)
+            np.random.seed(global_seed)  # noqa: NPY002 - the generator that buffers should not use
+            if "torch" in sys.modules:
+                sys.modules["torch"].manual_seed(global_seed)
+            before = _global_states()
+            driver = BufferDriver(adapter, seed)
+            driver.add_episodes([4] * 4)
+            driver.batches(2, 32)
+            after.append(_global_states())
+            changed |= {name for name in before if str(before[name]) != str(after[-1].get(name))}
+    finally:
+        _restore(outer)
+    names = sorted(changed)
+    return GlobalGeneratorUse(names, [name for name in names if str(after[0][name]) == str(after[1][name])])
+
+
+def _global_states() -> dict[str, Any]:
+    """Return the states of global generators; with the generator of torch if torch is imported."""
+    name, *parts = np.random.get_state()  # noqa: NPY002 - the generator that buffers should not use
+    states = {
+        "Python's random": random.getstate(),
+        "numpy.random": (name, np.asarray(parts[0]).tolist(), *parts[1:]),
+    }
+    if "torch" in sys.modules:
+        states["torch"] = sys.modules["torch"].get_rng_state().tolist()
+    return states
+
+
+def _restore(states: dict[str, Any]) -> None:
+    random.setstate(states["Python's random"])
+    np.random.set_state(states["numpy.random"])  # noqa: NPY002 - the generator that buffers should not use
+    if "torch" in states:
+        torch = sys.modules["torch"]
+        torch.set_rng_state(torch.tensor(states["torch"], dtype=torch.uint8))
+
+
+@dataclass
+class MemoryChanges:
+    """Arguments, rows and batches that changed although they should not.
+
+    Attributes:
+        arguments_changed: Keys of the caller's observations that `add` changed.
+        stored_changed: Rows after the caller changed the arrays that were added.
+        batch_changed: Keys of a batch that changed when the next one was sampled.
+        storage_changed: Rows after the caller changed a batch.
+    """
+
+    arguments_changed: list[str]
+    stored_changed: DecodedRows
+    batch_changed: list[str]
+    storage_changed: DecodedRows
+
+
+@scenario
+def memory(adapter: AdapterClass, seed: int) -> MemoryChanges:
+    """Arrays are overwritten after they were added, and after they were sampled."""
+    driver = BufferDriver(adapter, seed)
+    changed: set[str] = set()
+    for _ in range(20):
+        episode = driver.env.new_episode()
+        for transition in driver.env.transitions(episode, 6):
+            before = copy.deepcopy(transition)
+            driver.buffer.add(*transition)
+            for name, new, old in (
+                ("obs", transition.obs, before.obs),
+                ("next_obs", transition.next_obs, before.next_obs),
+            ):
+                changed |= {f"{name}[{key!r}]" for key in old if not is_same(new[key], old[key])}
+                for array in new.values():
+                    array[...] = 77
+            changed |= set() if is_same(transition.action, before.action) else {"action"}
+            transition.action[...] = 77
+    first = driver.buffer.sample(128)
+    copies = driver.read(first, 128)
+    stored = driver.rows(4)
+    batch_changed = changed_keys(first, copies)
+    for key in copies:
+        with contextlib.suppress(ValueError, TypeError):  # read-only arrays cannot be changed
+            first[key][...] = 55
+    for _ in range(3):
+        batch = driver.buffer.sample(128)
+        for key in copies:
+            with contextlib.suppress(ValueError, TypeError):
+                batch[key][...] = 55
+    return MemoryChanges(sorted(changed), stored, batch_changed, driver.rows(4))
+
+
+@dataclass
+class SavedAndLoaded:
+    """Rows of a loaded buffer, and the next batches of the saved and of the loaded buffer."""
+
+    rows: DecodedRows
+    before: Batches
+    after: Batches
+
+
+@scenario
+def saved_and_loaded(adapter: AdapterClass, seed: int) -> SavedAndLoaded:
+    """A buffer is saved, and loaded into another buffer."""
+    driver = BufferDriver(adapter, seed)
+    driver.add_episodes([5, 6, 7] * 6)
+    driver.batches(1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "buffer")
+        driver.buffer.save(path)
+        other = BufferDriver(adapter, seed + 1, env=driver.env)
+        other.buffer.load(path)
+    before, after = driver.batches(2), other.batches(2)
+    return SavedAndLoaded(other.decode(after + other.batches(6)), before, after)

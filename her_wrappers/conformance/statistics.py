@@ -1,0 +1,44 @@
+"""Statistical tests, with a limit that correct buffers practically never exceed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LIMIT = 6.0
+"""Limit in standard deviations, which a correct buffer exceeds about once in 10^9 tests."""
+
+
+def proportion_z(count: int, total: int, probability: float) -> float:
+    """Return the deviation of a count from its expectation, in standard deviations of a binomial."""
+    if not total:
+        return 0.0
+    deviation = math.sqrt(total * probability * (1 - probability))
+    return abs(count - total * probability) / deviation
+
+
+def uniformity_z(groups: Sequence[np.ndarray]) -> float:
+    """Return the deviation of counts from a uniform distribution in each group, in standard deviations.
+
+    The chi-square statistic of all groups is transformed to a normal one (Wilson and Hilferty 1931).
+
+    Args:
+        groups: Counts of the possible outcomes, one array for each group.
+    """
+    kept = [group for group in groups if len(group) > 1 and group.sum() >= 5 * len(group)]
+    degrees = sum(len(group) - 1 for group in kept)
+    if not degrees:
+        return 0.0
+    statistic = sum(((group - group.mean()) ** 2 / group.mean()).sum() for group in kept)
+    spread = 2 / (9 * degrees)
+    return float(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
+
+
+def counts_of(values: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Return the number of occurrences of each integer in [low, high)."""
+    return np.bincount(values[(values >= low) & (values < high)] - low, minlength=high - low)

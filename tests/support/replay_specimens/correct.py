@@ -1,0 +1,164 @@
+"""Correct buffers that look unusual."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.support.replay_specimens.full import Full
+from tests.support.replay_specimens.reference import Reference
+
+
+class RelabelsWhenStoring(Reference):
+    """As cpprb and garage: an original and k relabeled copies of every transition are stored."""
+
+    offers = Reference.offers - {"random", "save", "save generator"}
+
+    def store(self, episode):
+        self.episodes.append(episode)
+        for t, step in enumerate(episode):
+            own = self.row(step, step["obs"]["desired_goal"], relabeled=False)
+            copies = [self.row(step, self.goal(episode, t), relabeled=True) for _ in range(self.k)]
+            self.rows += [[own, *copies]]
+        while len(self.rows) > self.buffer_size:
+            self.evict()
+
+    def sample_row(self, i, batch_size):
+        copies = self.rows[self.rng.integers(len(self.rows))]
+        return copies[self.rng.integers(len(copies))]
+
+
+class RewardsRowByRow(Reference):
+    """Slow, and a note."""
+
+    def rewards(self, batch, infos):
+        goals = zip(batch["next_achieved_goal"], batch["desired_goal"], infos, strict=True)
+        return np.array([self.env.compute_reward(*row) for row in goals])
+
+
+class EpisodeWithFirstState(Reference):
+    """The strategy episode may choose the first state too."""
+
+    def goal(self, episode, t):
+        if self.strategy == "episode" and self.rng.integers(len(episode) + 1) == 0:
+            return episode[0]["obs"]["achieved_goal"]
+        return super().goal(episode, t)
+
+
+class RelabeledRowsFirst(Reference):
+    """As ours: batches are sorted, and the rounding of the share is random."""
+
+    def sample(self, batch_size):
+        self.count = int(batch_size * self.k / (self.k + 1) + self.rng.random())
+        return super().sample(batch_size)
+
+    def sample_row(self, i, batch_size):
+        episode, t = self.rows[self.rng.integers(len(self.rows))]
+        relabeled = i < self.count
+        goal = self.goal(episode, t) if relabeled else episode[t]["obs"]["desired_goal"]
+        return self.row(episode[t], goal, relabeled)
+
+
+class KeepsTerminations(Reference):
+    """As documented by its adapter."""
+
+    termination = "keep"
+
+    def terminated(self, step, goal):
+        return step["terminated"]
+
+
+class NeverTerminates(Reference):
+    termination = "never"
+
+    def terminated(self, step, goal):
+        return False
+
+
+class NoTerminations(Reference):
+    """As OpenAI baselines, which clips targets instead."""
+
+    termination = None
+
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        del batch["terminated"]
+        return batch
+
+
+class Float32Rewards(Reference):
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        return batch | {"reward": batch["reward"].astype(np.float32), "terminated": batch["terminated"] * 1.0}
+
+
+class ReadOnlyBatches(Reference):
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        for values in batch.values():
+            values.flags.writeable = False
+        return batch
+
+
+class SamplesOpenEpisodes(Reference):
+    """As Tianshou: goals up to now."""
+
+    offers = Reference.offers - {"seed", "save", "save generator"}
+
+    def sample(self, batch_size):
+        stored = self.rows
+        self.rows = stored + [(steps, t) for steps in self.open for t in range(len(steps))]
+        try:
+            return super().sample(batch_size)
+        finally:
+            self.rows = stored
+
+
+class Ring(Reference):
+    """Single transitions are overwritten; the rest of their episode stays."""
+
+    offers = Reference.offers - {"random", "episode"}
+
+    def __init__(self, env, **options):
+        super().__init__(env, **options)
+        self.slots, self.added, self.steps_left = {}, 0, {}
+
+    def store(self, episode):
+        self.episodes.append(episode)
+        for step in episode:
+            self.slots[self.added % self.buffer_size] = step
+            self.added += 1
+        self.update(len(episode))
+
+    def update(self, length):
+        """Note how many steps are left in the episode of each slot."""
+        for left in range(length):
+            self.steps_left[(self.added - 1 - left) % self.buffer_size] = left
+
+    def sample_row(self, i, batch_size):
+        slot = int(self.rng.integers(len(self.slots)))
+        left = self.steps_left[slot]
+        relabeled = self.rng.random() < self.k / (self.k + 1)
+        step = self.slots[slot]
+        ahead = left if self.strategy == "final" else self.rng.integers(left + 1)
+        goal = self.slots[self.wrap(slot + ahead)]["next_obs"]["achieved_goal"]
+        return self.row(step, goal if relabeled else step["obs"]["desired_goal"], relabeled)
+
+    def wrap(self, slot):
+        return slot % self.buffer_size
+
+
+CORRECT = [
+    Ring,
+    Reference,
+    Full,
+    RelabelsWhenStoring,
+    RewardsRowByRow,
+    EpisodeWithFirstState,
+    RelabeledRowsFirst,
+    KeepsTerminations,
+    NeverTerminates,
+    NoTerminations,
+    Float32Rewards,
+    ReadOnlyBatches,
+    SamplesOpenEpisodes,
+]

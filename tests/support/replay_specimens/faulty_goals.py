@@ -1,0 +1,327 @@
+"""Buffers with one fault in their goals, in the relabeled share, or in the choice of transitions."""
+
+from __future__ import annotations
+
+from tests.support.replay_specimens.reference import Reference
+
+
+def achieved(step, key="next_obs"):
+    return step[key]["achieved_goal"]
+
+
+class NextStateOfAnotherStep(Reference):
+    def row(self, step, goal, relabeled):
+        other, t = self.rows[self.rng.integers(len(self.rows))]
+        return super().row(step | {"next_obs": other[t]["next_obs"]}, goal, relabeled)
+
+
+class ActionOfAnotherStep(Reference):
+    def row(self, step, goal, relabeled):
+        other, t = self.rows[self.rng.integers(len(self.rows))]
+        return super().row(step | {"action": other[t]["action"]}, goal, relabeled)
+
+
+class GoalIsObservation(Reference):
+    def goal(self, episode, t):
+        goal = super().goal(episode, t)
+        return episode[-1]["next_obs"]["observation"][:2].astype(float) if goal.shape == (2,) else goal
+
+
+class GoalHasNoise(Reference):
+    def goal(self, episode, t):
+        goal = super().goal(episode, t)
+        return goal + self.rng.normal(0, 0.05, 2) if goal.dtype.kind == "f" else goal
+
+
+class GoalIsADesiredGoal(Reference):
+    def goal(self, episode, t):
+        other, s = self.rows[self.rng.integers(len(self.rows))]
+        return other[s]["obs"]["desired_goal"] if other is not episode else super().goal(episode, t)
+
+
+class ChoosesFrom(Reference):
+    """A buffer with other goals for one strategy."""
+
+    changed = "future"
+
+    def goal(self, episode, t):
+        return self.other_goal(episode, t) if self.strategy == self.changed else super().goal(episode, t)
+
+
+class FutureOfAnyEpisode(ChoosesFrom):
+    def other_goal(self, episode, t):
+        other, s = self.rows[self.rng.integers(len(self.rows))]
+        return achieved(other[s])
+
+
+class FutureOfNextEpisode(ChoosesFrom):
+    def other_goal(self, episode, t):
+        place = next(i for i, each in enumerate(self.episodes) if each is episode)
+        return achieved(self.episodes[(place + 1) % len(self.episodes)][-1])
+
+
+class FinalOfNewestEpisode(ChoosesFrom):
+    changed = "final"
+
+    def other_goal(self, episode, t):
+        return achieved(self.episodes[-1][-1])
+
+
+class FutureIsWholeEpisode(ChoosesFrom):
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(len(episode))])
+
+
+class FutureIsPast(ChoosesFrom):
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(t + 1)], "obs")
+
+
+class FutureOfPresentStates(ChoosesFrom):
+    """As TorchRL's default."""
+
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(t, len(episode))], "obs")
+
+
+class FutureWithPresent(ChoosesFrom):
+    def other_goal(self, episode, t):
+        s = self.rng.integers(t, len(episode) + 1)
+        return achieved(episode[t], "obs") if s == t else achieved(episode[s - 1])
+
+
+class FutureWithoutLastState(ChoosesFrom):
+    """As Stable-Baselines 2."""
+
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(t, max(len(episode) - 1, t + 1))])
+
+
+class FutureIsNextState(ChoosesFrom):
+    def other_goal(self, episode, t):
+        return achieved(episode[t])
+
+
+class FutureIsRounded(ChoosesFrom):
+    """As OGBench: half as often at both ends."""
+
+    def other_goal(self, episode, t):
+        return achieved(episode[round(t + self.rng.random() * (len(episode) - 1 - t))])
+
+
+class FutureIsNear(ChoosesFrom):
+    def other_goal(self, episode, t):
+        return achieved(episode[min(t + self.rng.geometric(0.4) - 1, len(episode) - 1)])
+
+
+class FutureIsFinal(ChoosesFrom):
+    def other_goal(self, episode, t):
+        return achieved(episode[-1])
+
+
+class FinalIsLastButOne(ChoosesFrom):
+    """As Stable-Baselines 2, issue 666."""
+
+    changed = "final"
+
+    def other_goal(self, episode, t):
+        return achieved(episode[-1], "obs")
+
+
+class FinalIsFuture(ChoosesFrom):
+    changed = "final"
+
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(t, len(episode))])
+
+
+class EpisodeIsFuture(ChoosesFrom):
+    changed = "episode"
+
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(t, len(episode))])
+
+
+class EpisodeWithoutLastState(ChoosesFrom):
+    changed = "episode"
+
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(max(len(episode) - 1, 1))])
+
+
+class RandomOfOwnEpisode(ChoosesFrom):
+    changed = "random"
+
+    def other_goal(self, episode, t):
+        return achieved(episode[self.rng.integers(len(episode))])
+
+
+class RandomOfNewestEpisodes(ChoosesFrom):
+    changed = "random"
+
+    def other_goal(self, episode, t):
+        other = self.episodes[-1 - self.rng.integers(min(20, len(self.episodes)))]
+        return achieved(other[self.rng.integers(len(other))])
+
+
+class GoalsShared(Reference):
+    """As Tianshou: the rows of an episode in a batch have one goal."""
+
+    def sample(self, batch_size):
+        self.shared = {}
+        return super().sample(batch_size)
+
+    def goal(self, episode, t):
+        if self.strategy != "future":
+            return super().goal(episode, t)
+        return self.shared.setdefault(id(episode), super().goal(episode, t))
+
+
+class NextGoalKept(Reference):
+    def row(self, step, goal, relabeled):
+        return super().row(step, goal, relabeled) | {"next_desired_goal": step["next_obs"]["desired_goal"]}
+
+
+class GoalOfFirstStep(Reference):
+    def store(self, episode):
+        for step in episode:
+            step["obs"]["desired_goal"] = episode[0]["obs"]["desired_goal"]
+        super().store(episode)
+
+
+class GoalOfLastStep(Reference):
+    def store(self, episode):
+        for step in episode:
+            step["obs"]["desired_goal"] = episode[-1]["next_obs"]["desired_goal"]
+        super().store(episode)
+
+
+class Relabels(Reference):
+    """A buffer with another rule for which rows are relabeled."""
+
+    def sample_row(self, i, batch_size):
+        episode, t = self.choose()
+        relabeled = self.is_relabeled(episode, t, i, batch_size)
+        goal = self.goal(episode, t) if relabeled else episode[t]["obs"]["desired_goal"]
+        return self.row(episode[t], goal, relabeled)
+
+    def choose(self):
+        return self.rows[self.rng.integers(len(self.rows))]
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return self.rng.random() < self.k / (self.k + 1)
+
+
+class ShareIsOneMinusOneOverK(Relabels):
+    """As Tianshou."""
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return self.rng.random() < 1 - 1 / self.k
+
+
+class NeverRelabels(Relabels):
+    def is_relabeled(self, episode, t, i, batch_size):
+        return False
+
+
+class AlwaysRelabels(Relabels):
+    """As DI-engine."""
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return True
+
+
+class ShareIsRounded(Relabels):
+    """As Stable-Baselines3."""
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return i < int(batch_size * self.k / (self.k + 1))
+
+
+class OneRowIsNeverRelabeled(Relabels):
+    def is_relabeled(self, *arguments):
+        return arguments[-1] > 1 and super().is_relabeled(*arguments)
+
+
+class ShareIsFixed(Relabels):
+    def is_relabeled(self, episode, t, i, batch_size):
+        return self.rng.random() < 0.8
+
+
+class LastStepIsNotRelabeled(Relabels):
+    """As Stable-Baselines 2."""
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return t + 1 < len(episode) and super().is_relabeled(episode, t, i, batch_size)
+
+
+class FirstStepIsAlwaysRelabeled(Relabels):
+    def is_relabeled(self, episode, t, i, batch_size):
+        return t == 0 or super().is_relabeled(episode, t, i, batch_size)
+
+
+class DrawsEpisodes(Relabels):
+    def choose(self):
+        episode = self.episodes[self.rng.integers(len(self.episodes))]
+        return episode, int(self.rng.integers(len(episode)))
+
+
+class DrawsFirstStepsTwiceAsOften(Relabels):
+    def choose(self):
+        episode, t = super().choose()
+        return (episode, t // 2) if self.rng.random() < 0.5 else (episode, t)
+
+
+class OneStepEpisodesAreLost(Reference):
+    def store(self, episode):
+        if len(episode) > 1:
+            super().store(episode)
+
+
+class OneStepEpisodesAreNotRelabeled(Relabels):
+    def is_relabeled(self, episode, t, i, batch_size):
+        return len(episode) > 1 and super().is_relabeled(episode, t, i, batch_size)
+
+
+FAULTS = [
+    (NextStateOfAnotherStep, "HB005"),
+    (ActionOfAnotherStep, "HB005"),
+    (GoalIsObservation, "HB101"),
+    (GoalHasNoise, "HB101"),
+    (GoalIsADesiredGoal, "HB101"),
+    (FutureOfAnyEpisode, "HB102"),
+    (FutureOfNextEpisode, "HB102"),
+    (FinalOfNewestEpisode, "HB102"),
+    (FutureIsWholeEpisode, "HB103"),
+    (FutureIsPast, "HB103"),
+    (FutureOfPresentStates, "HB104"),
+    (FutureWithPresent, "HB104"),
+    (FutureWithoutLastState, "HB105"),
+    (FutureIsNextState, "HB105"),
+    (EpisodeWithoutLastState, "HB105"),
+    (FutureIsRounded, "HB106"),
+    (FutureIsNear, "HB106"),
+    (FutureIsFinal, "HB106"),
+    (FinalIsLastButOne, "HB107"),
+    (FinalIsFuture, "HB107"),
+    (EpisodeIsFuture, "HB108"),
+    (RandomOfOwnEpisode, "HB109"),
+    (RandomOfNewestEpisodes, "HB109"),
+    (GoalsShared, "HB110"),
+    (NextGoalKept, "HB111"),
+    (GoalOfFirstStep, "HB112"),
+    (GoalOfLastStep, "HB112"),
+    (ShareIsOneMinusOneOverK, "HB201"),
+    (NeverRelabels, "HB201"),
+    (AlwaysRelabels, "HB201"),
+    (ShareIsRounded, "HB202"),
+    (OneRowIsNeverRelabeled, "HB202"),
+    (ShareIsFixed, "HB203"),
+    (LastStepIsNotRelabeled, "HB204"),
+    (FirstStepIsAlwaysRelabeled, "HB204"),
+    (DrawsEpisodes, "HB205"),
+    (DrawsFirstStepsTwiceAsOften, "HB205"),
+    (OneStepEpisodesAreLost, "HB508"),
+    (OneStepEpisodesAreNotRelabeled, "HB508"),
+]
+"""Specimens, and the rule that each breaks."""
