@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.commands.check import check, explain, rules
+from her_wrappers.commands.doctor import doctor
 from her_wrappers.commands.envs import envs
 from her_wrappers.commands.inspect import inspect
 from her_wrappers.commands.play import play
@@ -93,6 +94,6 @@ def main(
     """Hindsight Experience Replay for any Gymnasium goal environment."""
 
 
-for command in (check, rules, explain, envs, play, record, inspect, show_relabeling, train, watch):
+for command in (check, rules, explain, doctor, envs, play, record, inspect, show_relabeling, train, watch):
     app.command(epilog=EXIT_CODES_HELP)(command)
 app.add_typer(reproduce, name="reproduce", epilog=EXIT_CODES_HELP)

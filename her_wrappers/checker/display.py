@@ -41,6 +41,10 @@ def print_explanation(rule: Rule, console: Console) -> None:
     """Print one rule with its fix, its adapter, and a wrong and a right example."""
     console.print(f"[bold]{rule.code} {rule.name}[/] ({_colored(rule.severity)})")
     console.print(escape(f"{rule.meaning}\nFix: {rule.fix}."))
+    if rule.threshold:
+        console.print(escape(f"Threshold: {rule.threshold}."))
+    if rule.source:
+        console.print(escape(f"Source: {rule.source}."))
     if rule.adapter:
         console.print(escape(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):

@@ -7,12 +7,9 @@ tests.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from her_wrappers.checker.evidence import Evidence
+from typing import Any, Literal, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
@@ -40,7 +37,8 @@ class Violation:
     adapter: str | None = None
 
 
-Check: TypeAlias = "Callable[[Evidence], Iterator[Violation]]"
+Check: TypeAlias = Callable[[Any], Iterator[Violation]]
+"""Function of the evidence: `Evidence` of an environment, or `Case` of a diagnosis."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,8 @@ class Rule:
         adapter: Class of `her_wrappers.adapters` that fixes the fault, or an empty text.
         passive: Whether `GoalEnvChecker` applies the rule to an environment in use.
         check: Function that yields the violations.
+        source: Source of the requirement, such as a paper or an issue; may be empty.
+        threshold: The threshold of the rule and its reason; empty for rules without a threshold.
     """
 
     code: str
@@ -79,10 +79,12 @@ class Rule:
     adapter: str
     passive: bool
     check: Check
+    source: str = ""
+    threshold: str = ""
 
 
 RULES: dict[str, Rule] = {}
-"""All rules, by code."""
+"""All rules on environments, by code."""
 
 REWARD_VALUE_RULES = ("GE101", "GE103", "GE106", "GE119", "GE121", "GE202", "GE205")
 """Rules that compare values of ``compute_reward``; faults of this function can cause their findings."""
@@ -105,20 +107,23 @@ def rule(
     implies: tuple[str, ...] = (),
     adapter: str = "",
     passive: bool = False,
+    source: str = "",
+    threshold: str = "",
+    rules: dict[str, Rule] = RULES,
 ) -> Callable[[Check], Check]:
-    """Return a decorator that registers a function as a rule; the arguments are the fields of `Rule`."""
+    """Return a decorator that registers a function in ``rules``; the other arguments are those of `Rule`."""
 
     def register(check: Check) -> Check:
-        RULES[code] = Rule(
+        rules[code] = Rule(
             code, name, severity, meaning, fix, wrong.strip("\n"), right.strip("\n"),
-            needs, inconclusive_without, implies, adapter, passive, check,
+            needs, inconclusive_without, implies, adapter, passive, check, source, threshold,
         )  # fmt: skip
         return check
 
     return register
 
 
-def selected(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
+def selected(select: Iterable[str], ignore: Iterable[str], rules: Mapping[str, Rule] = RULES) -> list[Rule]:
     """Return the rules whose codes begin with one of ``select`` (all if empty) and none of ``ignore``.
 
     Raises:
@@ -126,11 +131,11 @@ def selected(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
     """
     chosen, ignored = _prefixes(select), _prefixes(ignore)
     for prefix in chosen + ignored:
-        if not any(code.startswith(prefix) for code in RULES):
-            raise ValueError(unknown_code(prefix))
+        if not any(code.startswith(prefix) for code in rules):
+            raise ValueError(unknown_code(prefix, rules))
     return [
         rule
-        for code, rule in sorted(RULES.items())
+        for code, rule in sorted(rules.items())
         if (not chosen or code.startswith(chosen)) and not (ignored and code.startswith(ignored))
     ]
 
@@ -139,8 +144,8 @@ def _prefixes(codes: Iterable[str]) -> tuple[str, ...]:
     return (codes,) if isinstance(codes, str) else tuple(codes)
 
 
-def unknown_code(code: Any) -> str:
+def unknown_code(code: Any, rules: Iterable[str] = RULES) -> str:
     """Return the error message for an unknown rule code."""
-    near = difflib.get_close_matches(str(code), RULES, n=3, cutoff=0.6)
+    near = difflib.get_close_matches(str(code), rules, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists them"
     return f"unknown rule code {code!r}; {hint}"

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import gymnasium as gym
 import typer
@@ -19,6 +19,7 @@ from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
 from her_wrappers.commands.make import EnvOptions, parse_options
+from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 from her_wrappers.environments import call_factory, env_factory, present_folder
 
 if TYPE_CHECKING:
@@ -66,23 +67,27 @@ def check(
     """
     options = parse_options(option)
     try:
-        rules = selected(_codes(select), _codes(ignore))
+        rules = selected(codes(select), codes(ignore))
         with present_folder(), _progress(steps) as advance:
             report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
-    _print(report, output)
-    raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
+    finish(report, output, strict=strict)
 
 
-def rules() -> None:
+def rules(
+    *,
+    doctor: Annotated[bool, typer.Option("--doctor", help="List the rules of her doctor.")] = False,
+) -> None:
     """List all rules.
 
     For example:
 
     - `her rules`
+    - `her rules --doctor`
     """
-    print_rules([rule for _, rule in sorted(RULES.items())], _console())
+    listed = DIAGNOSIS_RULES if doctor else RULES
+    print_rules([rule for _, rule in sorted(listed.items())], console())
 
 
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a rule.")]) -> None:
@@ -91,18 +96,22 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     For example:
 
     - `her explain GE106`
+    - `her explain GD102`
     """
-    rule = RULES.get(code.upper())
+    known = RULES | DIAGNOSIS_RULES
+    rule = known.get(code.upper())
     if rule is None:
-        raise typer.BadParameter(unknown_code(code))
-    print_explanation(rule, _console())
+        raise typer.BadParameter(unknown_code(code, known))
+    print_explanation(rule, console())
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Return a console for reports."""
     return Console(soft_wrap=not sys.stdout.isatty())
 
 
-def _codes(options: Sequence[str] | None) -> list[str]:
+def codes(options: Sequence[str] | None) -> list[str]:
+    """Return rule codes from options that may have several codes each."""
     return [code.strip().upper() for option in options or () for code in option.split(",")]
 
 
@@ -124,10 +133,16 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def _print(report: Report, output: Format) -> None:
+def finish(report: Report, output: Format, *, strict: bool) -> NoReturn:
+    """Print a report, and end the command with the exit code that fits its findings.
+
+    Raises:
+        typer.Exit: Always.
+    """
     if output is Format.JSON:
         typer.echo(report.json())
     elif output is Format.GITHUB:
         typer.echo(report.github())
     else:
-        print_report(report, _console())
+        print_report(report, console())
+    raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
