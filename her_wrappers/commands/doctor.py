@@ -9,7 +9,7 @@ import typer
 
 from her_wrappers.checker.registry import selected
 from her_wrappers.commands.check import Format, codes, finish
-from her_wrappers.commands.make import EnvOptions, parse_options
+from her_wrappers.commands.make import EnvOptions, parse_options, usage_errors
 from her_wrappers.diagnosis.diagnose import judge_case
 from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.targets import open_target, with_given
@@ -30,11 +30,8 @@ def doctor(
         float | None, typer.Option(min=0, max=1, help="Discount per step, if the target does not have it.")
     ] = None,
     clip_targets: Annotated[
-        bool | None,
-        typer.Option(
-            "--clip-targets/--no-clip-targets", help="Whether targets are clipped to [-1/(1-gamma), 0]."
-        ),
-    ] = None,
+        bool, typer.Option("--clip-targets", help="Targets are clipped to returns of rewards in [-1, 0].")
+    ] = False,
     select: Annotated[
         list[str] | None, typer.Option(help="Report only these codes; GD1 selects all of GD1xx.")
     ] = None,
@@ -61,10 +58,11 @@ def doctor(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     name, case = open_target(target, max_steps=steps, seed=seed, env_options=options)
-    case = with_given(case, gamma=gamma, clip_targets=clip_targets)
+    case = with_given(case, gamma=gamma, clip_targets=clip_targets or None)
     report = judge_case(name, case, rules, seed=seed)
     if html is not None:
         from her_wrappers.diagnosis.html import write_page
 
-        write_page(html, report, case)
+        with usage_errors():
+            write_page(html, report, case)
     finish(report, output, strict=strict)

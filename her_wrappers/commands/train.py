@@ -396,7 +396,7 @@ def unusable(*errors: type[Exception]) -> Iterator[None]:
 
 
 def _train(config: "Config", folder: Path, *, stop: bool, doctor: bool, **options: Any) -> "Result":
-    """Train, with a progress bar, a line for each epoch, and a diagnosis if there is no success for long."""
+    """Train, with a progress bar, a line for each epoch, and a diagnosis if all evaluations failed."""
     from her_agents.loop import epoch_line, is_solved, train
 
     console.print(

@@ -75,13 +75,13 @@ class Facts(Columns):
 
     @cached_property
     def success_steps(self) -> np.ndarray:
-        """Number of steps until the first success, for each episode that has one."""
+        """Steps until the first success, of each episode that has one and does not begin with it."""
         if self.success is None:
             return np.zeros(0, np.int64)
         begins = self.offsets[:-1].repeat(self.lengths)
         steps = np.where(self.success, np.arange(len(begins)) - begins + 1, np.iinfo(np.int64).max)
         first: np.ndarray = np.minimum.reduceat(steps, self.offsets[:-1])
-        successful: np.ndarray = first[self.is_success_episode]
+        successful: np.ndarray = first[self.is_success_episode & (self.start_distances > self.tolerance)]
         return successful
 
     @cached_property

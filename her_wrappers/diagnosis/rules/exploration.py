@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     from her_wrappers.diagnosis.registry import Case
 
-MAX_STILL = 0.9
+MAX_STILL = 0.8
 """Largest share of episodes in which the achieved goal may stay where it is."""
 
 STILL_THRESHOLD = (
-    "90 % of the episodes; to move means by 1 % of the median distance to the goal at the start. "
+    "80 % of the episodes; to move means by 1 % of the median distance to the goal at the start. "
     "In an episode without a move each relabeled goal is reached already, so that relabeling teaches nothing"
 )
 
@@ -41,7 +41,7 @@ def step(self, action):
     implies=("GD103", "GD204", "GD205", "GD501", "GD601", "GD605"),
 )
 def nothing_moves(case: Case) -> Iterator[Violation]:
-    """The achieved goal or the observation must change in at least one episode in ten."""
+    """The achieved goal or the observation must change in at least one episode in five."""
     yield from _still_episodes(case, is_observation_moved=False)
 
 
@@ -66,7 +66,7 @@ her train --env FetchPush-v4 --algo ddpg --agent noise=0.2 --agent epsilon=0.3
     implies=("GD103", "GD204", "GD205", "GD601", "GD605"),
 )
 def object_is_still(case: Case) -> Iterator[Violation]:
-    """The achieved goal must change in at least one episode in ten if the observation changes."""
+    """The achieved goal must change in at least one episode in five if the observation changes."""
     yield from _still_episodes(case, is_observation_moved=True)
 
 
@@ -89,7 +89,7 @@ def _still_episodes(case: Case, *, is_observation_moved: bool) -> Iterator[Viola
     "GD103",
     "no-success",
     "warning",
-    meaning="No step of any episode reaches the desired goal.",
+    meaning="No episode reaches its desired goal, unless it begins with the goal achieved.",
     fix="shorten the way to the goal at first (nearer starts or goals), enlarge the success radius, or train "
     "longer",
     wrong="""
@@ -109,11 +109,12 @@ def _sample_goal(self):
 def no_success(case: Case) -> Iterator[Violation]:
     """A step of some episode must be a success."""
     facts = case.facts
-    if facts.success is not None and not facts.success.any():
-        nearest = float(facts.distances.min())
+    if not facts.success_steps.size:
+        solved = int(facts.is_success_episode.sum())
         yield Violation(
-            f"none in {len(facts)} episodes of {len(facts.rewards)} steps; the smallest distance to a goal "
-            f"was {nearest:.3g}",
+            f"none in {len(facts)} episodes"
+            + (f", besides {solved} that begin with the goal achieved" if solved else "")
+            + f"; the smallest distance to a goal was {facts.distances.min():.3g}",
             "a success by chance",
         )
 

@@ -114,7 +114,7 @@ while self._is_success(self.position, self.goal):
     threshold="50 % of the episodes; then the success rate says more about starts than about the agent",
     source="checker rule GE207; RHER (arXiv 2208.00843) on initial non-negative rewards",
     needs=("episodes",),
-    implies=("GD101", "GD102", "GD204", "GD301"),
+    implies=("GD101", "GD102", "GD103", "GD204", "GD301"),
 )
 def solved_starts(case: Case) -> Iterator[Violation]:
     """Fewer than half of the episodes may begin with their goal achieved."""

@@ -184,8 +184,8 @@ her train --env MyReach-v0 --updates-per-step 0.001
     right="""
 her train --env MyReach-v0 --updates-per-step 0.25
 """,
-    threshold="fewer than 5 sampled transitions for each collected step (a warning), fewer than 1 (an "
-    "error); her train samples 32, openai/baselines 102",
+    threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
+    "the default is 32, that of openai/baselines 102",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
     needs=("history", "unsolved"),
     implies=("GD605",),

@@ -72,7 +72,7 @@ def test_rules_lists_the_rules_of_the_doctor():
 def test_explain_knows_the_rules_of_the_doctor_with_their_thresholds():
     output = her("explain", "gd102").output
     assert "GD102 object-not-touched" in output
-    assert "Threshold: 90 % of the episodes" in output
+    assert "Threshold: 80 % of the episodes" in output
     assert "Source: RHER" in output
 
 
