@@ -121,7 +121,7 @@ class Columns:
 
     @classmethod
     def of(cls, blocks: Iterable[Episodes], seed: int = 0) -> Self | None:
-        """Return the columns of all blocks, or None if there are no episodes.
+        """Return the columns of all blocks, or None if ``blocks`` is empty.
 
         Args:
             blocks: Episodes of the same spaces.

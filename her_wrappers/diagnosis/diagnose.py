@@ -60,8 +60,8 @@ def diagnose(
     Raises:
         OSError: A file does not exist, or cannot be read.
         TypeError: ``target`` has another type.
-        ValueError: A rule code is unknown, ``gamma`` is outside [0, 1], a file is damaged, there are no
-            episodes or no goals, or an environment cannot be used.
+        ValueError: A rule code is unknown, ``gamma`` is outside [0, 1], a file is damaged, the
+            target lacks episodes or goals, or an environment cannot be used.
 
     Example:
         >>> import her_envs

@@ -47,7 +47,7 @@ class Facts(Columns):
 
     @cached_property
     def num_rewards(self) -> int:
-        """Number of different rewards, after rounding to 6 decimals; 100 stands for 100 or more."""
+        """Number of different rewards, after rounding to 6 decimals, and at most 100."""
         return min(100, len(np.unique(np.round(self.rewards.astype(np.float64), 6))))
 
     @cached_property

@@ -61,7 +61,7 @@ def open_target(
     Raises:
         OSError: A file does not exist, or cannot be read.
         TypeError: The target is of another type.
-        ValueError: A file is damaged, there are no episodes or no goals, or an environment cannot be used.
+        ValueError: A file is damaged, the target lacks episodes or goals, or an environment cannot be used.
     """
     if isinstance(target, str | Path):
         return _open_path(target) or _open_env_name(str(target), env_options or {}, max_steps, seed)
@@ -85,7 +85,7 @@ def require_episodes(blocks: Iterable[Episodes], name: str) -> Facts:
     """Return the facts of episodes.
 
     Raises:
-        ValueError: There are no episodes, or they have no goals.
+        ValueError: ``blocks`` is empty, or the observations lack goals.
     """
     facts = Facts.of(blocks)
     if facts is None:

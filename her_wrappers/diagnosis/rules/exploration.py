@@ -50,8 +50,9 @@ def nothing_moves(case: Case) -> Iterator[Violation]:
     "object-not-touched",
     "error",
     meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
-    fix="explore more (--agent noise=0.2 --agent epsilon=0.3 with ddpg), train for more steps, begin some "
-    "episodes next to the object, or add demonstrations",
+    fix="sample transitions with large TD errors more often (--prioritized), explore more (ddpg: --agent "
+    "epsilon=0.3; sac: --agent temperature=0.05 --agent learn_temperature=false), train for more steps, or "
+    "begin some episodes next to the object",
     wrong="""
 # The gripper of FetchPush moves a little, and the block stays where it is.
 her train --env FetchPush-v4 --algo ddpg --agent noise=0.02 --agent epsilon=0

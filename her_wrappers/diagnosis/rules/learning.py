@@ -110,7 +110,7 @@ her train --env MyPush-v0 --algo sac --agent target_entropy=-2
     implies=("GD605",),
 )
 def cold(case: Case) -> Iterator[Violation]:
-    """The temperature must keep an effect while there is no success."""
+    """The temperature must be at least `COLD` until the training succeeds."""
     temperature = case.column("temperature")
     if temperature.size and temperature[-1] < COLD:
         yield Violation(f"temperature {temperature[-1]:.3g}", f"at least {COLD:g}")

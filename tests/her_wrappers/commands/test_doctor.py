@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -146,3 +147,10 @@ def test_a_diagnosis_is_due_after_ten_evaluations_and_each_time_the_number_has_d
             diagnosed.append(count)
     assert diagnosed == [10, 20, 40]
     assert not is_new_diagnosis_due([{"success_rate": 0.02}] + [{"success_rate": 0.0}] * 30, [])
+
+
+def test_a_page_without_matplotlib_names_the_missing_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = her("doctor", archive_of(None, tmp_path / "archive"), "--html", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert 'pip install "her-toolkit[agents]"' in result.output
