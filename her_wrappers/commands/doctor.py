@@ -10,6 +10,7 @@ import typer
 from her_wrappers.checker.registry import selected
 from her_wrappers.commands.check import Format, codes, finish
 from her_wrappers.commands.make import EnvOptions, parse_options, usage_errors
+from her_wrappers.commands.terminal import fail
 from her_wrappers.diagnosis.diagnose import judge_case
 from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.targets import open_target, with_given
@@ -57,7 +58,10 @@ def doctor(
         rules = selected(codes(select), codes(ignore), DIAGNOSIS_RULES)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    name, case = open_target(target, max_steps=steps, seed=seed, env_options=options)
+    try:
+        name, case = open_target(target, max_steps=steps, seed=seed, env_options=options)
+    except TypeError as error:  # of spaces or values that cannot be used
+        fail(str(error))
     case = with_given(case, gamma=gamma, clip_targets=clip_targets or None)
     report = judge_case(name, case, rules, seed=seed)
     if html is not None:

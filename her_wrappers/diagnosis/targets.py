@@ -196,7 +196,7 @@ def read_progress(path: Path) -> list[Row]:
     try:
         with path.open(newline="") as file:
             rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, csv.Error) as error:
         raise ValueError(f"{path} is damaged: its cells must be numbers ({error})") from error
     if any("success_rate" not in row for row in rows):
         raise ValueError(f"{path} is damaged: each row must have a success_rate")
@@ -212,7 +212,7 @@ def _open_environment(target: Any, *, max_steps: int, seed: int) -> tuple[str, C
         limit = None if env.spec is None else env.spec.max_episode_steps
         with ignore_warnings():
             rollout = _collect(env, max_steps, seed)
-            facts = require_episodes(_blocks(episodes_of_rollout(rollout)), name_of(env))
+            facts = _facts_of_rollout(rollout, name_of(env))
             self_goals = _self_goals(rollout.steps, interface.compute_reward, seed)
         case = Case(facts, TrainingOptions(time_limit=limit), is_environment=True, self_goals=self_goals)
         return name_of(env), case
@@ -241,6 +241,15 @@ def _collect(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Rollout:
                 "`her check` finds the reason"
             ) from error
     return collector.rollout
+
+
+def _facts_of_rollout(rollout: Rollout, name: str) -> Facts:
+    try:
+        return require_episodes(_blocks(episodes_of_rollout(rollout)), name)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} returned values that cannot be recorded ({error}); `her check` finds the reason"
+        ) from error
 
 
 def episodes_of_rollout(rollout: Rollout) -> Iterator[Episode]:

@@ -153,6 +153,12 @@ class NoGoals(gym.Env):
         return np.zeros(2), 0.0, False, False, {}
 
 
+class TextReward(PointEnv):
+    def step(self, action):
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, [], terminated, truncated, info
+
+
 class Broken(PointEnv):
     def step(self, action):
         raise ZeroDivisionError("no simulator")
@@ -219,11 +225,19 @@ UNUSABLE = {
         folder_of({"config.json": json.dumps(CONFIG), "progress.csv": "epoch\n1\n"}),
         "each row must have a success_rate",
     ),
+    "binary progress.csv": (
+        folder_of({"config.json": json.dumps(CONFIG), "progress.csv": "success_rate\n0\0\n"}),
+        "is damaged",
+    ),
     "long row in progress.csv": (
         folder_of({"config.json": json.dumps(CONFIG), "progress.csv": "success_rate\n0,1,2\n"}),
         "is damaged",
     ),
     "environment without goals": (lambda folder: f"{__file__}:NoGoals", "achieved_goal"),
+    "environment without rewards": (
+        lambda folder: f"{__file__}:TextReward",
+        "values that cannot be recorded",
+    ),
     "environment that raises": (
         lambda folder: f"{__file__}:Broken",
         "step() of Broken raised at episode 0, step 0",
