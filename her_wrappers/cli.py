@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from her_wrappers.checker.exceptions import describe, raised_at
 from her_wrappers.commands.check import check, explain, rules
 from her_wrappers.commands.check_replay import check_replay
+from her_wrappers.commands.doctor import doctor
 from her_wrappers.commands.envs import envs
 from her_wrappers.commands.inspect import inspect
 from her_wrappers.commands.play import play
@@ -99,6 +100,7 @@ for command in (
     check_replay,
     rules,
     explain,
+    doctor,
     envs,
     play,
     record,

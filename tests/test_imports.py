@@ -83,6 +83,18 @@ ALLOWED_IMPORTS = {
         "her_wrappers.replay",
         "her_wrappers.integrations",
     },
+    "her_wrappers.diagnosis": {
+        "her_wrappers.spaces",
+        "her_wrappers.trees",
+        "her_wrappers.arguments",
+        "her_wrappers.files",
+        "her_wrappers.success_flag",
+        "her_wrappers.goal_interface",
+        "her_wrappers.environments",
+        "her_wrappers.checker",
+        "her_wrappers.recording",
+        "her_wrappers.replay",
+    },
     "her_wrappers.integrations": {
         "her_wrappers.infos",
         "her_wrappers.spaces",

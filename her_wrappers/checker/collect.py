@@ -72,7 +72,7 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
         on_step=budget.on_step,
     )
     with contextlib.suppress(InterruptedRunError):
-        _run_phases(collector, env, replace(budget, max_steps=max(4, budget.max_steps // num_envs)))
+        run_phases(collector, env, replace(budget, max_steps=max(4, budget.max_steps // num_envs)))
     evidence = Evidence(
         env,
         env.single_observation_space if vector else env.observation_space,
@@ -92,7 +92,7 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
     return evidence
 
 
-def _run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None:
+def run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None:
     """Run several policies, which reach different states, within the budget."""
     rng = np.random.default_rng(budget.seed)
     space, total = env.action_space, budget.max_steps

@@ -41,6 +41,8 @@ def print_explanation(rule: Rule, console: Console) -> None:
     """Print one rule with its fix, its adapter, and a wrong and a right example."""
     console.print(f"[bold]{rule.code} {rule.name}[/] ({_colored(rule.severity)})")
     console.print(escape(f"{rule.meaning}\nFix: {rule.fix}."))
+    if rule.threshold:
+        console.print(escape(f"Threshold: {rule.threshold}."))
     if rule.source:
         console.print(escape(f"Source: {rule.source}."))
     if rule.adapter:

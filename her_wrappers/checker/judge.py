@@ -27,7 +27,7 @@ def judge(evidence: Evidence, rules: Sequence[Rule]) -> list[Finding]:
     return errors_first(finding for finding in findings if finding.code in codes)
 
 
-def apply(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
+def apply(rules: Iterable[Rule], evidence: Any) -> list[Finding]:
     """Return the findings of the rules whose needs the evidence meets."""
     return [
         finding
@@ -76,9 +76,16 @@ def _finding(rule: Rule, group: Sequence[Violation]) -> Finding:
 
 def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
     """Return the situations that did not occur, each with the rules among ``rules`` that need it."""
-    gaps: dict[str, list[str]] = {}
+    gaps = unmet_needs(evidence, rules)
     if evidence.rollout.cut_off:
-        gaps[f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"] = []
+        cut = f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"
+        return [NotExercised(cut, ()), *gaps]
+    return gaps
+
+
+def unmet_needs(evidence: Any, rules: Iterable[Rule]) -> list[NotExercised]:
+    """Return the reasons of unmet needs, each with the rules among ``rules`` that have this need."""
+    gaps: dict[str, list[str]] = {}
     for rule in rules:
         reason = _missing((*rule.needs, *rule.inconclusive_without), evidence)
         if reason:
@@ -86,6 +93,6 @@ def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercise
     return [NotExercised(reason, tuple(codes)) for reason, codes in gaps.items()]
 
 
-def _missing(needs: Sequence[str], evidence: Evidence) -> str:
+def _missing(needs: Sequence[str], evidence: Any) -> str:
     """Return the reason why the first unmet need is not met, or an empty text."""
     return next(filter(None, map(evidence.missing, needs)), "")

@@ -38,7 +38,7 @@ class Violation:
 
 
 Check: TypeAlias = Callable[[Any], Iterator[Violation]]
-"""Evidence to violations: `Evidence` of an environment, or `ScenarioResults` of a replay buffer."""
+"""Function of the evidence: `Evidence`, `ScenarioResults` of a replay buffer, or `Case` of a diagnosis."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Rule:
         passive: Whether `GoalEnvChecker` applies the rule to an environment in use.
         check: Function that yields the violations.
         source: Source of the requirement, such as a paper or an issue; may be empty.
+        threshold: The threshold of the rule and its reason; empty for rules without a threshold.
     """
 
     code: str
@@ -79,6 +80,7 @@ class Rule:
     passive: bool
     check: Check
     source: str = ""
+    threshold: str = ""
 
 
 RULES: dict[str, Rule] = {}
@@ -106,6 +108,7 @@ def rule(
     adapter: str = "",
     passive: bool = False,
     source: str = "",
+    threshold: str = "",
     rules: dict[str, Rule] = RULES,
 ) -> Callable[[Check], Check]:
     """Return a decorator that registers a function in ``rules``; the other arguments are fields of `Rule`."""
@@ -113,7 +116,7 @@ def rule(
     def register(check: Check) -> Check:
         rules[code] = Rule(
             code, name, severity, meaning, fix, wrong.strip("\n"), right.strip("\n"),
-            needs, inconclusive_without, implies, adapter, passive, check, source,
+            needs, inconclusive_without, implies, adapter, passive, check, source, threshold,
         )  # fmt: skip
         return check
 

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import gymnasium as gym
 import typer
@@ -20,6 +20,7 @@ from her_wrappers.checker.display import print_explanation, print_report, print_
 from her_wrappers.checker.registry import RULES, selected, unknown_code
 from her_wrappers.commands.make import EnvOptions, parse_options
 from her_wrappers.conformance.registry import REPLAY_RULES
+from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 from her_wrappers.environments import call_factory, env_factory, present_folder
 
 if TYPE_CHECKING:
@@ -72,13 +73,13 @@ def check(
             report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
-    write_report(report, output)
-    raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
+    finish(report, output, strict=strict)
 
 
 def rules(
     *,
     replay: Annotated[bool, typer.Option("--replay", help="List the rules of her check-replay.")] = False,
+    doctor: Annotated[bool, typer.Option("--doctor", help="List the rules of her doctor.")] = False,
 ) -> None:
     """List all rules.
 
@@ -86,9 +87,10 @@ def rules(
 
     - `her rules`
     - `her rules --replay`
+    - `her rules --doctor`
     """
-    listed = REPLAY_RULES if replay else RULES
-    print_rules([rule for _, rule in sorted(listed.items())], _console())
+    listed = REPLAY_RULES if replay else DIAGNOSIS_RULES if doctor else RULES
+    print_rules([rule for _, rule in sorted(listed.items())], console())
 
 
 def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a rule.")]) -> None:
@@ -98,15 +100,17 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
 
     - `her explain GE106`
     - `her explain HB101`
+    - `her explain GD102`
     """
-    known = RULES | REPLAY_RULES
+    known = RULES | REPLAY_RULES | DIAGNOSIS_RULES
     rule = known.get(code.upper())
     if rule is None:
         raise typer.BadParameter(unknown_code(code, known))
-    print_explanation(rule, _console())
+    print_explanation(rule, console())
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Return a console for reports."""
     return Console(soft_wrap=not sys.stdout.isatty())
 
 
@@ -133,6 +137,16 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
+def finish(report: Report, output: Format, *, strict: bool) -> NoReturn:
+    """Print a report, and end the command with the exit code that fits its findings.
+
+    Raises:
+        typer.Exit: Always.
+    """
+    write_report(report, output)
+    raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
+
+
 def write_report(report: Report, output: Format) -> None:
     """Print a report in a format."""
     if output is Format.JSON:
@@ -140,4 +154,4 @@ def write_report(report: Report, output: Format) -> None:
     elif output is Format.GITHUB:
         typer.echo(report.github())
     else:
-        print_report(report, _console())
+        print_report(report, console())

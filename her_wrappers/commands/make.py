@@ -82,8 +82,9 @@ def usage_errors() -> Iterator[None]:
         yield
     except (ImportError, OSError, SinkError, TypeError, ValueError, typer.BadParameter) as error:
         text = error.message if isinstance(error, typer.BadParameter) else str(error)
-        if isinstance(error, ModuleNotFoundError) and error.name in AGENTS_PACKAGES:
-            text = f'this command needs {error.name}; run: pip install "her-toolkit[agents]"'
+        package = (getattr(error, "name", None) or "").partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and package in AGENTS_PACKAGES:
+            text = f'this command needs {package}; run: pip install "her-toolkit[agents]"'
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(text)}")
         raise typer.Exit(2) from error
 

@@ -3,7 +3,7 @@
 # Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from her_agents.training import Training
 
 console = Console()
+
+FIRST_DIAGNOSIS = 10
+"""Number of evaluations without a success after which a training is diagnosed: 40,000 steps by default."""
+
+MOST_FINDINGS = 3
+"""Largest number of findings that are printed during a training."""
 
 ENV, GOALS, LEARN, FILES = "Environment", "Relabeling", "Learning", "Files and output"
 """Panels of ``--help``. Each panel has its own column widths, so that long names fit in 80 columns."""
@@ -186,6 +192,14 @@ def train(
     tensorboard: Annotated[
         bool, option(FILES, "Whether to write logs for TensorBoard.", "--tensorboard/--no-tensorboard")
     ] = True,
+    doctor: Annotated[
+        bool,
+        option(
+            FILES,
+            "Whether to look for the reason when no evaluation had a success; see her doctor.",
+            "--doctor/--no-doctor",
+        ),
+    ] = True,
 ) -> None:
     """Train an agent on a goal environment, with relabeled goals.
 
@@ -220,6 +234,7 @@ def train(
                 chosen,
                 folder,
                 resume=resume is not None,
+                doctor=doctor,
                 tensorboard=tensorboard,
                 threads=threads,
                 stop=stop,
@@ -380,8 +395,8 @@ def unusable(*errors: type[Exception]) -> Iterator[None]:
         fail(str(error))
 
 
-def _train(config: "Config", folder: Path, *, stop: bool, **options: Any) -> "Result":
-    """Train, with a progress bar and a line for each epoch."""
+def _train(config: "Config", folder: Path, *, stop: bool, doctor: bool, **options: Any) -> "Result":
+    """Train, with a progress bar, a line for each epoch, and a diagnosis if all evaluations failed."""
     from her_agents.loop import epoch_line, is_solved, train
 
     console.print(
@@ -399,7 +414,11 @@ def _train(config: "Config", folder: Path, *, stop: bool, **options: Any) -> "Re
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
             )
+            if doctor and is_new_diagnosis_due(training.history, diagnosed):
+                diagnosed.append(len(training.history))
+                _print_diagnosis(training, folder)
 
+        diagnosed: list[int] = []
         return train(
             config,
             folder=folder,
@@ -408,6 +427,32 @@ def _train(config: "Config", folder: Path, *, stop: bool, **options: Any) -> "Re
             on_step=show,
             **options,
         )
+
+
+def is_new_diagnosis_due(history: "Sequence[Mapping[str, float]]", diagnosed: "Sequence[int]") -> bool:
+    """Return whether no evaluation had a success, and a diagnosis is due for their number.
+
+    Args:
+        history: A row for each evaluation, with its ``success_rate``.
+        diagnosed: Numbers of evaluations after which a diagnosis was printed. A diagnosis is due after
+            `FIRST_DIAGNOSIS` evaluations, and each time that their number has doubled.
+    """
+    due = 2 * diagnosed[-1] if diagnosed else FIRST_DIAGNOSIS
+    return len(history) >= due and not any(row["success_rate"] for row in history)
+
+
+def _print_diagnosis(training: "Training", folder: Path) -> None:
+    """Print the first findings of a diagnosis."""
+    from her_wrappers.diagnosis.diagnose import diagnose_training
+
+    report = diagnose_training(training.buffer, training.config.as_dict(), training.history)
+    console.print(
+        f"No evaluation of {len(training.history)} had a success. `her doctor {folder}` shows the "
+        "complete diagnosis:",
+        highlight=False,
+        soft_wrap=True,
+    )
+    print_report(replace(report, findings=report.findings[:MOST_FINDINGS], not_exercised=()), console)
 
 
 def progress_display(output: Console) -> Progress:

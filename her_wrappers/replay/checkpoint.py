@@ -230,6 +230,19 @@ class SavedBuffer:
                 stored = self._arrays(frozenset()).read(self._file, "open_rows/")
                 buffer._open_episodes.resume_rows(self._open_lengths, stored.episodes)
 
+    def blocks(self) -> Iterator[StoredEpisodes]:
+        """Iterate over the complete episodes of the file, oldest first, in blocks.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+        """  # noqa: DOC501 - reraise_as_corrupt converts the ValueError
+        for block in range(self._num_blocks):
+            with self.reraise_as_corrupt():
+                stored = self._arrays(self._deduplicated).read(self._file, f"{block}/")
+                if stored.episodes.lengths.max() > self.options.buffer_size:
+                    raise ValueError("an episode is longer than buffer_size")
+            yield stored
+
     def _restore_episodes(self, buffer: EpisodeBuffer, *, is_new_rule: bool) -> None:
         """Store the saved episodes; a termination rule other than the saved one inspects them first."""
         storage, relabeler = buffer._storage, buffer._relabeler
@@ -243,11 +256,8 @@ class SavedBuffer:
                 buffer._relabeler = relabeler.with_state(state)
             is_fitted = is_fitted and relabeler.rule.kind == state["rule"]
         storage.start_at(self._first_index)
-        for block in range(self._num_blocks):
-            with self.reraise_as_corrupt():
-                episodes, goal_independent = self._arrays(self._deduplicated).read(self._file, f"{block}/")
-                if episodes.lengths.max() > self.options.buffer_size:
-                    raise ValueError("an episode is longer than buffer_size")
+        for episodes, saved_flags in self.blocks():
+            goal_independent = saved_flags
             buffer._require_fit(episodes, "raise buffer_size")
             with self.reraise_as_corrupt():
                 validated = storage.memory.layout.validate(episodes)

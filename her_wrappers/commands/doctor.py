@@ -1,0 +1,72 @@
+"""``her doctor``: find out why a training does not learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from her_wrappers.checker.registry import selected
+from her_wrappers.commands.check import Format, codes, finish
+from her_wrappers.commands.make import EnvOptions, parse_options, usage_errors
+from her_wrappers.commands.terminal import fail
+from her_wrappers.diagnosis.diagnose import judge_case
+from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+from her_wrappers.diagnosis.targets import open_target, with_given
+
+
+def doctor(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="Folder of her train, an archive, a saved buffer, or an environment."
+        ),
+    ],
+    *,
+    option: EnvOptions = None,
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps of an environment.")] = 3000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of an environment.")] = 0,
+    gamma: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Discount per step, if the target does not have it.")
+    ] = None,
+    clip_targets: Annotated[
+        bool, typer.Option("--clip-targets", help="Targets are clipped to returns of rewards in [-1, 0].")
+    ] = False,
+    select: Annotated[
+        list[str] | None, typer.Option(help="Report only these codes; GD1 selects all of GD1xx.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Do not report these codes.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="Format of the report.")] = Format.TEXT,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the report and pictures.", metavar="FILE")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")
+    ] = False,
+) -> None:
+    """Find out why a training does not learn. Exit code 0: clean, 1: findings, 2: wrong usage, 3: bad data.
+
+    For example:
+
+    - `her doctor runs/FetchPush-v4-ddpg-0 --html report.html`
+    - `her doctor recorded/episodes --gamma 0.98`
+    - `her doctor her_envs/PointMaze-v0 -o layout=large -o max_steps=10`
+    """
+    options = parse_options(option)
+    try:
+        rules = selected(codes(select), codes(ignore), DIAGNOSIS_RULES)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    try:
+        name, case = open_target(target, max_steps=steps, seed=seed, env_options=options)
+    except TypeError as error:  # of spaces or values that cannot be used
+        fail(str(error))
+    case = with_given(case, gamma=gamma, clip_targets=clip_targets or None)
+    report = judge_case(name, case, rules, seed=seed)
+    if html is not None:
+        from her_wrappers.diagnosis.html import write_page
+
+        with usage_errors():
+            write_page(html, report, case)
+    finish(report, output, strict=strict)

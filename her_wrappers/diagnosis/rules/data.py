@@ -1,0 +1,178 @@
+"""GD5xx: the recorded data cannot be learned from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from her_wrappers.checker.registry import Violation
+from her_wrappers.diagnosis.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.diagnosis.registry import Case
+
+LARGE = 1e4
+"""Magnitude of an input that saturates a network that is not normalized."""
+
+MAX_DUPLICATES = 0.05
+"""Largest share of episodes that may equal an earlier episode."""
+
+MIN_LENGTH = 5
+"""Shorter episodes can be equal by chance if actions are discrete."""
+
+
+@rule(
+    "GD501",
+    "observation-constant",
+    "error",
+    meaning="The observation never changes, although the achieved goal does.",
+    fix="compute the observation from the state after the step, and return a new array",
+    wrong="""
+observation = {"observation": np.zeros(4, np.float32), **goals}
+""",
+    right="""
+observation = {"observation": np.concatenate([self.position, self.velocity]), **goals}
+""",
+    threshold="all arrays of the observation (an error), or one of several (a warning), have one value in "
+    "all states",
+    source="RHER (arXiv 2208.00843): goals without the position of the agent",
+    needs=("episodes",),
+)
+def constant_observation(case: Case) -> Iterator[Violation]:
+    """Each array of the observation must change."""
+    arrays = {name: bounds for name, bounds in case.facts.observations.items() if bounds.width.size}
+    constant = [name for name, bounds in arrays.items() if not bounds.width.any()]
+    if not constant or not case.facts.moves.any():
+        return
+    states = len(case.facts.rewards) + len(case.facts)
+    for name in constant:
+        yield Violation(
+            f"one value in all {states} states",
+            "an observation that changes",
+            subject=name.lstrip("/"),
+            severity="error" if len(constant) == len(arrays) else "warning",
+        )
+
+
+@rule(
+    "GD502",
+    "not-finite",
+    "error",
+    meaning="Observations, goals, actions or rewards are NaN or infinite.",
+    fix="find the step that divides by zero or diverges; one such batch makes all weights NaN",
+    wrong="""
+direction = (goal - position) / np.linalg.norm(goal - position)
+""",
+    right="""
+direction = (goal - position) / max(np.linalg.norm(goal - position), 1e-8)
+""",
+    threshold="a single value",
+    source="rl-zoo #433",
+    needs=("episode",),
+    implies=("GD608",),
+)
+def not_finite(case: Case) -> Iterator[Violation]:
+    """All values must be finite."""
+    facts = case.facts
+    for column, name in enumerate(("observation", "goals", "action", "reward")):
+        rows = np.flatnonzero(facts.not_finite[:, column])
+        if rows.size:
+            episode = int(np.searchsorted(facts.offsets, rows[0], side="right")) - 1
+            yield Violation(
+                f"NaN or infinity in {rows.size} of {len(facts.rewards)} steps",
+                "finite numbers",
+                place=f"episode {episode}, step {rows[0] - facts.offsets[episode]}",
+                subject=name,
+            )
+
+
+@rule(
+    "GD503",
+    "observation-scale",
+    "warning",
+    meaning="Components of the observation are larger than the others by orders of magnitude.",
+    fix="scale the observation in the environment, or normalize the inputs, as the agents of her train do",
+    wrong="""
+observation = np.array([x_in_millimetres, angle])
+""",
+    right="""
+observation = np.array([x_in_millimetres / 1000, angle])
+""",
+    threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network",
+    source="openai/baselines her/normalizer.py; HighwayEnv #473",
+    needs=("episode",),
+)
+def large_observation(case: Case) -> Iterator[Violation]:
+    """Components of the observation must have magnitudes below 10,000, unless they are normalized."""
+    if case.options.normalizes:
+        return
+    for name, bounds in case.facts.observations.items():
+        if bounds.magnitude.size and bounds.magnitude.max() >= LARGE:
+            largest = int(bounds.magnitude.argmax())
+            yield Violation(
+                f"component {largest} has magnitude {bounds.magnitude[largest]:.3g}; the median of the "
+                f"components is {np.median(bounds.magnitude):.3g}",
+                f"magnitudes below {LARGE:,.0f}",
+                subject=name.lstrip("/"),
+            )
+
+
+@rule(
+    "GD504",
+    "episodes-repeated",
+    "error",
+    meaning="Episodes are recorded several times, with equal states and actions.",
+    fix="give each environment, worker and restart its own seed, and add each episode once",
+    wrong="""
+for _ in range(10):
+    buffer.extend(archive)
+""",
+    right="""
+buffer.extend(archive)
+""",
+    threshold="5 % of the episodes of at least 5 steps equal an earlier one in their first observation and "
+    "all actions",
+    source="TianhongDai/hindsight-experience-replay #29",
+    needs=("episodes",),
+    implies=("GD505",),
+)
+def repeated_episodes(case: Case) -> Iterator[Violation]:
+    """Fewer than 5 % of the episodes may equal an earlier one."""
+    hashes = case.facts.episode_hashes[case.facts.lengths >= MIN_LENGTH]
+    repeated = len(hashes) - len(np.unique(hashes))
+    if hashes.size and repeated >= MAX_DUPLICATES * len(hashes):
+        yield Violation(
+            f"{repeated} of {len(hashes)} episodes equal an earlier episode",
+            f"less than {MAX_DUPLICATES:.0%}",
+        )
+
+
+@rule(
+    "GD505",
+    "starts-repeated",
+    "warning",
+    meaning="Few starts and goals come again and again: a seed is used several times.",
+    fix="pass a seed to the first reset only, and a different seed to each environment",
+    wrong="""
+for episode in range(1000):
+    observation, info = env.reset(seed=episode % 10)
+""",
+    right="""
+observation, info = env.reset(seed=0)
+for episode in range(1000):
+    observation, info = env.reset()
+""",
+    threshold="at most half of at least 20 starts differ, although starts are not whole numbers",
+    source="openai/baselines #314",
+    needs=("episodes",),
+)
+def repeated_starts(case: Case) -> Iterator[Violation]:
+    """More than half of the starts must be new."""
+    facts = case.facts
+    different = len(np.unique(facts.start_hashes))
+    is_varied = facts.has_fractions and different > 1 and facts.desired_bounds.width.any()
+    if len(facts) >= 20 and is_varied and np.ptp(facts.starts, axis=0).any() and different <= len(facts) / 2:
+        yield Violation(f"{different} different starts and goals in {len(facts)} episodes", "new starts")

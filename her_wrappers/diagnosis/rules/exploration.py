@@ -1,0 +1,146 @@
+"""GD1xx: the agent does not find out how to change the achieved goal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from her_wrappers.checker.registry import Violation
+from her_wrappers.diagnosis.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.diagnosis.registry import Case
+
+MAX_STILL = 0.8
+"""Largest share of episodes in which the achieved goal may stay where it is."""
+
+STILL_THRESHOLD = (
+    "80 % of the episodes; to move means by 1 % of the median distance to the goal at the start. "
+    "In an episode without a move each relabeled goal is reached already, so that relabeling teaches nothing"
+)
+
+
+@rule(
+    "GD101",
+    "achieved-goal-never-moves",
+    "error",
+    meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
+    fix="check that step() applies the action; then enlarge the actions, or explore more: --agent noise=0.3",
+    wrong="""
+def step(self, action):
+    self.position + 0.05 * action  # the result is not assigned
+""",
+    right="""
+def step(self, action):
+    self.position = self.position + 0.05 * action
+""",
+    threshold=STILL_THRESHOLD,
+    source="panda-gym #103, Gymnasium-Robotics #251",
+    needs=("episodes", "unsolved"),
+    implies=("GD103", "GD204", "GD205", "GD501", "GD601", "GD605"),
+)
+def nothing_moves(case: Case) -> Iterator[Violation]:
+    """The achieved goal or the observation must change in at least one episode in five."""
+    yield from _still_episodes(case, is_observation_moved=False)
+
+
+@rule(
+    "GD102",
+    "object-not-touched",
+    "error",
+    meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
+    fix="sample transitions with large TD errors more often (--prioritized), explore more (ddpg: --agent "
+    "epsilon=0.3; sac: --agent temperature=0.05 --agent learn_temperature=false), train for more steps, or "
+    "begin some episodes next to the object",
+    wrong="""
+# The gripper of FetchPush moves a little, and the block stays where it is.
+her train --env FetchPush-v4 --algo ddpg --agent noise=0.02 --agent epsilon=0
+""",
+    right="""
+# A third of the actions is random, as in the paper on HER.
+her train --env FetchPush-v4 --algo ddpg --agent noise=0.2 --agent epsilon=0.3
+""",
+    threshold=STILL_THRESHOLD,
+    source="RHER (arXiv 2208.00843), panda-gym #103",
+    needs=("episodes", "unsolved"),
+    implies=("GD103", "GD204", "GD205", "GD601", "GD605"),
+)
+def object_is_still(case: Case) -> Iterator[Violation]:
+    """The achieved goal must change in at least one episode in five if the observation changes."""
+    yield from _still_episodes(case, is_observation_moved=True)
+
+
+def _still_episodes(case: Case, *, is_observation_moved: bool) -> Iterator[Violation]:
+    facts = case.facts
+    still = ~facts.has_moved
+    if still.mean() < MAX_STILL:
+        return
+    others = facts.is_observation_moved[still].mean()
+    if (others >= 0.5) == is_observation_moved:
+        moves = "while the rest of the observation moves" if is_observation_moved else "nor anything else"
+        yield Violation(
+            f"the achieved goal stays in {still.mean():.1%} of {len(facts)} episodes, {moves}",
+            f"less than {MAX_STILL:.0%}",
+            severity=case.severity_of_exploration(),
+        )
+
+
+@rule(
+    "GD103",
+    "no-success",
+    "warning",
+    meaning="No episode reaches its desired goal, unless it begins with the goal achieved.",
+    fix="shorten the way to the goal at first (nearer starts or goals), enlarge the success radius, or train "
+    "longer",
+    wrong="""
+def _sample_goal(self):
+    return self.np_random.uniform(-1, 1, 3)  # anywhere, while arms start in a corner
+""",
+    right="""
+def _sample_goal(self):
+    offset = self.np_random.uniform(-0.15, 0.15, 3)  # some goals are reached by chance
+    return self.start + offset
+""",
+    threshold="no success in at least 10 episodes; relabeling works without it, but then evaluations show "
+    "progress only late",
+    source="hindsight relabeling: arXiv 1707.01495, section 4.2",
+    needs=("episodes", "success", "unsolved"),
+)
+def no_success(case: Case) -> Iterator[Violation]:
+    """A step of some episode must be a success."""
+    facts = case.facts
+    if not facts.success_steps.size:
+        solved = int(facts.is_success_episode.sum())
+        yield Violation(
+            f"none in {len(facts)} episodes"
+            + (f", besides {solved} that begin with the goal achieved" if solved else "")
+            + f"; the smallest distance to a goal was {facts.distances.min():.3g}",
+            "a success by chance",
+        )
+
+
+@rule(
+    "GD104",
+    "actions-never-vary",
+    "error",
+    meaning="All actions are the same, so that nothing is explored.",
+    fix="act with exploration while collecting: --agent noise=0.2, agent.act(observation, explore=True), or "
+    "a higher temperature",
+    wrong="""
+action = agent.act(observation)  # always the same while the agent is not trained
+""",
+    right="""
+action = agent.act(observation, explore=True)
+""",
+    threshold="actions are equal in all of at least 50 steps",
+    needs=("episodes", "unsolved"),
+    implies=("GD101", "GD103", "GD204", "GD402", "GD504", "GD505"),
+)
+def constant_actions(case: Case) -> Iterator[Violation]:
+    """At least one component of the actions must vary."""
+    facts = case.facts
+    if len(facts.rewards) >= 50 and facts.actions.width.size and not facts.actions.width.any():
+        yield Violation(
+            f"{facts.actions.low.round(3).tolist()} in all {len(facts.rewards)} steps", "actions that vary"
+        )

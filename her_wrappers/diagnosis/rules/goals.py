@@ -1,0 +1,280 @@
+"""GD2xx: the goals cannot be reached, or they teach nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from her_wrappers.checker.registry import Violation
+from her_wrappers.diagnosis.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.diagnosis.registry import Case
+
+MAX_OUTSIDE, MOST_OUTSIDE = 0.5, 0.9
+"""Shares of desired goals outside the achieved region: a warning, and an error."""
+
+MAX_SOLVED_STARTS = 0.5
+"""Largest share of episodes that may begin with their goal achieved."""
+
+MAX_TRIVIAL = 0.8
+"""Largest share of relabeled goals that may be achieved before the step."""
+
+SCALE_RATIO = 1e3
+"""Ratio of the ranges of two goal components at which the smaller one has no effect on distances."""
+
+
+@rule(
+    "GD201",
+    "goals-outside-achieved",
+    "error",
+    meaning="Most desired goals lie outside the range of all goals that were ever achieved.",
+    fix="sample desired goals from the region that the agent can reach, or start the episodes nearer to them",
+    wrong="""
+def _sample_goal(self):
+    return self.np_random.uniform(1.5, 2.0, 3)  # the arm is 0.8 m long
+""",
+    right="""
+def _sample_goal(self):
+    return self.gripper + self.np_random.uniform(-0.15, 0.15, 3)
+""",
+    threshold="more than 50 % of the desired goals (a warning), 90 % (an error), by more than the success "
+    "radius and 5 % of the achieved range in some component; relabeled goals then never look like desired "
+    "ones",
+    source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473",
+    needs=("episodes", "unsolved"),
+    implies=("GD103", "GD402", "GD601", "GD605"),
+)
+def outside_achieved(case: Case) -> Iterator[Violation]:
+    """At least half of the desired goals must lie inside the bounds of the achieved goals."""
+    facts = case.facts
+    outside = facts.outside_achieved
+    found = outside.any(axis=1).mean()
+    if found <= MAX_OUTSIDE:
+        return
+    worst = int(outside.mean(axis=0).argmax())
+    bounds, desired = facts.achieved, facts.desired[:, worst]
+    where = (
+        ""
+        if facts.is_projected
+        else (
+            f"; component {worst} was achieved from {bounds.low[worst]:.3g} to {bounds.high[worst]:.3g}, and "
+            f"desired from {desired.min():.3g} to {desired.max():.3g}"
+        )
+    )
+    yield Violation(
+        f"{found:.1%} of {len(facts)} desired goals lie outside{where}",
+        f"at most {MAX_OUTSIDE:.0%}",
+        severity=case.severity_of_exploration() if found > MOST_OUTSIDE else "warning",
+    )
+
+
+@rule(
+    "GD202",
+    "desired-goal-never-varies",
+    "warning",
+    meaning="All episodes have the same desired goal, so that the agent learns that goal at most.",
+    fix="sample a desired goal at each reset; with one goal on purpose, ignore this finding",
+    wrong="""
+def reset(self, *, seed=None, options=None):
+    self.goal = np.array([0.5, 0.5])
+""",
+    right="""
+def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.goal = self.np_random.uniform(0, 1, 2)
+""",
+    threshold="one goal in at least 10 episodes",
+    needs=("episodes",),
+)
+def constant_desired_goal(case: Case) -> Iterator[Violation]:
+    """At least two desired goals must differ."""
+    facts = case.facts
+    if not facts.desired_bounds.width.any():
+        goal = "" if facts.is_projected else f" {facts.desired[0].round(4).tolist()}"
+        yield Violation(f"the goal{goal} in all {len(facts)} episodes", "different desired goals")
+
+
+@rule(
+    "GD203",
+    "starts-are-solved",
+    "error",
+    meaning="Many episodes begin with their goal achieved, so that a success needs no action.",
+    fix="sample goals again until they are not achieved at the start, or reduce the success radius",
+    wrong="""
+self.goal = self.position.copy()
+""",
+    right="""
+while self._is_success(self.position, self.goal):
+    self.goal = self._sample_goal()
+""",
+    threshold="50 % of the episodes; then the success rate says more about starts than about the agent",
+    source="checker rule GE207; RHER (arXiv 2208.00843) on initial non-negative rewards",
+    needs=("episodes",),
+    implies=("GD101", "GD102", "GD103", "GD204", "GD301"),
+)
+def solved_starts(case: Case) -> Iterator[Violation]:
+    """Fewer than half of the episodes may begin with their goal achieved."""
+    found = case.facts.solved_starts
+    if found >= MAX_SOLVED_STARTS:
+        yield Violation(f"{found:.1%} of {len(case.facts)} episodes", f"less than {MAX_SOLVED_STARTS:.0%}")
+
+
+@rule(
+    "GD204",
+    "relabeled-goals-trivial",
+    "error",
+    meaning="Most relabeled goals were achieved before the step, so that their reward needs no action.",
+    fix="end episodes when the object rests, sample such goals again "
+    "(HindsightReplayBuffer(resample_achieved_goals=True)), or explore more",
+    wrong="""
+buffer = HindsightReplayBuffer.for_env(env)  # the puck rests during 90 % of each episode
+""",
+    right="""
+buffer = HindsightReplayBuffer.for_env(env, resample_achieved_goals=True)
+""",
+    threshold="80 % of the goals of the strategy future; with k = 4, less than a fifth of a batch then "
+    "teaches the effect of actions",
+    source="RHER (arXiv 2208.00843) on initial non-negative rewards",
+    needs=("episodes", "unsolved"),
+    implies=("GD601",),
+)
+def trivial_goals(case: Case) -> Iterator[Violation]:
+    """Less than 80 % of later achieved goals may be achieved before the step."""
+    found = case.facts.trivial_share
+    if found >= MAX_TRIVIAL:
+        yield Violation(
+            f"{found:.1%} of the goals of later states are achieved before the step",
+            f"less than {MAX_TRIVIAL:.0%}",
+            severity=case.severity_of_exploration(),
+        )
+
+
+@rule(
+    "GD205",
+    "goal-component-fixed",
+    "error",
+    meaning="A component of the achieved goal never changes, but most desired goals have other values of it.",
+    fix="check the component in achieved_goal; if it is right, no action changes it yet: sample some goals "
+    "with the value that it has",
+    wrong="""
+achieved_goal = np.array([x, y, 0.42])  # the height is not that of the object
+""",
+    right="""
+achieved_goal = np.array([x, y, object_height])
+""",
+    threshold="more than 50 % of the desired goals differ by more than the success radius and 5 % of the "
+    "range of all goals",
+    source="PickAndPlace before the first grasp: panda-gym #21 and #53",
+    needs=("episodes", "unsolved", "components"),
+    implies=("GD103", "GD201", "GD601", "GD605"),
+)
+def fixed_components(case: Case) -> Iterator[Violation]:
+    """A component that most desired goals need must change."""
+    facts = case.facts
+    widest = float(facts.goal_width.max(initial=0))
+    if not facts.has_moved.any():
+        return  # no component changes: a question of exploration
+    for component in np.flatnonzero(facts.achieved.width <= 1e-6 * widest):
+        value = facts.achieved.low[component]
+        differ = np.abs(facts.desired[:, component] - value) > max(facts.radius, 0.05 * widest)
+        if differ.mean() > MAX_OUTSIDE:
+            desired = facts.desired[:, component]
+            yield Violation(
+                f"always {value:.4g}, while desired goals range from {desired.min():.4g} to "
+                f"{desired.max():.4g}",
+                "a component that actions change",
+                subject=f"achieved_goal[{component}]",
+                severity=case.severity_of_exploration(),
+            )
+
+
+@rule(
+    "GD206",
+    "goal-scales-differ",
+    "warning",
+    meaning="Components of the goal have ranges of different orders of magnitude: distances ignore the "
+    "smaller.",
+    fix="scale the components of the goal to similar ranges, as parking-v0 of HighwayEnv does",
+    wrong="""
+achieved_goal = np.array([x_in_millimetres, angle_in_radians])
+""",
+    right="""
+achieved_goal = np.array([x_in_metres, angle_in_radians])
+""",
+    threshold="ratio of 1,000 between the ranges of desired goals; a success radius that is suitable for one "
+    "component is then far too small or too large for the other",
+    source="HighwayEnv #457",
+    needs=("episodes", "components"),
+)
+def different_scales(case: Case) -> Iterator[Violation]:
+    """The ranges of two components that vary must differ by less than a factor of 1,000."""
+    width = case.facts.desired_bounds.width
+    varying = width[width > 1e-6 * width.max(initial=0)]
+    if varying.size and varying.max() / varying.min() >= SCALE_RATIO:
+        yield Violation(
+            f"ranges from {varying.min():.3g} to {varying.max():.3g}", f"a ratio below {SCALE_RATIO:,.0f}"
+        )
+
+
+@rule(
+    "GD211",
+    "actions-have-no-effect",
+    "error",
+    meaning="No sequence of actions that was tried changes anything in the observations of the environment.",
+    fix="check that step() applies the action, and that the observation is computed after the move",
+    wrong="""
+def step(self, action):
+    observation = self._observe()
+    self.position = self.position + 0.05 * action
+""",
+    right="""
+def step(self, action):
+    self.position = self.position + 0.05 * action
+    observation = self._observe()
+""",
+    threshold="no change in any episode of random, repeated and steering actions",
+    source="Gymnasium-Robotics #251",
+    needs=("environment", "episode"),
+    implies=("GD101", "GD103", "GD204", "GD205", "GD501", "GD504"),
+)
+def no_effect(case: Case) -> Iterator[Violation]:
+    """Some action must change the achieved goal or the observation."""
+    facts = case.facts
+    if not facts.moves.any() and not facts.is_observation_moved.any():
+        yield Violation(f"no change in {len(facts.rewards)} steps", "an action that changes the observation")
+
+
+@rule(
+    "GD212",
+    "success-impossible",
+    "error",
+    meaning="compute_reward does not give a better reward where achieved and desired goal are equal.",
+    fix="correct compute_reward: equal goals must get the best reward; `her check` finds the reason",
+    wrong="""
+def compute_reward(self, achieved_goal, desired_goal, info):
+    return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > -0.05).astype(float)
+""",
+    right="""
+def compute_reward(self, achieved_goal, desired_goal, info):
+    return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > 0.05).astype(float)
+""",
+    threshold="the mean reward of equal goals is not above that of different goals, and no step is a success",
+    source="HighwayEnv #473, Gymnasium-Robotics #269; checker rule GE115",
+    needs=("environment", "episode"),
+    implies=("GD103", "GD301"),
+)
+def success_impossible(case: Case) -> Iterator[Violation]:
+    """Equal goals must get a better reward than different goals."""
+    rewards, success = case.self_goals, case.facts.success
+    if rewards is None or (success is not None and success.any()):
+        return
+    equal, different = float(rewards.equal.mean()), float(rewards.different.mean())
+    if equal <= different:
+        yield Violation(
+            f"mean reward {equal:.3g} for equal goals, and {different:.3g} for different goals",
+            "a better reward for equal goals",
+        )

@@ -1,0 +1,270 @@
+"""GD6xx: the numbers of a training show that its critic or its actor does not learn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from her_wrappers.checker.registry import Violation
+from her_wrappers.diagnosis.registry import SOLVED, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from her_wrappers.diagnosis.registry import Case
+
+FLAT = 0.05
+"""A success rate up to this value counts as no success: two or three lucky episodes of 50."""
+
+AT_BOUND = 0.95
+"""Part of the lowest value at which the mean value counts as clipped."""
+
+COLD, HOT = 1e-4, 10.0
+"""Temperatures below and above which the entropy has no effect, or only the entropy has an effect."""
+
+FEW_SAMPLES, FEWEST_SAMPLES = 5.0, 1.0
+"""Sampled transitions for each collected one: a warning, and an error."""
+
+MAX_GAP = 0.4
+"""Largest difference of the success rates while collecting and in evaluations."""
+
+EVALUATIONS = 5
+"""Number of evaluations that trends of a training need."""
+
+
+@rule(
+    "GD601",
+    "values-at-lower-bound",
+    "error",
+    meaning="The mean value is at the lowest value that clipped targets allow: all goals look unreachable.",
+    fix="look at the goals first (other findings); then raise --k, use --strategy future, or lower the "
+    "learning rate (--agent learning_rate=3e-4)",
+    wrong="""
+her train --env MyPush-v0 --no-her  # no transition of a batch has a reward of 0
+""",
+    right="""
+her train --env MyPush-v0 --her --k 4
+""",
+    threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
+    source="clipping of targets: arXiv 1802.09464, appendix A",
+    needs=("history", "gamma", "clip_targets", "unsolved"),
+    implies=("GD605",),
+)
+def values_at_bound(case: Case) -> Iterator[Violation]:
+    """The mean value must be clearly above the lower bound."""
+    values = case.column("q_mean")
+    if (
+        values.size
+        and np.isfinite(values[-1])
+        and -1.5 * case.horizon < values[-1] <= -AT_BOUND * case.horizon
+    ):
+        yield Violation(
+            f"q_mean {values[-1]:.4g}, the bound is {-case.horizon:.4g}",
+            f"above {-AT_BOUND * case.horizon:.4g}",
+        )
+
+
+@rule(
+    "GD602",
+    "values-diverge",
+    "error",
+    meaning="The mean value is larger than any return that the rewards allow: the critic diverges.",
+    fix="pass --clip-targets if rewards lie in [-1, 0]; otherwise lower the learning rate (--agent "
+    "learning_rate=3e-4) or tau (--agent tau=0.005)",
+    wrong="""
+her train --env MyReach-v0 --no-clip-targets --agent learning_rate=0.01
+""",
+    right="""
+her train --env MyReach-v0 --clip-targets --agent learning_rate=0.001
+""",
+    threshold="twice the largest reward divided by (1 - gamma), since the entropy of SAC adds to the value",
+    source="arXiv 2312.05787 (bounded values with HER)",
+    needs=("history", "gamma"),
+    implies=("GD601", "GD605"),
+)
+def diverging_values(case: Case) -> Iterator[Violation]:
+    """The mean value must be possible."""
+    values = case.column("q_mean")
+    largest = 1.0 if case.episodes is None else max(1e-6, float(np.abs(case.facts.rewards).max()))
+    bound = 2 * largest * case.horizon
+    if values.size and abs(values[-1]) > bound:
+        yield Violation(f"q_mean {values[-1]:.4g}", f"at most {bound:.4g} in magnitude")
+
+
+@rule(
+    "GD603",
+    "temperature-collapsed",
+    "error",
+    meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded.",
+    fix="raise the target entropy (--agent target_entropy=-1), or use ddpg with noise (--algo ddpg)",
+    wrong="""
+her train --env MyPush-v0 --algo sac --agent target_entropy=-50
+""",
+    right="""
+her train --env MyPush-v0 --algo sac --agent target_entropy=-2
+""",
+    threshold="a temperature below 0.0001: rewards of -1 outweigh the entropy 10,000 times",
+    source="SAC: arXiv 1812.05905; Stable-Baselines3 with a fixed temperature of 0.05 on Fetch",
+    needs=("history", "unsolved"),
+    implies=("GD605",),
+)
+def cold(case: Case) -> Iterator[Violation]:
+    """The temperature must be at least `COLD` until the training succeeds."""
+    temperature = case.column("temperature")
+    if temperature.size and temperature[-1] < COLD:
+        yield Violation(f"temperature {temperature[-1]:.3g}", f"at least {COLD:g}")
+
+
+@rule(
+    "GD604",
+    "temperature-explodes",
+    "error",
+    meaning="The temperature of SAC is so high that the entropy outweighs the rewards.",
+    fix="lower the target entropy (--agent target_entropy=-2), or begin with --agent temperature=0.05",
+    wrong="""
+her train --env MyPush-v0 --algo sac --agent target_entropy=5
+""",
+    right="""
+her train --env MyPush-v0 --algo sac  # minus the number of action components
+""",
+    threshold="a temperature above 10: one unit of entropy is worth ten steps",
+    source="SAC: arXiv 1812.05905",
+    needs=("history", "unsolved"),
+    implies=("GD602", "GD605"),
+)
+def hot(case: Case) -> Iterator[Violation]:
+    """The temperature must not outweigh the rewards."""
+    temperature = case.column("temperature")
+    if temperature.size and temperature[-1] > HOT:
+        yield Violation(f"temperature {temperature[-1]:.3g}", f"at most {HOT:g}")
+
+
+@rule(
+    "GD605",
+    "critic-settles-without-success",
+    "warning",
+    meaning="The loss of the critic fell, but the success rate stayed flat: the critic predicts failure "
+    "well.The loss of the critic fell, but the success rate stayed flat: the critic predicts failure well.",
+    fix="change what is collected, not how it is learned: explore more, nearer goals, or demonstrations",
+    wrong="""
+her train --env MyPush-v0 --steps 10000000  # the same for longer
+""",
+    right="""
+her train --env MyPush-v0 --algo ddpg --agent epsilon=0.3 --agent noise=0.2
+""",
+    threshold="the last loss is below a fifth of the largest, and no evaluation of at least 5 had a success "
+    "rate above 5 %",
+    source="TianhongDai/hindsight-experience-replay #26, hill-a/stable-baselines #424",
+    needs=("history", "unsolved"),
+)
+def settled_critic(case: Case) -> Iterator[Violation]:
+    """A falling loss must come with successes."""
+    rates = case.column("success_rate")
+    losses = case.column("critic_loss") if case.column("critic_loss").size else case.column("loss")
+    if len(rates) < EVALUATIONS or len(losses) < EVALUATIONS or rates.max() > FLAT:
+        return
+    if losses[-1] < losses.max() / 5:
+        yield Violation(
+            f"the loss fell from {losses.max():.3g} to {losses[-1]:.3g}, and the best success rate of "
+            f"{len(rates)} evaluations is {rates.max():.2f}",
+            f"a success rate above {FLAT}",
+        )
+
+
+@rule(
+    "GD606",
+    "few-updates",
+    "error",
+    meaning="The agent is updated too rarely for the steps that it collects.",
+    fix="raise --updates-per-step, or --batch-size",
+    wrong="""
+her train --env MyReach-v0 --updates-per-step 0.001
+""",
+    right="""
+her train --env MyReach-v0 --updates-per-step 0.25
+""",
+    threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
+    "the default is 32, that of openai/baselines 102",
+    source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
+    needs=("history", "unsolved"),
+    implies=("GD605",),
+)
+def few_updates(case: Case) -> Iterator[Violation]:
+    """Each collected step must be sampled several times."""
+    steps, updates, batch = case.column("env_steps"), case.column("updates"), case.options.batch_size
+    if not steps.size or not updates.size or not batch or steps[-1] <= 0:
+        return
+    found = updates[-1] * batch / steps[-1]
+    if found < FEW_SAMPLES:
+        yield Violation(
+            f"{updates[-1]:,.0f} updates of {batch} transitions in {steps[-1]:,.0f} steps, "
+            f"{found:.2g} samples of each",
+            f"at least {FEW_SAMPLES:g}",
+            severity="error" if found < FEWEST_SAMPLES else "warning",
+        )
+
+
+@rule(
+    "GD607",
+    "evaluation-disagrees",
+    "error",
+    meaning="Episodes succeed while collecting, but not in evaluations.",
+    fix="compare the two environments and their options, and check that the deterministic action is inside "
+    "the action space; with sac, a lower target entropy helps (--agent target_entropy=-4)",
+    wrong="""
+envs = gym.make_vec("MyReach-v0", 16)
+test_env = gym.make("MyReach-v0", goal_range=0.5)
+""",
+    right="""
+envs = gym.make_vec("MyReach-v0", 16, goal_range=0.5)
+test_env = gym.make("MyReach-v0", goal_range=0.5)
+""",
+    threshold="a difference of 0.4 on average over the last 3 evaluations; exploration lowers the success "
+    "rate, and does not raise it",
+    source="openai/baselines #365",
+    needs=("history",),
+    implies=("GD605",),
+)
+def evaluation_disagrees(case: Case) -> Iterator[Violation]:
+    """Evaluations must succeed about as often as the episodes of the training."""
+    rows = [row for row in case.history if "collected_success" in row and "success_rate" in row][-3:]
+    if len(rows) == 3:
+        collected, evaluated = (
+            float(np.mean([row[name] for row in rows])) for name in ("collected_success", "success_rate")
+        )
+        if collected - evaluated > MAX_GAP and evaluated < SOLVED:
+            yield Violation(
+                f"success rate {collected:.2f} while collecting, {evaluated:.2f} in evaluations",
+                f"a difference of at most {MAX_GAP}",
+            )
+
+
+@rule(
+    "GD608",
+    "losses-not-finite",
+    "error",
+    meaning="A loss or a value of the training is NaN or infinite; its weights are lost.",
+    fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent learning_rate=3e-4), "
+    "and continue from best.pt",
+    wrong="""
+her train --env MyReach-v0 --agent learning_rate=1
+""",
+    right="""
+her train --env MyReach-v0 --agent learning_rate=0.001
+""",
+    threshold="a single value",
+    needs=("history",),
+    implies=("GD601", "GD602", "GD603", "GD604", "GD605"),
+)
+def not_finite_losses(case: Case) -> Iterator[Violation]:
+    """All numbers of the history must be finite."""
+    for row in case.history:
+        wrong = [name for name, value in row.items() if not np.isfinite(value)]
+        if wrong:
+            yield Violation(
+                ", ".join(f"{name} {row[name]}" for name in wrong),
+                "finite numbers",
+                place=f"epoch {row.get('epoch', 0):g}",
+            )
+            return

@@ -1,0 +1,156 @@
+"""``her doctor``, its rules in ``her rules`` and ``her explain``, its page, and its use by ``her train``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from her_wrappers import EpisodeArchive
+from her_wrappers.commands.train import is_new_diagnosis_due
+from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+from tests.support.commands import her, write_options
+from tests.support.diagnosis import PLANTED, healthy
+
+
+def archive_of(code, folder):
+    with EpisodeArchive(folder) as archive:
+        archive.add_episodes(healthy() if code is None else PLANTED[code]()[0])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "exit_code"),
+    [
+        (None, [], 0),
+        ("GD102", [], 1),
+        ("GD102", ["--ignore", "GD102"], 0),
+        ("GD102", ["--select", "GD2,GD3"], 0),
+        ("GD202", [], 0),
+        ("GD202", ["--strict"], 1),
+        (None, ["--gamma", "0.5"], 1),
+        (None, ["--gamma", "1.5"], 2),
+        (None, ["--select", "GE101"], 2),
+        (None, ["--format", "xml"], 2),
+    ],
+)
+def test_exit_codes_depend_on_findings_and_strictness(code, arguments, exit_code, tmp_path):
+    result = her("doctor", archive_of(code, tmp_path / "archive"), *arguments)
+    assert result.exit_code == exit_code, result.output
+
+
+def test_an_unknown_environment_is_wrong_usage():
+    result = her("doctor", "no-such-env-v0")
+    assert result.exit_code == 2
+    assert "cannot make no-such-env-v0" in result.output
+
+
+def test_options_of_an_environment_can_be_given():
+    result = her("doctor", "her_envs/PointMaze-v0", "-o", "layout=large", "-o", "max_steps=10")
+    assert result.exit_code == 1
+    assert "error GD402 time-limit-too-short" in result.output
+    assert "a limit of 10 steps" in result.output
+
+
+def test_the_json_report_has_the_attributes_of_the_report(tmp_path):
+    content = json.loads(her("doctor", archive_of("GD102", tmp_path / "a"), "--format", "json").output)
+    assert content["episodes"] == 40
+    assert content["seed"] is None
+    [finding] = content["findings"]
+    assert finding["code"] == "GD102"
+    assert finding["got"].startswith("the achieved goal stays in 92.5% of 40 episodes")
+
+
+def test_rules_lists_the_rules_of_the_doctor():
+    output = her("rules", "--doctor").output
+    assert all(code in output for code in DIAGNOSIS_RULES)
+    assert "GE101" not in output
+
+
+def test_explain_knows_the_rules_of_the_doctor_with_their_thresholds():
+    output = her("explain", "gd102").output
+    assert "GD102 object-not-touched" in output
+    assert "Threshold: 80 % of the episodes" in output
+    assert "Source: RHER" in output
+
+
+class Links(HTMLParser):
+    """Collects the addresses of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.addresses, self.tags = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in {"src", "href", "srcset", "data"}]
+
+
+def test_the_page_has_findings_and_pictures_and_loads_nothing(tmp_path):
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "report.html"
+    assert her("doctor", archive_of("GD102", tmp_path / "<a>"), "--html", page).exit_code == 1
+    text, links = page.read_text(), Links()
+    links.feed(text)
+    assert "error GD102 object-not-touched" in text
+    assert "&lt;a&gt;" in text
+    assert links.tags.count("img") == 6
+    assert all(address.startswith("data:image/png;base64,") for address in links.addresses)
+    assert not {"script", "link", "iframe"} & set(links.tags)
+    assert "url(" not in text
+
+
+def test_the_page_of_a_training_has_pictures_of_its_history(tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "reach"
+    options = write_options(tmp_path / "small.json")
+    her("train", "--config", options, "--steps", 300, "--out", out, "--no-tensorboard")
+    result = her("doctor", out, "--html", tmp_path / "report.html")
+    assert result.exit_code in {0, 1}, result.output
+    text = (tmp_path / "report.html").read_text()
+    for caption in (
+        "Success rate in evaluations",
+        "Mean value of the critic",
+        "Losses",
+        "Temperature of SAC",
+    ):
+        assert caption in text
+
+
+def unreachable(folder):
+    """Write a short training on goals outside the square in which the point moves."""
+    path = write_options(folder / "far.json")
+    options = json.loads(path.read_text())
+    source = "tests.support.diagnosis:Unreachable"
+    path.write_text(json.dumps({**options, "env": source, "env_kwargs": {}, "steps_per_epoch": 80}))
+    return path
+
+
+@pytest.mark.parametrize("arguments", [["--doctor"], ["--no-doctor"]])
+def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(arguments, tmp_path):
+    out = ["--out", tmp_path / "far", "--no-tensorboard"]
+    result = her("train", "--config", unreachable(tmp_path), "--steps", 880, *out, *arguments)
+    assert result.exit_code == 0, result.output
+    is_printed = "No evaluation of 10 had a success." in result.output
+    assert is_printed == (arguments == ["--doctor"])
+    assert ("GD201 goals-outside-achieved" in result.output) == is_printed
+    assert len(re.findall(r"^(?:error|warning) GD", result.output, re.MULTILINE)) <= 3
+
+
+def test_a_diagnosis_is_due_after_ten_evaluations_and_each_time_the_number_has_doubled():
+    diagnosed = []
+    for count in range(1, 50):
+        if is_new_diagnosis_due([{"success_rate": 0.0}] * count, diagnosed):
+            diagnosed.append(count)
+    assert diagnosed == [10, 20, 40]
+    assert not is_new_diagnosis_due([{"success_rate": 0.02}] + [{"success_rate": 0.0}] * 30, [])
+
+
+def test_a_page_without_matplotlib_names_the_missing_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = her("doctor", archive_of(None, tmp_path / "archive"), "--html", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert 'pip install "her-toolkit[agents]"' in result.output

@@ -1,0 +1,365 @@
+"""Episodes and histories for the tests of the diagnosis, healthy or with one planted cause for each rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers import Episode
+
+RADIUS = 0.08
+
+
+def reach_episodes(
+    count=40,
+    steps=30,
+    *,
+    seed=0,
+    move=0.06,
+    goal=lambda rng: rng.uniform(0, 1, 2),
+    start=lambda rng: rng.uniform(0, 1, 2),
+    act=lambda rng, position, goal: (
+        np.clip((goal - position) / 0.06, -1, 1) if rng.random() < 0.4 else rng.uniform(-1, 1, 2)
+    ),
+    object_moves=lambda position, t: position,
+):
+    """Episodes of a point that moves to a goal in the unit square, with 40 % of good actions.
+
+    Args:
+        count: Number of episodes.
+        steps: Steps of each episode.
+        seed: Seed of everything random.
+        move: Largest move along each axis.
+        goal: Function of a generator that samples goals.
+        start: Function of a generator that samples the first positions.
+        act: Function of generator, position and goal that returns an action.
+        object_moves: Function of position and step that returns the achieved goal.
+    """
+    rng = np.random.default_rng(seed)
+    episodes = []
+    for _ in range(count):
+        position, desired = start(rng), goal(rng)
+        positions, actions = [position], []
+        for _ in range(steps):
+            actions.append(act(rng, positions[-1], desired))
+            positions.append((positions[-1] + move * actions[-1]).clip(0, 1))
+        achieved = np.array([object_moves(positions, t) for t in range(steps + 1)])
+        distance = np.linalg.norm(achieved[1:] - desired, axis=1)
+        observations = {
+            "observation": np.array(positions),
+            "achieved_goal": achieved,
+            "desired_goal": np.tile(desired, (steps + 1, 1)),
+        }
+        success = distance <= RADIUS
+        episodes.append(
+            Episode(
+                observations,
+                np.array(actions),
+                success - 1.0,
+                terminated=False,
+                truncated=True,
+                infos={"is_success": success},
+            )
+        )
+    return episodes
+
+
+def agent_position(positions, t):
+    return positions[t]
+
+
+def healthy(**options):
+    return reach_episodes(object_moves=agent_position, **options)
+
+
+def history(epochs=10, **columns):
+    """Rows of a training that learns; ``columns`` replaces the values of all epochs in some columns."""
+    rates = np.linspace(0, 0.8, epochs)
+    values = {
+        "epoch": range(1, epochs + 1),
+        "env_steps": range(4000, 4000 * epochs + 1, 4000),
+        "updates": range(1000, 1000 * epochs + 1, 1000),
+        "success_rate": rates,
+        "collected_success": 0.8 * rates,
+        "q_mean": np.linspace(-5, -12, epochs),
+        "critic_loss": np.linspace(1, 0.5, epochs),
+        "temperature": np.linspace(0.1, 0.02, epochs),
+        **columns,
+    }
+    return [dict(zip(values, map(float, row), strict=True)) for row in zip(*values.values(), strict=True)]
+
+
+def changed(episodes, **changes):
+    """Episodes with other fields: functions of an episode and its number."""
+    return [
+        replace(episode, **{name: change(episode, i) for name, change in changes.items()})
+        for i, episode in enumerate(episodes)
+    ]
+
+
+def with_observations(episodes, **changes):
+    """Episodes with other arrays in their observations: functions of an episode and its number."""
+    return changed(
+        episodes,
+        observations=lambda episode, i: {
+            **episode.observations,
+            **{key: change(episode, i) for key, change in changes.items()},
+        },
+    )
+
+
+def with_goal_component(episodes, achieved, desired):
+    """Episodes whose goals have a third component: functions of an episode, its number and the rows."""
+
+    def appended(key, values):
+        return lambda episode, i: np.column_stack([
+            episode.observations[key],
+            np.broadcast_to(values(episode, i), len(episode) + 1),
+        ])
+
+    return with_observations(
+        episodes,
+        achieved_goal=appended("achieved_goal", achieved),
+        desired_goal=appended("desired_goal", desired),
+    )
+
+
+def failed(episodes):
+    """Episodes whose goals are all missed, and recorded so."""
+    return changed(
+        episodes,
+        rewards=lambda episode, i: np.full(len(episode), -1.0),
+        infos=lambda episode, i: {"is_success": np.zeros(len(episode), bool)},
+    )
+
+
+def shortened(episode, steps, **flags):
+    """The first steps of an episode."""
+    return Episode(
+        {key: rows[: steps + 1] for key, rows in episode.observations.items()},
+        episode.actions[:steps],
+        episode.rewards[:steps],
+        infos={key: rows[:steps] for key, rows in episode.infos.items()},
+        **flags,
+    )
+
+
+def distances(episode):
+    observations = episode.observations
+    return np.linalg.norm(observations["achieved_goal"] - observations["desired_goal"], axis=1)
+
+
+def _rests_after(steps):
+    return lambda positions, t: positions[min(t, steps)]
+
+
+def _touched_rarely(episodes):
+    """The achieved goal of nine in ten episodes keeps its first value."""
+    return failed(
+        with_observations(
+            episodes,
+            achieved_goal=lambda episode, i: (
+                episode.observations["achieved_goal"]
+                if i % 15 == 0
+                else np.tile(episode.observations["achieved_goal"][0], (len(episode) + 1, 1))
+            ),
+        )
+    )
+
+
+def _still(episodes):
+    return with_observations(
+        _touched_rarely(episodes),
+        observation=lambda episode, i: (
+            episode.observations["observation"]
+            if i % 15 == 0
+            else np.tile(episode.observations["observation"][0], (len(episode) + 1, 1))
+        ),
+    )
+
+
+def _with_nan(episodes):
+    episodes[3].observations["observation"][5, 0] = np.nan
+    return episodes
+
+
+def _far_goals(rng):
+    return rng.uniform(1.5, 2.5, 2)
+
+
+def _nearby_goals(episode, i):
+    return np.tile(episode.observations["achieved_goal"][0] + 0.01, (len(episode) + 1, 1))
+
+
+STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
+
+PLANTED = {
+    "GD101": lambda: (_still(healthy()), {}),
+    "GD102": lambda: (_touched_rarely(healthy()), {}),
+    "GD103": lambda: (
+        failed(healthy(goal=lambda rng: rng.choice([0, 1], 2), act=lambda rng, *_: rng.uniform(-1, 1, 2))),
+        {},
+    ),
+    "GD104": lambda: (healthy(act=lambda *_: np.array([0.2, 0.1])), {}),
+    "GD201": lambda: (healthy(goal=_far_goals), {}),
+    "GD202": lambda: (healthy(goal=lambda rng: np.array([0.5, 0.5])), {}),
+    "GD203": lambda: (
+        changed(
+            with_observations(healthy(), desired_goal=_nearby_goals),
+            infos=lambda episode, i: {"is_success": distances(episode)[1:] <= RADIUS},
+            rewards=lambda episode, i: (distances(episode)[1:] <= RADIUS) - 1.0,
+        ),
+        {},
+    ),
+    "GD204": lambda: (reach_episodes(object_moves=_rests_after(2)), {}),
+    "GD205": lambda: (
+        failed(with_goal_component(healthy(), lambda *_: 0.4, lambda episode, i: 0.4 + 0.02 * i)),
+        {},
+    ),
+    "GD206": lambda: (
+        failed(
+            with_goal_component(
+                healthy(), lambda episode, i: np.linspace(0, 5000, len(episode) + 1), lambda _, i: 100.0 * i
+            )
+        ),
+        {},
+    ),
+    "GD301": lambda: (changed(healthy(), rewards=lambda episode, i: np.full(len(episode), -1.0)), {}),
+    "GD302": lambda: (
+        changed(healthy(), rewards=lambda episode, i: episode.rewards + 1),
+        {"clip_targets": True},
+    ),
+    "GD303": lambda: (
+        changed(healthy(), rewards=lambda episode, i: -distances(episode)[1:] if i % 2 else episode.rewards),
+        {},
+    ),
+    "GD304": lambda: (changed(healthy(), rewards=lambda episode, i: distances(episode)[1:]), {}),
+    "GD401": lambda: (healthy(), {"gamma": 0.5}),
+    "GD402": lambda: (healthy(steps=4), {}),
+    "GD403": lambda: ([shortened(each, 1, terminated=False, truncated=True) for each in healthy()], {}),
+    "GD404": lambda: (
+        changed(healthy(), terminated=lambda episode, i: True, truncated=lambda episode, i: False),
+        {},
+    ),
+    "GD405": lambda: (
+        [
+            shortened(each, 5 + i % 20, terminated=True, truncated=False)
+            for i, each in enumerate(failed(healthy()))
+        ],
+        {},
+    ),
+    "GD501": lambda: (
+        with_observations(healthy(), observation=lambda episode, i: np.ones((len(episode) + 1, 2))),
+        {},
+    ),
+    "GD502": lambda: (_with_nan(healthy()), {}),
+    "GD503": lambda: (
+        with_observations(
+            healthy(), observation=lambda episode, i: episode.observations["observation"] * [1, 1e5]
+        ),
+        {},
+    ),
+    "GD504": lambda: (healthy() + healthy(count=10), {}),
+    "GD505": lambda: (
+        [
+            replace(each, observations={k: v.copy() for k, v in each.observations.items()})
+            for seed in range(5)
+            for each in _same_starts(seed)
+        ],
+        {},
+    ),
+    "GD601": lambda: (
+        None,
+        {
+            "history": history(**STUCK, q_mean=np.linspace(-10, -49.5, 10)),
+            "gamma": 0.98,
+            "clip_targets": True,
+        },
+    ),
+    "GD602": lambda: (None, {"history": history(q_mean=np.geomspace(1, 1e4, 10)), "gamma": 0.98}),
+    "GD603": lambda: (None, {"history": history(**STUCK, temperature=np.geomspace(0.1, 1e-6, 10))}),
+    "GD604": lambda: (None, {"history": history(**STUCK, temperature=np.geomspace(0.1, 100, 10))}),
+    "GD605": lambda: (None, {"history": history(**STUCK, critic_loss=np.geomspace(1, 0.01, 10))}),
+    "GD606": lambda: (None, {"history": history(**STUCK, updates=range(10)), "batch_size": 128}),
+    "GD607": lambda: (
+        None,
+        {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
+    ),
+    "GD608": lambda: (None, {"history": history(critic_loss=[1.0] * 9 + [np.nan])}),
+}
+"""For each rule, a function that returns episodes (None for healthy ones) and options with one cause."""
+
+
+def _same_starts(seed):
+    """Four episodes with the same starts and goals for all seeds, and other actions."""
+    episodes = []
+    for number in range(6):
+        fixed = np.random.default_rng(number).uniform(0, 1, (2, 2))
+        episodes += healthy(
+            count=1,
+            seed=10 * seed + number,
+            start=lambda rng, at=fixed[0]: at,
+            goal=lambda rng, at=fixed[1]: at,
+        )
+    return episodes
+
+
+PLACE = spaces.Box(-10, 10, (2,), np.float64)
+
+
+class PointEnv(gym.Env):
+    """A correct environment of a point, in which subclasses plant a fault."""
+
+    observation_space = spaces.Dict(observation=PLACE, achieved_goal=PLACE, desired_goal=PLACE)
+    action_space = spaces.Box(-1, 1, (2,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position, self.goal = self.np_random.uniform(0, 1, (2, 2))
+        self.steps = 0
+        return self._observe(), {"is_success": False}
+
+    def _observe(self):
+        return {
+            "observation": self.position.copy(),
+            "achieved_goal": self.position.copy(),
+            "desired_goal": self.goal.copy(),
+        }
+
+    def _move(self, action):
+        return (self.position + 0.06 * action).clip(0, 1)
+
+    def step(self, action):
+        self.position = self._move(action)
+        self.steps += 1
+        reward = float(self.compute_reward(self.position, self.goal, {}))
+        return self._observe(), reward, False, self.steps >= 40, {"is_success": reward == 0}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > RADIUS).astype(float)
+
+
+class NoEffect(PointEnv):
+    """Actions change nothing."""
+
+    def _move(self, action):
+        return self.position
+
+
+class NeverSuccess(PointEnv):
+    """The comparison has the wrong sign."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > -RADIUS).astype(float)
+
+
+class Unreachable(PointEnv):
+    """Goals are outside the square in which the point moves."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed, options=options)
+        self.goal = self.goal + 3
+        return {**observation, "desired_goal": self.goal.copy()}, info
