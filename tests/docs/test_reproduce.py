@@ -7,6 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from her_agents.recipes import Recipe
 from her_agents.studies import bitflip, fetch, reach, strategies
 from her_agents.studies.results_file import ResultsFile
 from her_wrappers.cli import app
@@ -17,13 +18,14 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
 def test_the_commands_are_valid(monkeypatch):
     done = []
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
+    monkeypatch.setattr(Recipe, "require_installed", lambda self: None)
     monkeypatch.setattr(
         "her_agents.studies.study.reproduce", lambda study, *_, **__: done.append(study.name) or []
     )
     for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
         result = CliRunner().invoke(app, line.split()[1:])
         assert result.exit_code == 0, result.output
-    assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "fetch_push"]
+    assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "recipe_fetch_push"]
 
 
 def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
@@ -36,7 +38,7 @@ def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
         bitflip.make_study(1, quick=True),
         strategies.make_study(1, quick=True),
         reach.make_study(1, quick=True),
-        fetch.make_study(1, quick=True, push=False),
+        fetch.make_study(1, quick=True),
     ):
         path = tmp_path / f"{study.name}.csv"
         ResultsFile(path, study.runs)
