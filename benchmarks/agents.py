@@ -27,9 +27,10 @@ from torch import nn
 import her_envs
 from benchmarks.benchmark import Benchmark
 from benchmarks.timing import Timing, Workload, measure
-from her_agents import DDPG, DQN, SAC, TD3, Agent
+from her_agents import DDPG, DQN, SAC, TD3, TQC, Agent
 from her_agents.networks import GoalInputs, Network, NetworkInput, TwinCritics
 from her_agents.studies.result_page import Grid, at_most, requirement_grid
+from her_agents.tqc import QuantileCritics
 from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
 
 gym.register_envs(her_envs)
@@ -38,8 +39,10 @@ BENCHMARK = Benchmark("agents", "The cost of an update of an agent", __doc__)
 BATCH_SIZE = 128
 STEPS = 3_000
 FULL, QUICK = Timing(turns=100, seconds=0.05), Timing(turns=2, seconds=0.02)
-ENVS = {"dqn": "her_envs/BitFlipping-v0"} | dict.fromkeys(("ddpg", "td3", "sac"), "her_envs/PointPush-v0")
-AGENTS: dict[str, Callable[..., Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
+ENVS = {"dqn": "her_envs/BitFlipping-v0"} | dict.fromkeys(
+    ("ddpg", "td3", "sac", "tqc"), "her_envs/PointPush-v0"
+)
+AGENTS: dict[str, Callable[..., Agent]] = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC, "tqc": TQC}
 
 
 def sample_batch(env: gym.Env[Any, Any]) -> Batch:
@@ -155,6 +158,17 @@ def bare_td3(bare: BareSteps) -> Callable[[], None]:
     return update
 
 
+def sample_actions(actor: nn.Module, inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return sampled actions, (B, A), and the negative logarithms of their densities, (B,)."""
+    mean, log_deviation = actor(inputs).chunk(2, dim=1)
+    log_deviation = log_deviation.clamp(-5, 2)
+    noise = torch.randn(mean.shape)
+    raw = mean + log_deviation.exp() * noise
+    density = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)
+    density = density - 2 * (math.log(2) - raw - nn.functional.softplus(-2 * raw))
+    return raw.tanh(), -density.sum(dim=1)
+
+
 def bare_sac(bare: BareSteps) -> Callable[[], None]:
     """Return a function that does the torch operations of one update of SAC with a learned temperature."""
     actor = bare.network(4)
@@ -163,22 +177,13 @@ def bare_sac(bare: BareSteps) -> Callable[[], None]:
     optimizers = adam(critics), adam(actor), adam(log_temperature)
     parameters = list(actor.parameters())
 
-    def sample(inputs: NetworkInput) -> tuple[torch.Tensor, torch.Tensor]:
-        mean, log_deviation = actor(inputs).chunk(2, dim=1)
-        log_deviation = log_deviation.clamp(-5, 2)
-        noise = torch.randn(mean.shape)
-        raw = mean + log_deviation.exp() * noise
-        density = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)
-        density = density - 2 * (math.log(2) - raw - nn.functional.softplus(-2 * raw))
-        return raw.tanh(), -density.sum(dim=1)
-
     def update() -> None:
         temperature = log_temperature["log"].exp().detach()
         with torch.no_grad():
-            actions, entropy = sample(bare.next)
+            actions, entropy = sample_actions(actor, bare.next)
             targets = bare.target(target_critics(bare.next, actions).amin(dim=0) + temperature * entropy)
         gradient_step(optimizers[0], bare.loss(critics(bare.current, bare.actions) - targets))
-        actions, entropy = sample(bare.current)
+        actions, entropy = sample_actions(actor, bare.current)
         loss = -(critics(bare.current, actions).amin(dim=0) + temperature * entropy).mean()
         gradient_step(optimizers[1], loss, parameters)
         gradient_step(optimizers[2], log_temperature["log"] * (entropy.detach().mean() + 2))
@@ -186,7 +191,36 @@ def bare_sac(bare: BareSteps) -> Callable[[], None]:
     return update
 
 
-BARE = {"dqn": bare_dqn, "ddpg": bare_ddpg, "td3": bare_td3, "sac": bare_sac}
+def bare_tqc(bare: BareSteps) -> Callable[[], None]:
+    """Return a function that does the torch operations of one update of TQC with a learned temperature."""
+    actor = bare.network(4)
+    critics, targets = (
+        QuantileCritics(bare.inputs, bare.hidden, 2, n_critics=2, n_quantiles=25, layer_norm=False)
+        for _ in range(2)
+    )
+    log_temperature = nn.ParameterDict({"log": torch.tensor(math.log(0.1))})
+    optimizers = adam(critics), adam(actor), adam(log_temperature)
+    parameters = list(actor.parameters())
+    levels = ((torch.arange(25) + 0.5) / 25).view(-1, 1, 1)
+
+    def update() -> None:
+        temperature = log_temperature["log"].exp().detach()
+        with torch.no_grad():
+            actions, entropy = sample_actions(actor, bare.next)
+            quantiles = targets(bare.next, actions).flatten(0, 1).sort(dim=0).values[:46]
+            target = bare.target(quantiles + temperature * entropy)
+        errors = target - critics(bare.current, bare.actions).unsqueeze(2)
+        huber = nn.functional.huber_loss(errors, torch.zeros_like(errors), reduction="none")
+        gradient_step(optimizers[0], ((levels - (errors.detach() < 0).float()).abs() * huber).mean())
+        actions, entropy = sample_actions(actor, bare.current)
+        loss = -(critics(bare.current, actions).mean(dim=(0, 1)) + temperature * entropy).mean()
+        gradient_step(optimizers[1], loss, parameters)
+        gradient_step(optimizers[2], log_temperature["log"] * (entropy.detach().mean() + 2))
+
+    return update
+
+
+BARE = {"dqn": bare_dqn, "ddpg": bare_ddpg, "td3": bare_td3, "sac": bare_sac, "tqc": bare_tqc}
 
 
 def repeat(function: Callable[[], Any]) -> Workload:

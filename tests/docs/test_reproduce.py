@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from her_agents.recipes import Recipe
-from her_agents.studies import bitflip, fetch, reach, strategies
+from her_agents.studies import bitflip, fetch, reach, recipes, strategies
 from her_agents.studies.results_file import ResultsFile
 from her_wrappers.cli import app
 
@@ -30,6 +30,7 @@ def test_the_commands_are_valid(monkeypatch):
 
 def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(fetch, "require_packages", lambda: None)
+    monkeypatch.setattr(Recipe, "require_installed", lambda self: None)
     section = PAGE.partition("## The CSV file")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
     documented = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
@@ -39,6 +40,7 @@ def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
         strategies.make_study(1, quick=True),
         reach.make_study(1, quick=True),
         fetch.make_study(1, quick=True),
+        recipes.make_study(1, quick=True, name="fetch_reach"),
     ):
         path = tmp_path / f"{study.name}.csv"
         ResultsFile(path, study.runs)

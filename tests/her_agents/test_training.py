@@ -201,7 +201,9 @@ def test_n_step_returns_are_trained():
 
 
 def test_dense_rewards_are_trained_without_clipped_targets():
-    row = train(tiny(env_kwargs={"reward_type": "dense"}, clip_targets=False, steps=200)).history[-1]
+    row = train(
+        tiny(env_kwargs={"reward_type": "dense", "n_bits": 10}, clip_targets=False, steps=200)
+    ).history[-1]
     assert row["reward_mean"] < -1
     assert "relabeled_success" not in row, "a reward of 0 does not mean success if rewards are dense"
     assert row["goal_age"] > 0

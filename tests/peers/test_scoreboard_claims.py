@@ -16,13 +16,14 @@ CASES = [(adapter, claim) for adapter, claims in CLAIMS.items() for claim in cla
 @pytest.mark.parametrize(("adapter", "claim"), CASES)
 def test_the_documentation_has_the_quotation(adapter, claim):
     module, _, name = claim.source.partition(":")
-    documented = reduce(getattr, name.split("."), import_module(module))
+    documented = reduce(getattr, name.split("."), pytest.importorskip(module))
     assert claim.quote in " ".join(inspect.getdoc(documented).split())
 
 
 @pytest.mark.parametrize("adapter", CLAIMS)
 def test_an_adapter_offers_what_the_documentation_claims(adapter):
     module, _, name = adapter.partition(":")
+    pytest.importorskip(CLAIMS[adapter][0].source.partition(":")[0])
     offers = getattr(import_module(f"her_wrappers.conformance.adapters.{module}"), name).offers
     quoted = {offer for claim in CLAIMS[adapter] for offer in claim.offers}
     assert offers - set(OF_THE_INTERFACE) == quoted

@@ -95,7 +95,7 @@ def test_exact_casts_are_applied(tmp_path):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (5, TypeError, "expected an Episode, got int"),
+        (5, TypeError, "must be an Episode, got int"),
         (
             random_episode(1, infos={"a": np.array([{}])}),
             TypeError,

@@ -127,5 +127,5 @@ def test_lists_instead_of_arrays_are_errors(name):
 
 
 def test_elements_that_are_not_episodes_are_errors():
-    with pytest.raises(TypeError, match="expected an Episode, got dict"):
+    with pytest.raises(TypeError, match="must be an Episode, got dict"):
         Episodes.of([{}])

@@ -65,5 +65,5 @@ def test_an_empty_list_adds_nothing():
     buffer = filled()
     buffer.add_episodes([])
     assert len(buffer) == 12
-    with pytest.raises(TypeError, match="expected an Episode, got int"):
+    with pytest.raises(TypeError, match="must be an Episode, got int"):
         buffer.add_episodes([3])
