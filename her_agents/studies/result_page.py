@@ -139,7 +139,7 @@ class Requirement:
         """Return ``promised`` or ``hoped`` as a cell of a table."""
         if value is None:
             return ""
-        return f"{'≥' if self.more_is_better else '≤'} {value:g}"
+        return f"{'≥' if self.more_is_better else '≤'} {_number(value, 'g')}"
 
     def _reaches(self, measured: float, bound: float) -> bool:
         return measured >= bound if self.more_is_better else measured <= bound
@@ -173,8 +173,13 @@ def requirement_grid(requirements: Iterable[Requirement], *, quick: bool = False
     return Grid("Promised and measured", header, rows)
 
 
+def _number(value: float, form: str) -> str:
+    """Return a number as text, from 1,000 on with separators of thousands."""
+    return f"{value:{',.0f' if 1000 <= value < np.inf else form}}"
+
+
 def _requirement_row(requirement: Requirement, quick: bool) -> list[str]:
-    measured = "" if requirement.measured is None else f"{requirement.measured:.3g}"
+    measured = "" if requirement.measured is None else _number(requirement.measured, ".3g")
     verdict = "no promise at this size" if quick else requirement.verdict
     bounds = [requirement.bound(each) for each in (requirement.promised, requirement.hoped)]
     return [requirement.what, measured, *bounds, verdict]

@@ -1,0 +1,35 @@
+"""The page on recipes: every recipe has a row, with the numbers of its result page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from her_agents.recipes import read_recipe, recipe_names
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "recipes.md").read_text()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_has_a_row_with_its_measured_result(name):
+    row = re.search(rf"^\| .*`{name}`.*$", PAGE, re.MULTILINE).group()
+    measured = read_recipe(name).measured
+    if measured is None:
+        assert "not measured yet" in row
+        return
+    for text in (f"| {measured.steps:,} |", f"| {measured.minutes:g} |", f"| {measured.success:.2f} ("):
+        assert text in row
+    results = (ROOT / "docs" / "results" / f"recipe_{name}.md").read_text()
+    medians = re.search(r"^\| median .*$", results, re.MULTILINE).group()
+    for text in (f"| {measured.steps:,} |", f"| {measured.minutes:g} |", f"| {measured.success:.2f} "):
+        assert text in medians
+    assert f"runs: {measured.seeds} of {measured.seeds}" in results
+
+
+def test_readme_states_the_result_of_fetch_push():
+    measured = read_recipe("fetch_push").measured
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"0.95 in {measured.steps:,} steps, which took {measured.minutes:.0f} minutes" in readme
