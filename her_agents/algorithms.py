@@ -11,6 +11,7 @@ from her_agents.dqn import DQN
 from her_agents.sac import SAC
 from her_agents.td3 import TD3
 from her_agents.tqc import TQC
+from her_wrappers.goal_interface import env_spec
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -37,7 +38,8 @@ def default_options(env: gym.Env[Any, Any]) -> dict[str, Any]:
         ``algo``: ``"dqn"`` for Discrete actions, else ``"sac"``; and ``steps``, if the time limit is known.
     """
     algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
-    length = None if env.spec is None else env.spec.max_episode_steps
+    spec = env_spec(env)
+    length = None if spec is None else spec.max_episode_steps
     if length is None and env.has_wrapper_attr("max_steps"):
         length = env.get_wrapper_attr("max_steps")
     return {"algo": algo, "steps": STEPS_PER_LENGTH * length} if isinstance(length, int) else {"algo": algo}

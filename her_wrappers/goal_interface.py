@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
 from her_wrappers.arguments import require_function
 from her_wrappers.goal_functions import GoalFunction, batched_terminated
@@ -23,6 +24,8 @@ __all__ = [
     "AnyEnv",
     "GoalFunction",
     "GoalInterface",
+    "env_name",
+    "env_spec",
     "find_function",
     "goal_spaces",
     "require_goal_space",
@@ -89,7 +92,7 @@ class GoalInterface:
             compute_terminated = find_function(env, "compute_terminated")
         if compute_reward is None:
             raise ValueError(
-                f"{_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
+                f"{env_name(env)} has no compute_reward(achieved_goal, desired_goal, info); "
                 "define it on the environment or pass compute_reward="
             )
         require_function("compute_reward", compute_reward)
@@ -181,12 +184,24 @@ def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
     try:
         if makers:
             return makers[0]()  # type: ignore[no-any-return] # env_fns has no annotation
-        if vector_env.spec is not None:
-            return gym.make(vector_env.spec.id, disable_env_checker=True, **vector_env.spec.kwargs)
+        spec = env_spec(vector_env)
+        if spec is not None:
+            return gym.make(spec.id, disable_env_checker=True, **spec.kwargs)
     except Exception:  # the function is missing then
         return None
     return None
 
 
-def _name(env: AnyEnv) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+def env_spec(env: Any) -> EnvSpec | None:
+    """Return the spec of an environment, or None if it has none or one of another class, as with EnvPool."""
+    try:
+        spec = env.spec
+    except Exception:  # a wrapper may compute it
+        return None
+    return spec if isinstance(spec, EnvSpec) else None
+
+
+def env_name(env: Any) -> str:
+    """Return the id of an environment, or the name of its class."""
+    spec = env_spec(env)
+    return type(env.unwrapped).__name__ if spec is None else spec.id

@@ -18,6 +18,7 @@ from her_wrappers.checker.judge import judge, not_exercised
 from her_wrappers.checker.registry import Rule, selected
 from her_wrappers.checker.replicas import AnyEnv, EnvReplicator, Factory, close_safely
 from her_wrappers.checker.report import Report
+from her_wrappers.goal_interface import env_name
 
 if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy
@@ -106,7 +107,7 @@ def _report(env: Any, replicator: EnvReplicator, budget: Budget, rules: Sequence
     evidence = collect(env, replicator, budget)
     findings = judge(evidence, rules)
     return Report(
-        name_of(env),
+        env_name(env),
         budget.seed,
         len(evidence.steps),
         len(evidence.rollout.resets),
@@ -122,15 +123,6 @@ def ignore_warnings() -> Iterator[None]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
-
-
-def name_of(env: Any) -> str:
-    """Return the id of an environment, or the name of its class."""
-    try:
-        spec = env.spec
-    except Exception:
-        spec = None
-    return spec.id if spec is not None else type(env.unwrapped).__name__
 
 
 def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.checker.check import ignore_warnings, name_of
+from her_wrappers.checker.check import ignore_warnings
 from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.judge import apply, errors_first, findings_of, without_implied
 from her_wrappers.checker.probe import probe
@@ -17,7 +17,7 @@ from her_wrappers.checker.registry import RULES
 from her_wrappers.checker.report import Finding, NotExercised, Report
 from her_wrappers.checker.rollout import ResetRecord, Rollout, StepRecord
 from her_wrappers.checker.values import arrays_in, close
-from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.goal_interface import GoalInterface, env_name
 from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
@@ -151,7 +151,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._judge_pending()
         experiments = tuple(rule.code for rule in RULES.values() if not rule.passive)
         return Report(
-            name_of(self),
+            env_name(self),
             seed=None,
             steps=self._steps,
             episodes=self._episode + 1,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import gymnasium as gym
 
 from her_wrappers.checker.values import first_difference, owns_resources
+from her_wrappers.goal_interface import env_spec
 from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _valid_factory(factory: Factory | None, env: AnyEnv) -> Factory | None:
 
 def _from_spec(env: AnyEnv) -> Factory | None:
     try:
-        spec = copy.deepcopy(env.spec)
+        spec = copy.deepcopy(env_spec(env))
     except Exception:
         return None
     if spec is None:

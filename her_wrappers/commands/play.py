@@ -12,6 +12,7 @@ from her_wrappers.commands.keyboard import key_map
 from her_wrappers.commands.make import EnvOptions, Policy, load_policy, parse_options
 from her_wrappers.commands.screen import Film, Quit, Screen, picture_of
 from her_wrappers.environments import make_env
+from her_wrappers.goal_interface import env_name
 
 
 def play(
@@ -99,6 +100,5 @@ def _play_episode(
 
 
 def _caption(env: gym.Env[Any, Any], steps: int, total: float, info: dict[str, Any]) -> str:
-    name = env.spec.id if env.spec else type(env.unwrapped).__name__
     success = f" | {'success' if info['is_success'] else 'no success'}" if "is_success" in info else ""
-    return f"{name} | step {steps} | return {total:.4g}{success}"
+    return f"{env_name(env)} | step {steps} | return {total:.4g}{success}"

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.checker.check import ignore_warnings, name_of, open_env
+from her_wrappers.checker.check import ignore_warnings, open_env
 from her_wrappers.checker.collect import Budget, run_phases
 from her_wrappers.checker.exceptions import describe
 from her_wrappers.checker.goals import stack
@@ -25,7 +25,7 @@ from her_wrappers.checker.rollout import InterruptedRunError, RolloutCollector, 
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.registry import Case, Row, SelfGoals, TrainingOptions
 from her_wrappers.environments import make_env, present_folder
-from her_wrappers.goal_interface import GoalInterface
+from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
@@ -209,13 +209,14 @@ def _open_environment(target: Any, *, max_steps: int, seed: int) -> tuple[str, C
         if not isinstance(env, gym.Env):
             raise TypeError("her doctor needs a single environment, got a vector environment")
         interface = GoalInterface.of(env)
-        limit = None if env.spec is None else env.spec.max_episode_steps
+        spec = env_spec(env)
+        limit = None if spec is None else spec.max_episode_steps
         with ignore_warnings():
             rollout = _collect(env, max_steps, seed)
-            facts = _facts_of_rollout(rollout, name_of(env))
+            facts = _facts_of_rollout(rollout, env_name(env))
             self_goals = _self_goals(rollout.steps, interface.compute_reward, seed)
         case = Case(facts, TrainingOptions(time_limit=limit), is_environment=True, self_goals=self_goals)
-        return name_of(env), case
+        return env_name(env), case
     finally:
         if factory is not None:
             close_safely(env)
@@ -237,7 +238,7 @@ def _collect(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Rollout:
         failure = collector.rollout.failure
         if failure is not None:
             raise ValueError(
-                f"{failure.call} of {name_of(env)} raised at {failure.place}: {describe(failure.error)}; "
+                f"{failure.call} of {env_name(env)} raised at {failure.place}: {describe(failure.error)}; "
                 "`her check` finds the reason"
             ) from error
     return collector.rollout

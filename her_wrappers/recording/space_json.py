@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.goal_interface import env_spec
 from her_wrappers.spaces import leaf_spaces
 from her_wrappers.trees import path_name
 
@@ -134,14 +135,15 @@ class Source:
             spaces = env.observation_space, env.action_space
         else:
             raise TypeError(f"expected a gymnasium Env or VectorEnv, got {type(env).__name__}")
-        given = dict(env.spec.kwargs) if env.spec is not None else {}
+        spec = env_spec(env)
+        given = {} if spec is None else dict(spec.kwargs)
         kwargs = {name: value for name, value in given.items() if _is_json(value)}
         source = cls(
             space_to_json(spaces[0]),
             space_to_json(spaces[1]),
-            env_id=env.spec.id if env.spec is not None else None,
+            env_id=None if spec is None else spec.id,
             env_class=type(env.unwrapped).__qualname__,
-            max_episode_steps=env.spec.max_episode_steps if env.spec is not None else None,
+            max_episode_steps=None if spec is None else spec.max_episode_steps,
             kwargs=kwargs,
             kwargs_as_text={name: _as_text(given[name]) for name in given.keys() - kwargs.keys()},
         )

@@ -11,9 +11,18 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 import her_envs
+from her_agents.algorithms import default_options
 from her_envs import BitFlipping, PointReach, TaskEnv
+from her_wrappers import check_goal_env
 from her_wrappers.goal_functions import LoopedGoalFunction
-from her_wrappers.goal_interface import GoalInterface, goal_spaces, require_goal_space
+from her_wrappers.goal_interface import (
+    GoalInterface,
+    env_name,
+    env_spec,
+    goal_spaces,
+    require_goal_space,
+)
+from her_wrappers.recording.space_json import Source
 
 NEAR, FAR = np.float32([[0, 0], [0.5, 0.5]]), np.float32([[0, 0], [1, 1]])
 """Two pairs of points: the first pair is equal, the second is not."""
@@ -216,3 +225,23 @@ def test_the_functions_of_bundled_environments_accept_batches():
         assert not isinstance(
             GoalInterface.of(gym.make(env_id)).compute_terminated, LoopedGoalFunction | None
         )
+
+
+class ForeignSpec:
+    """A spec without an id, like that of EnvPool."""
+
+
+def test_spec_of_another_library_is_not_used():
+    env = gym.make("her_envs/PointReach-v0")
+    assert env_spec(env).id == env_name(env) == "her_envs/PointReach-v0"
+    env.unwrapped.spec = ForeignSpec()
+    assert env_spec(env.unwrapped) is None
+    assert env_name(env.unwrapped) == "TaskEnv"
+    assert check_goal_env(env.unwrapped).environment == "TaskEnv"
+    assert default_options(env.unwrapped) == {"algo": "sac", "steps": 200_000}
+
+
+def test_recordings_of_a_foreign_spec_have_no_id(tmp_path):
+    env = gym.make("her_envs/PointReach-v0").unwrapped
+    env.spec = ForeignSpec()
+    assert Source.of(env).env_id is None
