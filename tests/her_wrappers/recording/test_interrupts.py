@@ -27,7 +27,7 @@ def instructions(run, *arguments):
     return 10**9 - countdown.left
 
 
-@pytest.mark.parametrize("stride", [307, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [307, pytest.param(17, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_error_at_any_instruction_loses_one_step_at_most(error, stride):
     for number in range(0, instructions(run_single, Once()), stride):
@@ -84,7 +84,7 @@ def test_a_keyboard_interrupt_is_raised_even_if_a_sink_raises():
     assert len(caught.value.__cause__.episode) == 2
 
 
-@pytest.mark.parametrize("stride", [1511, pytest.param(53, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [1511, pytest.param(131, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
 def test_an_error_at_any_instruction_loses_one_step_of_each_environment_at_most(mode, error, stride):
