@@ -126,7 +126,8 @@ def test_two_hundred_kills_at_random_moments_change_no_weight(monkeypatch):
 
     def kill():
         nonlocal kills
-        while not ended.wait(rng.uniform(0, 1.5)):
+        # A worker needs some seconds to start, and gives up after 20 kills in one round.
+        while not ended.wait(rng.uniform(0, 6)):
             kills += kill_workers(trainings[0], rng)
 
     thread = threading.Thread(target=kill)
