@@ -45,20 +45,20 @@ def find_global_seeding(evidence: Evidence, env: Any, make: Callable[[], Any]) -
         if function is not None and evidence.pairs:
             pair = evidence.pairs[0]
             calls[f"{name}()"] = partial(function, pair.achieved, pair.desired, pair.info)
-    initial = _get_states()
+    initial = get_global_states()
     try:
         found = []
         for name, call in calls.items():
             states = []
             for seed in (1, 2):
                 env.reset(seed=evidence.seed)
-                _seed_all(seed)
+                seed_global_generators(seed)
                 call()
-                states.append(_get_states())
+                states.append(get_global_states())
             found += [(name, kind) for kind in initial if states[0][kind] == states[1][kind]]
         return found
     finally:
-        _set_states(initial)
+        set_global_states(initial)
 
 
 def _run_episode(env: Any, seed: int) -> None:
@@ -69,9 +69,9 @@ def _run_episode(env: Any, seed: int) -> None:
             return
 
 
-def _get_states() -> dict[str, Any]:
-    """Return the states of the generators, with torch's only if torch is imported."""
-    name, *values = np.random.get_state()  # noqa: NPY002 - the generator that environments should not touch
+def get_global_states() -> dict[str, Any]:
+    """Return the states of the global generators by name, with torch's only if torch is imported."""
+    name, *values = np.random.get_state()  # noqa: NPY002 - other code uses this generator
     states: dict[str, Any] = {
         "Python's random": random.getstate(),
         "numpy.random": (name, np.asarray(values[0]).tolist(), *values[1:]),
@@ -81,16 +81,18 @@ def _get_states() -> dict[str, Any]:
     return states
 
 
-def _seed_all(seed: int) -> None:
+def seed_global_generators(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and, if it is imported, torch."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - restored afterwards
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(seed)
 
 
-def _set_states(states: dict[str, Any]) -> None:
+def set_global_states(states: dict[str, Any]) -> None:
+    """Set the states that `get_global_states` returned."""
     random.setstate(states["Python's random"])
-    np.random.set_state(states["numpy.random"])  # noqa: NPY002 - the generator that environments should not touch
+    np.random.set_state(states["numpy.random"])  # noqa: NPY002 - other code uses this generator
     if "torch" in states:
         torch = sys.modules["torch"]
         torch.set_rng_state(torch.tensor(states["torch"], dtype=torch.uint8))

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import gymnasium as gym
 import typer
@@ -19,8 +19,6 @@ from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.registry import RULES, selected, unknown_code
 from her_wrappers.commands.make import EnvOptions, parse_options
-from her_wrappers.conformance.registry import REPLAY_RULES
-from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 from her_wrappers.environments import call_factory, env_factory, present_folder
 
 if TYPE_CHECKING:
@@ -38,6 +36,14 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
+SelectedCodes: TypeAlias = Annotated[
+    list[str] | None, typer.Option(help="Report only codes that begin so: GE1 selects all of GE1xx.")
+]
+IgnoredCodes: TypeAlias = Annotated[list[str] | None, typer.Option(help="Do not report these codes.")]
+ReportFormat: TypeAlias = Annotated[Format, typer.Option("--format", help="Format of the report.")]
+Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")]
+
+
 def check(
     environment: Annotated[
         str,
@@ -49,14 +55,10 @@ def check(
     option: EnvOptions = None,
     steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
-    select: Annotated[
-        list[str] | None, typer.Option(help="Report only these codes; GE1 selects all of GE1xx.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Do not report these codes.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="Format of the report.")] = Format.TEXT,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")
-    ] = False,
+    select: SelectedCodes = None,
+    ignore: IgnoredCodes = None,
+    output: ReportFormat = Format.TEXT,
+    strict: Strict = False,
 ) -> None:
     """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage, 3: unusable environment.
 
@@ -89,6 +91,9 @@ def rules(
     - `her rules --replay`
     - `her rules --doctor`
     """
+    from her_wrappers.conformance.registry import REPLAY_RULES
+    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+
     listed = REPLAY_RULES if replay else DIAGNOSIS_RULES if doctor else RULES
     print_rules([rule for _, rule in sorted(listed.items())], console())
 
@@ -102,6 +107,9 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     - `her explain HB101`
     - `her explain GD102`
     """
+    from her_wrappers.conformance.registry import REPLAY_RULES
+    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+
     known = RULES | REPLAY_RULES | DIAGNOSIS_RULES
     rule = known.get(code.upper())
     if rule is None:
@@ -138,12 +146,13 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
 
 
 def finish(report: Report, output: Format, *, strict: bool) -> NoReturn:
-    """Print a report, and end the command with the exit code that fits its findings.
-
-    Raises:
-        typer.Exit: Always.
-    """
+    """Print a report, and end the command with the exit code that fits its findings."""
     write_report(report, output)
+    exit_with_findings(report, strict=strict)
+
+
+def exit_with_findings(report: Report, *, strict: bool) -> NoReturn:
+    """End the command with exit code 1 if the report has errors or, with ``strict``, any finding; else 0."""
     raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
 
 

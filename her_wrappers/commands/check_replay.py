@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from her_wrappers.commands.check import Format, codes, write_report
-from her_wrappers.conformance.check import check_replay as run_check
-from her_wrappers.conformance.check import require_adapter
+from her_wrappers.commands.check import (
+    Format,
+    IgnoredCodes,
+    ReportFormat,
+    SelectedCodes,
+    Strict,
+    codes,
+    exit_with_findings,
+    write_report,
+)
 from her_wrappers.environments import import_module
 
 if TYPE_CHECKING:
@@ -21,14 +28,10 @@ def check_replay(
     adapter: Annotated[str, typer.Argument(metavar="MODULE:ADAPTER", help="A subclass of ReplayAdapter.")],
     *,
     seed: Annotated[int, typer.Option(min=0, help="Seed of buffers and episodes.")] = 0,
-    select: Annotated[
-        list[str] | None, typer.Option(help="Report only these codes; HB1 selects all of HB1xx.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Do not report these codes.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="Format of the report.")] = Format.TEXT,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")
-    ] = False,
+    select: SelectedCodes = None,
+    ignore: IgnoredCodes = None,
+    output: ReportFormat = Format.TEXT,
+    strict: Strict = False,
 ) -> None:
     """Check a HER replay buffer. Exit code 0: clean, 1: findings, 2: wrong usage, 3: unusable adapter.
 
@@ -37,6 +40,8 @@ def check_replay(
     - `her check-replay my_buffer:MyAdapter`
     - `her check-replay her_wrappers.conformance.adapters.sb3:StableBaselines3 --format json`
     """
+    from her_wrappers.conformance import check_replay as run_check
+
     try:
         report = run_check(_find_adapter(adapter), select=codes(select), ignore=codes(ignore), seed=seed)
     except (TypeError, ValueError) as error:
@@ -45,7 +50,7 @@ def check_replay(
     if output is Format.TEXT:
         for gap in report.not_offered:
             typer.echo(f"not offered: {gap.reason} ({', '.join(gap.codes)})")
-    raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
+    exit_with_findings(report, strict=strict)
 
 
 def _find_adapter(name: str) -> type[ReplayAdapter]:
@@ -56,4 +61,6 @@ def _find_adapter(name: str) -> type[ReplayAdapter]:
     module = import_module(origin, f"the adapter {name}", FORMS)
     if not hasattr(module, attribute):
         raise ValueError(f"{origin} has no class {attribute!r}; expected {FORMS}")
+    from her_wrappers.conformance.check import require_adapter
+
     return require_adapter(getattr(module, attribute))

@@ -8,12 +8,17 @@ from typing import Annotated
 import typer
 
 from her_wrappers.checker.registry import selected
-from her_wrappers.commands.check import Format, codes, finish
+from her_wrappers.commands.check import (
+    Format,
+    IgnoredCodes,
+    ReportFormat,
+    SelectedCodes,
+    Strict,
+    codes,
+    finish,
+)
 from her_wrappers.commands.make import EnvOptions, parse_options, usage_errors
 from her_wrappers.commands.terminal import fail
-from her_wrappers.diagnosis.diagnose import judge_case
-from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
-from her_wrappers.diagnosis.targets import open_target, with_given
 
 
 def doctor(
@@ -33,17 +38,13 @@ def doctor(
     clip_targets: Annotated[
         bool, typer.Option("--clip-targets", help="Targets are clipped to returns of rewards in [-1, 0].")
     ] = False,
-    select: Annotated[
-        list[str] | None, typer.Option(help="Report only these codes; GD1 selects all of GD1xx.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Do not report these codes.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="Format of the report.")] = Format.TEXT,
+    select: SelectedCodes = None,
+    ignore: IgnoredCodes = None,
+    output: ReportFormat = Format.TEXT,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with the report and pictures.", metavar="FILE")
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")
-    ] = False,
+    strict: Strict = False,
 ) -> None:
     """Find out why a training does not learn. Exit code 0: clean, 1: findings, 2: wrong usage, 3: bad data.
 
@@ -53,6 +54,10 @@ def doctor(
     - `her doctor recorded/episodes --gamma 0.98`
     - `her doctor her_envs/PointMaze-v0 -o layout=large -o max_steps=10`
     """
+    from her_wrappers.diagnosis.diagnose import judge_case
+    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+    from her_wrappers.diagnosis.targets import open_target, with_given
+
     options = parse_options(option)
     try:
         rules = selected(codes(select), codes(ignore), DIAGNOSIS_RULES)

@@ -116,7 +116,7 @@ class ReplayAdapter(ABC):
         """
 
     def end_episode(self, env_index: int = 0) -> None:
-        """EndOfEpisode an open episode that a reset interrupted."""
+        """End an open episode that a reset interrupted."""
         raise NotImplementedError("define end_episode, or remove 'end episode' from offers")
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from her_wrappers.arguments import require_count
 from her_wrappers.checker.judge import errors_first, findings_of, without_implied
 from her_wrappers.checker.registry import Rule, selected
 from her_wrappers.checker.report import NotExercised, Report
 from her_wrappers.conformance import rules as _register_rules  # noqa: F401 - importing it registers the rules
-from her_wrappers.conformance.adapter import OFFERS, STRATEGIES, ReplayAdapter
+from her_wrappers.conformance.adapter import OFFERS, STRATEGIES, ReplayAdapter, Terminations
 from her_wrappers.conformance.registry import REPLAY_RULES, REPORTS_FAILURES
 from her_wrappers.conformance.results import FIRST, ScenarioResults
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from her_wrappers.checker.report import Finding
 
 MAX_SECONDS = 60.0
-TERMINATIONS = ("recompute", "success", "keep", "never", None)
+TERMINATIONS = (*get_args(Terminations), None)
 
 
 class ReplayError(ValueError):

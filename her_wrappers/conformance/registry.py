@@ -35,6 +35,7 @@ def replay_rule(
     source: str = PAPER,
     offers: tuple[str, ...] = (),
     implies: tuple[str, ...] = (),
+    scenario: str = "",
 ) -> Callable[[Check], Check]:
     """Return a decorator that registers a function as a rule on replay buffers.
 
@@ -49,7 +50,10 @@ def replay_rule(
         source: Source of the requirement, such as a paper or an issue.
         offers: Keys of `OFFERS`; the rule does not apply if the adapter does not offer one of these.
         implies: Codes of rules whose findings follow from a finding of this rule.
+        scenario: Scenario whose exceptions this rule reports; may be empty.
     """
+    if scenario:
+        REPORTS_FAILURES[scenario] = code
     return rule(
         code,
         name,
@@ -65,40 +69,16 @@ def replay_rule(
     )
 
 
-def scenario_rule(
-    scenario: str,
-    code: str,
-    name: str,
-    *,
-    meaning: str,
-    fix: str,
-    wrong: str,
-    right: str,
-    source: str = PAPER,
-    offers: tuple[str, ...] = (),
-    implies: tuple[str, ...] = (),
-) -> None:
-    """Register the rule that a scenario raises no exception and that all its rows are correct."""
+def correct_rows(scenario: str) -> Check:
+    """Return the function that finds the exception of a scenario, or its first wrong rows."""
 
-    def explained(results: ScenarioResults) -> Iterator[Violation]:
-        """Each row is an added transition with an allowed goal, and its reward and termination."""
+    def check(results: ScenarioResults) -> Iterator[Violation]:
         yield from failures_of(results, scenario)
         result = results.of(scenario)
         if result is not None:
             yield from first_wrong_row_by_aspect(results, getattr(result, "rows", result))
 
-    REPORTS_FAILURES[scenario] = code
-    replay_rule(
-        code,
-        name,
-        meaning=meaning,
-        fix=fix,
-        wrong=wrong,
-        right=right,
-        source=source,
-        offers=offers,
-        implies=implies,
-    )(explained)
+    return check
 
 
 def failures_of(results: ScenarioResults, scenario: str) -> Iterator[Violation]:

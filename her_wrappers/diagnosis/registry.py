@@ -29,7 +29,7 @@ Row = Mapping[str, float]
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """TrainingOptions of a training; None if unknown.
+    """Options of a training; None if unknown.
 
     Attributes:
         gamma: Discount per step.
@@ -65,7 +65,7 @@ class Case:
 
     Attributes:
         episodes: Facts of the episodes; None without episodes.
-        options: TrainingOptions of the training.
+        options: Options of the training.
         history: A row for each evaluation of the training, as in ``progress.csv``; () if unknown.
         is_environment: Whether the policies of the checker collected the episodes from an environment.
         self_goals: Rewards of goals that equal the achieved goal; None if unknown.

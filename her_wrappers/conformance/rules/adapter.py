@@ -11,18 +11,25 @@ from her_wrappers.conformance.results import FIRST
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from her_wrappers.checker.registry import Check
     from her_wrappers.conformance.results import ScenarioResults
 
 OURS = "the interface ReplayAdapter of her_wrappers.conformance"
 
 
-def _failures(results: ScenarioResults, code: str) -> Iterator[Violation]:
-    for name, failure in results.failures.items():
-        if failure.code == code and not (code == "HB001" and name in REPORTS_FAILURES):
-            yield Violation(failure.got, failure.expected, subject=f"scenario {name!r}")
+def _failures(code: str) -> Check:
+    """Return the function that finds the failures of scenarios that a rule reports."""
+
+    def check(results: ScenarioResults) -> Iterator[Violation]:
+        results.of(FIRST)
+        for name, failure in results.failures.items():
+            if failure.code == code and not (code == "HB001" and name in REPORTS_FAILURES):
+                yield Violation(failure.got, failure.expected, subject=f"scenario {name!r}")
+
+    return check
 
 
-@replay_rule(
+replay_rule(
     "HB001",
     "adapter-raises",
     meaning="The buffer or its adapter raises an exception.",
@@ -30,14 +37,10 @@ def _failures(results: ScenarioResults, code: str) -> Iterator[Violation]:
     wrong="def sample(self, n): raise NotImplementedError",
     right="def sample(self, n): return self.buffer.sample(n)",
     source=OURS,
-)
-def adapter_raises(results: ScenarioResults) -> Iterator[Violation]:
-    """No method of the adapter raises."""
-    results.of(FIRST)
-    yield from _failures(results, "HB001")
+)(_failures("HB001"))
 
 
-@replay_rule(
+replay_rule(
     "HB002",
     "batch-keys",
     meaning="A batch is not a dict, or does not contain a required key.",
@@ -45,14 +48,10 @@ def adapter_raises(results: ScenarioResults) -> Iterator[Violation]:
     wrong="return batch.obs, batch.act, batch.rew",
     right='return {"observation": batch.obs, "action": batch.act, ...}',
     source=OURS,
-)
-def batch_keys(results: ScenarioResults) -> Iterator[Violation]:
-    """Batches have all keys."""
-    results.of(FIRST)
-    yield from _failures(results, "HB002")
+)(_failures("HB002"))
 
 
-@replay_rule(
+replay_rule(
     "HB003",
     "batch-shape",
     meaning="A value of a batch has the wrong shape, or is not an array of numbers.",
@@ -60,14 +59,10 @@ def batch_keys(results: ScenarioResults) -> Iterator[Violation]:
     wrong='return {"reward": batch.rewards, ...}  # (B, 1)',
     right='return {"reward": batch.rewards[:, 0], ...}',
     source=OURS,
-)
-def batch_shape(results: ScenarioResults) -> Iterator[Violation]:
-    """Arrays of batches have the shapes of the spaces."""
-    results.of(FIRST)
-    yield from _failures(results, "HB003")
+)(_failures("HB003"))
 
 
-@replay_rule(
+replay_rule(
     "HB004",
     "not-completed",
     meaning="A scenario did not end within the time limit.",
@@ -75,11 +70,7 @@ def batch_shape(results: ScenarioResults) -> Iterator[Violation]:
     wrong="while not relabeled: row = sample_row()",
     right="row = sample_row()",
     source=OURS,
-)
-def not_completed(results: ScenarioResults) -> Iterator[Violation]:
-    """Every scenario ends within the time limit."""
-    results.of(FIRST)
-    yield from _failures(results, "HB004")
+)(_failures("HB004"))
 
 
 EVERYTHING_ELSE = tuple(

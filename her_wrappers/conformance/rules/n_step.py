@@ -9,7 +9,7 @@ import numpy as np
 
 from her_wrappers.checker.registry import Violation
 from her_wrappers.conformance.env import UNREACHED
-from her_wrappers.conformance.registry import PAPER, REPORTS_FAILURES, failures_of, replay_rule
+from her_wrappers.conformance.registry import PAPER, failures_of, replay_rule
 from her_wrappers.conformance.scenarios.options import GAMMA, N_STEPS
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from her_wrappers.conformance.rows import DecodedRows
 
 MULTI_STEP = f"{PAPER}; Plappert et al. 2018, arXiv 1802.09464, section 4: HER and multi-step returns"
-REPORTS_FAILURES["n steps"] = "HB701"
 
 
 class ExpectedReturns(NamedTuple):
@@ -81,6 +80,7 @@ def _differences(results: ScenarioResults, name: str) -> Iterator[Violation]:
     right="returns = sum(gamma**i * compute_reward(achieved[t + i + 1], goal, info) for i in range(m))",
     source=MULTI_STEP,
     offers=("n-step",),
+    scenario="n steps",
 )
 def n_step_return(results: ScenarioResults) -> Iterator[Violation]:
     """Returns are sums of known rewards."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from her_wrappers.checker.registry import Violation
-from her_wrappers.conformance.registry import REPORTS_FAILURES, failures_of, replay_rule
+from her_wrappers.conformance.registry import failures_of, replay_rule
 from her_wrappers.conformance.statistics import LIMIT, proportion_z
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from her_wrappers.conformance.results import ScenarioResults
 
 PER = "Schaul et al. 2016, Prioritized Experience Replay, arXiv 1511.05952"
-REPORTS_FAILURES["priorities"] = "HB801"
 
 
 @replay_rule(
@@ -28,6 +27,7 @@ REPORTS_FAILURES["priorities"] = "HB801"
     right="i = rng.choice(len(self), size=B, p=priorities / priorities.sum())",
     source=PER,
     offers=("priorities",),
+    scenario="priorities",
 )
 def priorities_ignored(results: ScenarioResults) -> Iterator[Violation]:
     """A transition with 20 times the priority is sampled more often."""

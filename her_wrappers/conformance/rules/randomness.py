@@ -8,7 +8,6 @@ import numpy as np
 
 from her_wrappers.checker.registry import Violation
 from her_wrappers.conformance.registry import (
-    REPORTS_FAILURES,
     failures_of,
     first_wrong_row_by_aspect,
     replay_rule,
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.scenarios.driver import Batches
-
-REPORTS_FAILURES["saved and loaded"] = "HB605"
 
 
 def _difference(first: Batches, second: Batches) -> str:
@@ -110,6 +107,7 @@ def buffer_seeds_global_generator(results: ScenarioResults) -> Iterator[Violatio
     source="stable-baselines3, save_replay_buffer",
     offers=("save",),
     implies=("HB606",),
+    scenario="saved and loaded",
 )
 def save_and_load(results: ScenarioResults) -> Iterator[Violation]:
     """A loaded buffer has the transitions that were added."""

@@ -9,7 +9,6 @@ import numpy as np
 from her_wrappers.checker.registry import Violation
 from her_wrappers.conformance.registry import (
     PAPER,
-    REPORTS_FAILURES,
     failures_of,
     first_wrong_row,
     replay_rule,
@@ -19,13 +18,11 @@ from her_wrappers.conformance.results import FIRST
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from her_wrappers.checker.registry import Check
     from her_wrappers.conformance.results import ScenarioResults
     from her_wrappers.conformance.rows import DecodedRows
 
 IMPLIED = ("HB306", "HB701")
-
-
-REPORTS_FAILURES["infos"] = "HB306"
 
 
 def _explanation(rows: DecodedRows) -> str:
@@ -44,18 +41,23 @@ def _explanation(rows: DecodedRows) -> str:
     return "HB301"
 
 
-def _relabeled(results: ScenarioResults, code: str, expected: str) -> Iterator[Violation]:
-    result = results.of(FIRST)
-    if result is not None and _explanation(result.rows) == code:
-        rows = result.rows
-        wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
-        i = int(np.flatnonzero(wrong)[0])
-        got = f"{rows.columns['reward'][i]:.4g}"
-        often = f"{int(wrong.sum())} of {len(rows)} rows"
-        yield Violation(got, f"{rows.recomputed[i]:.4g}, {expected}", rows.describe(i), hint=often)
+def _relabeled(code: str, expected: str) -> Check:
+    """Return the function that finds wrong rewards of relabeled rows, if a rule explains them all."""
+
+    def check(results: ScenarioResults) -> Iterator[Violation]:
+        result = results.of(FIRST)
+        if result is not None and _explanation(result.rows) == code:
+            rows = result.rows
+            wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
+            i = int(np.flatnonzero(wrong)[0])
+            got = f"{rows.columns['reward'][i]:.4g}"
+            often = f"{int(wrong.sum())} of {len(rows)} rows"
+            yield Violation(got, f"{rows.recomputed[i]:.4g}, {expected}", rows.describe(i), hint=often)
+
+    return check
 
 
-@replay_rule(
+replay_rule(
     "HB301",
     "relabeled-reward",
     meaning="The reward of a relabeled row is not what compute_reward returns for its goals.",
@@ -64,13 +66,10 @@ def _relabeled(results: ScenarioResults, code: str, expected: str) -> Iterator[V
     right="reward = compute_reward(next_achieved_goal, new_goal, info)",
     source=f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
     implies=IMPLIED,
-)
-def relabeled_reward(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards of relabeled rows are recomputed."""
-    yield from _relabeled(results, "HB301", "as compute_reward returns")
+)(_relabeled("HB301", "as compute_reward returns"))
 
 
-@replay_rule(
+replay_rule(
     "HB302",
     "reward-of-the-present-state",
     meaning="The reward of a relabeled row is computed from the achieved goal before the action.",
@@ -79,13 +78,10 @@ def relabeled_reward(results: ScenarioResults) -> Iterator[Violation]:
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="Gymnasium-Robotics, GoalEnv.compute_reward; stable-baselines3, comment in _get_virtual_samples",
     implies=IMPLIED,
-)
-def reward_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards are computed for the state after the action."""
-    yield from _relabeled(results, "HB302", "of the next achieved goal")
+)(_relabeled("HB302", "of the next achieved goal"))
 
 
-@replay_rule(
+replay_rule(
     "HB303",
     "reward-goals-swapped",
     meaning="compute_reward is called with the desired goal first.",
@@ -94,13 +90,10 @@ def reward_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]
     right="compute_reward(next_achieved_goal, new_goal, info)",
     source="hill-a/stable-baselines pull request 728",
     implies=IMPLIED,
-)
-def reward_goals_swapped(results: ScenarioResults) -> Iterator[Violation]:
-    """The achieved goal is the first argument."""
-    yield from _relabeled(results, "HB303", "with the achieved goal as first argument")
+)(_relabeled("HB303", "with the achieved goal as first argument"))
 
 
-@replay_rule(
+replay_rule(
     "HB304",
     "reward-not-recomputed",
     meaning="A relabeled row keeps the reward for its original goal.",
@@ -109,10 +102,7 @@ def reward_goals_swapped(results: ScenarioResults) -> Iterator[Violation]:
     right="desired_goal[i] = new_goal; reward[i] = compute_reward(next_achieved_goal[i], new_goal, info[i])",
     source=f"{PAPER}, algorithm 1",
     implies=IMPLIED,
-)
-def reward_not_recomputed(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards of relabeled rows are computed for the new goal."""
-    yield from _relabeled(results, "HB304", "under the new goal")
+)(_relabeled("HB304", "under the new goal"))
 
 
 @replay_rule(
@@ -142,6 +132,7 @@ def original_reward(results: ScenarioResults) -> Iterator[Violation]:
     right="compute_reward(next_achieved_goal, new_goal, infos[indices])",
     source="stable-baselines3 issue 847, option copy_info_dict",
     offers=("infos",),
+    scenario="infos",
 )
 def reward_without_info(results: ScenarioResults) -> Iterator[Violation]:
     """Rewards that depend on infos are correct."""

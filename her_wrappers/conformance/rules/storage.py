@@ -9,12 +9,11 @@ import numpy as np
 from her_wrappers.checker.registry import Violation
 from her_wrappers.conformance.registry import (
     PAPER,
-    REPORTS_FAILURES,
+    correct_rows,
     failures_of,
     first_wrong_row,
     first_wrong_row_by_aspect,
     replay_rule,
-    scenario_rule,
 )
 from her_wrappers.conformance.scenarios.driver import HORIZON
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
     from her_wrappers.conformance.results import ScenarioResults
 
-scenario_rule(
-    "image goals",
+replay_rule(
     "HB502",
     "image-goals",
     meaning="Goals that are uint8 images raise an error, or change.",
@@ -33,9 +31,9 @@ scenario_rule(
     right="desired_goal = np.zeros((size, *shape), np.uint8)",
     source="RIG, arXiv 1807.04742: goals are images",
     offers=("images",),
-)
-scenario_rule(
-    "discrete goals",
+    scenario="image goals",
+)(correct_rows("image goals"))
+replay_rule(
     "HB503",
     "discrete-goals",
     meaning="Goals of a Discrete space raise an error, or change.",
@@ -44,9 +42,9 @@ scenario_rule(
     right="desired_goal = np.zeros((size, *goal_space.shape), goal_space.dtype)",
     source="Gymnasium, spaces.Discrete",
     offers=("discrete",),
-)
-scenario_rule(
-    "full buffer",
+    scenario="discrete goals",
+)(correct_rows("discrete goals"))
+replay_rule(
     "HB504",
     "overwritten-episode",
     meaning="After old transitions were overwritten, a row has a goal or a state of another episode.",
@@ -55,9 +53,9 @@ scenario_rule(
     right="self.remove_episode_at(pos); self.storage[pos] = step",
     source="stable-baselines3 HerReplayBuffer.add; tianshou issue 811",
     implies=("HB507",),
-)
-scenario_rule(
-    "overwritten without sampling",
+    scenario="full buffer",
+)(correct_rows("full buffer"))
+replay_rule(
     "HB507",
     "stale-bounds",
     meaning="Goals are sampled with episode bounds from before old transitions were overwritten.",
@@ -65,9 +63,9 @@ scenario_rule(
     wrong="if len(storage) != self.cached_len: self.bounds = find_bounds(storage)",
     right="self.bounds.append((start, end))  # when the episode ends",
     source="torchrl 0.14.1, HERReplayBuffer",
-)
-scenario_rule(
-    "different lengths",
+    scenario="overwritten without sampling",
+)(correct_rows("overwritten without sampling"))
+replay_rule(
     "HB509",
     "different-lengths",
     meaning="Rows are wrong if episodes have different lengths.",
@@ -76,9 +74,9 @@ scenario_rule(
     right="episode, t = np.searchsorted(starts, i, 'right') - 1, i - starts[episode]",
     source="garage issue 837",
     implies=("HB504", "HB507", "HB508", "HB512", "HB513", "HB605"),
-)
-scenario_rule(
-    "episode as long as the buffer",
+    scenario="different lengths",
+)(correct_rows("different lengths"))
+replay_rule(
     "HB510",
     "episode-fills-buffer",
     meaning="An episode of exactly buffer_size steps cannot be sampled, or has wrong rows.",
@@ -86,9 +84,9 @@ scenario_rule(
     wrong="length = (end - start) % buffer_size  # 0",
     right="length = end - start  # with counters that never wrap",
     source="stable-baselines3 2.9.2: such an episode is never sampled",
-)
-scenario_rule(
-    "open episode",
+    scenario="episode as long as the buffer",
+)(correct_rows("episode as long as the buffer"))
+replay_rule(
     "HB511",
     "open-episode",
     meaning="Sampling raises or returns wrong rows while an episode is open.",
@@ -97,9 +95,9 @@ scenario_rule(
     right="i = rng.choice(transitions_of_complete_episodes)",
     source="stable-baselines3 HerReplayBuffer: only complete episodes are sampled",
     implies=("HB513",),
-)
-scenario_rule(
-    "interrupted episode",
+    scenario="open episode",
+)(correct_rows("open episode"))
+replay_rule(
     "HB512",
     "interrupted-episode",
     meaning="An episode that was ended with end_episode continues with the steps of the next episode.",
@@ -108,9 +106,9 @@ scenario_rule(
     right="def end_episode(self): self.episodes.append(self.open); self.open = []",
     source="stable-baselines3 HerReplayBuffer.truncate_last_trajectory",
     offers=("end episode",),
-)
-scenario_rule(
-    "several environments",
+    scenario="interrupted episode",
+)(correct_rows("interrupted episode"))
+replay_rule(
     "HB513",
     "several-environments",
     meaning="Rows are wrong if the steps of several environments are interleaved.",
@@ -119,10 +117,8 @@ scenario_rule(
     right="self.open[env_index].append(step)",
     source="stable-baselines3 issue 520",
     offers=("several environments",),
-)
-
-
-REPORTS_FAILURES["memory"] = "HB515"
+    scenario="several environments",
+)(correct_rows("several environments"))
 
 
 @replay_rule(
@@ -218,6 +214,7 @@ def arguments_changed(results: ScenarioResults) -> Iterator[Violation]:
     right="self.open.append(copy.deepcopy(obs))",
     source="environments that reuse one array for all observations",
     implies=("HB517",),
+    scenario="memory",
 )
 def arguments_aliased(results: ScenarioResults) -> Iterator[Violation]:
     """Stored transitions do not change with the arrays that were added."""

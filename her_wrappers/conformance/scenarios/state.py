@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import random
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.checker.global_generators import (
+    get_global_states,
+    seed_global_generators,
+    set_global_states,
+)
 from her_wrappers.conformance.rows import DecodedRows
 from her_wrappers.conformance.scenarios.driver import (
     AdapterClass,
@@ -56,44 +59,22 @@ class GlobalGeneratorUse:
 @scenario
 def global_generators(adapter: AdapterClass, seed: int) -> GlobalGeneratorUse:
     """A new buffer is used after global generators were seeded, with two different seeds."""
-    outer = _global_states()
-    after, changed = [], set()
+    outer = get_global_states()
+    after: list[dict[str, Any]] = []
+    changed: set[str] = set()
     try:
         for global_seed in (1, 2):
-            random.seed(global_seed)
-            np.random.seed(global_seed)  # noqa: NPY002 - the generator that buffers should not use
-            if "torch" in sys.modules:
-                sys.modules["torch"].manual_seed(global_seed)
-            before = _global_states()
+            seed_global_generators(global_seed)
+            before = get_global_states()
             driver = BufferDriver(adapter, seed)
             driver.add_episodes([4] * 4)
             driver.batches(2, 32)
-            after.append(_global_states())
-            changed |= {name for name in before if str(before[name]) != str(after[-1].get(name))}
+            after.append(get_global_states())
+            changed |= {name for name in before if before[name] != after[-1][name]}
     finally:
-        _restore(outer)
+        set_global_states(outer)
     names = sorted(changed)
-    return GlobalGeneratorUse(names, [name for name in names if str(after[0][name]) == str(after[1][name])])
-
-
-def _global_states() -> dict[str, Any]:
-    """Return the states of global generators; with the generator of torch if torch is imported."""
-    name, *parts = np.random.get_state()  # noqa: NPY002 - the generator that buffers should not use
-    states = {
-        "Python's random": random.getstate(),
-        "numpy.random": (name, np.asarray(parts[0]).tolist(), *parts[1:]),
-    }
-    if "torch" in sys.modules:
-        states["torch"] = sys.modules["torch"].get_rng_state().tolist()
-    return states
-
-
-def _restore(states: dict[str, Any]) -> None:
-    random.setstate(states["Python's random"])
-    np.random.set_state(states["numpy.random"])  # noqa: NPY002 - the generator that buffers should not use
-    if "torch" in states:
-        torch = sys.modules["torch"]
-        torch.set_rng_state(torch.tensor(states["torch"], dtype=torch.uint8))
+    return GlobalGeneratorUse(names, [name for name in names if after[0][name] == after[1][name]])
 
 
 @dataclass

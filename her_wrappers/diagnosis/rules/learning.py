@@ -145,7 +145,7 @@ def hot(case: Case) -> Iterator[Violation]:
     "critic-settles-without-success",
     "warning",
     meaning="The loss of the critic fell, but the success rate stayed flat: the critic predicts failure "
-    "well.The loss of the critic fell, but the success rate stayed flat: the critic predicts failure well.",
+    "well.",
     fix="change what is collected, not how it is learned: explore more, nearer goals, or demonstrations",
     wrong="""
 her train --env MyPush-v0 --steps 10000000  # the same for longer
