@@ -1,22 +1,35 @@
 """Time and memory of `her doctor` on an archive of 1,000,000 transitions with the sizes of FetchPush.
 
-Run with ``python -m benchmarks.doctor``. The promise is a verdict within 20 seconds and 1 GB.
+For example:
+
+    python -m benchmarks.doctor --quick        a twentieth of the archive, once
+    python -m benchmarks.doctor --repeat 9     a minute or two
+
+The archive has episodes of 50 steps of a random walk, with the shapes and dtypes of FetchPush, and is written
+before the measurement. Each repetition is a process of its own that executes `her doctor ARCHIVE`: the time
+includes the start of Python, and the memory is the largest resident memory of the process.
 """
 
 from __future__ import annotations
 
-import resource
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.benchmark import Benchmark, count
+from her_agents.studies.result_page import Grid, at_most, requirement_grid, spread
 from her_wrappers import EpisodeArchive
 from her_wrappers.recording.episodes import Episodes
 
+BENCHMARK = Benchmark("doctor", "Time and memory of a diagnosis", __doc__)
 EPISODES, STEPS, BLOCK = 20_000, 50, 1000
 """Number of episodes, steps of each, and episodes that are generated at once."""
 
@@ -47,18 +60,51 @@ def write_archive(folder: Path, *, episodes: int = EPISODES) -> None:
             )
 
 
-def main() -> None:
-    """Print wall-clock time, processor time and memory of the command."""
+class Cost(NamedTuple):
+    """Cost of one process: wall-clock time [s], processor time [s], largest resident memory [MiB]."""
+
+    seconds: float
+    processor: float
+    mebibytes: float
+
+
+def run_doctor(archive: Path) -> Cost:
+    """Run the command in a process, and return its cost."""
+    begin = time.perf_counter()
+    arguments = [sys.executable, "-c", "from her_wrappers.cli import app; app()", "doctor", str(archive)]
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)  # the resource use of this process alone
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, arguments)
+    return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the results, and write the page."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick="a twentieth of the archive, once",
+        repeat={"type": count, "default": 5, "help": "number of repetitions [%(default)s]"},
+    )
+    episodes, repeat = (BLOCK, 1) if options.quick else (EPISODES, options.repeat)
     with tempfile.TemporaryDirectory() as folder:
-        write_archive(Path(folder) / "archive")
-        begin = time.perf_counter()
-        command = [sys.executable, "-c", "from her_wrappers.cli import app; app()", "doctor"]
-        done = subprocess.run([*command, str(Path(folder) / "archive")], check=False, capture_output=True)
-        seconds = time.perf_counter() - begin
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(done.stdout.decode().splitlines()[0])
-    print(f"{seconds:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} processor seconds, ", end="")
-    print(f"{usage.ru_maxrss / 1024:.0f} MiB")
+        write_archive(Path(folder) / "archive", episodes=episodes)
+        costs = [run_doctor(Path(folder) / "archive") for _ in range(repeat)]
+    seconds, processor, mebibytes = (list(values) for values in zip(*costs, strict=True))
+    requirements = [
+        at_most("seconds for a verdict", 20, statistics.median(seconds)),
+        at_most("MiB of memory", 1_000, max(mebibytes)),
+    ]
+    rows = [
+        ["wall-clock time [s]", spread(seconds)],
+        ["processor time [s]", spread(processor)],
+        ["largest resident memory [MiB]", spread(mebibytes)],
+    ]
+    grid = Grid("Cost of a verdict", ["", "median (range)"], rows)
+    run = f"{episodes * STEPS:,} transitions in {episodes:,} episodes; repetitions: {repeat}"
+    BENCHMARK.publish(options, [requirement_grid(requirements, quick=options.quick), grid], {"run": run})
 
 
 if __name__ == "__main__":

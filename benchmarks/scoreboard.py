@@ -82,6 +82,10 @@ Each cell is the result of one rule for one buffer:
 - a code: not judged, because findings of the rule would follow from the finding with this code.
 - `-`: the library [does not offer](#what-each-library-offers) the subject of the rule.
 
+HB502 to HB513, HB517 and HB605 do not judge an aspect of rows (goals, rewards or terminations) that is
+already wrong without their special case. For example, in buffers with the error HB401 they do not judge
+terminations.
+
 `her explain HB101` explains a rule. RLLTE 1.0.1 has no adapter and was not run; the
 [comparison](comparison.md#errors-in-the-peers) describes its buffer from the source.
 
