@@ -142,7 +142,7 @@ def requirements(paths: dict[str, CallPath]) -> list[Requirement]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Count, print the results, and write the page."""
+    """Count the calls, print the counts, and write the page."""
     options = BENCHMARK.parse(arguments, quick="the same counts, with the page in another folder")
     paths = measure()
     rows = [

@@ -11,9 +11,9 @@ subtracted. Buffers are full before the measurement, so that adding evicts episo
 turns. Ratios are computed within one turn, so that a busy machine slows both sides; tables show medians.
 Python's garbage collector is disabled while time is measured.
 
-`HerReplayBuffer.add` of Stable-Baselines3 is called with precomputed arrays; the time of the loop is not
-counted. Minari's `DataCollector` writes episodes to files. Minari needs its own virtual environment (see
-benchmarks/requirements-recording.txt), and is left out if it is not installed.
+`HerReplayBuffer.add` of Stable-Baselines3 is called in a loop with precomputed arrays; no environment is
+stepped, and nothing is subtracted. Minari's `DataCollector` writes episodes to files. Minari needs its own
+virtual environment (see benchmarks/requirements-recording.txt), and is left out if it is not installed.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Pair:
         achieved: Achieved goal of a step.
         desired: Desired goal, recorded or relabeled.
         info: Info of the step.
-        is_self: Whether the desired goal equals the achieved goal.
+        is_self: Whether the desired goal is the achieved goal of the same step.
     """
 
     achieved: Any

@@ -156,7 +156,7 @@ def farthest_miss(
     best = max(misses, key=lambda each: _score(renderer, each.episode), default=None)
     if best is None:
         raise ValueError(
-            f"all of {len(seeds)} episodes reached their goals; "
+            f"a failed episode is needed, but all {len(seeds)} episodes reached their goals; "
             "use another --seed, more --episodes, or --policy random"
         )
     return best

@@ -112,7 +112,7 @@ class ChartPanels:
         goal_space = observation_space["achieved_goal"]  # type: ignore[index] # that of a goal environment
         if len(goal_space.shape or ()) != 1:
             raise ValueError(
-                f"the goal space must be a vector, such as a place, to be drawn as a chart, got {goal_space}"
+                f"a chart needs goals that are vectors, from a space of shape (G,), got {goal_space}"
             )
         observations: Any = rendered.episode.observations
         places = [observations[key].astype(np.float64) for key in ("achieved_goal", "desired_goal")]

@@ -86,7 +86,7 @@ class Facts(Columns):
 
     @cached_property
     def radius(self) -> float:
-        """Largest distance of a goal that was reached, if all farther goals were missed; 0 if unknown."""
+        """Largest distance of a success, or smallest of a failure if that is smaller; 0 if unknown."""
         if self.success is None or not self.success.any():
             return 0.0
         reached = float(self.distances[self.success].max())

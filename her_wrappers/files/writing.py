@@ -174,7 +174,10 @@ def write_arrays(
         content = {"kind": kind, "version": version, "arrays": entries, "header": dict(header)}
         encoded = json.dumps(content, allow_nan=False, indent=1).encode()
         if len(encoded) > MAX_HEADER:
-            raise ValueError(f"the header must have at most {MAX_HEADER} bytes, got {len(encoded)}")
+            raise ValueError(
+                f"cannot write {path}: the description of its arrays and options must have at most "
+                f"{MAX_HEADER} bytes, got {len(encoded)}"
+            )
         start, _ = _write_member(zip_file, file, "header.json", [encoded])
         zip_file.comment = bytes(FOOTER_SIZE)
         zip_file.close()

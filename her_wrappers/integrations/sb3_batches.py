@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import stable_baselines3 as sb3
 import torch
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples
 
@@ -48,7 +49,8 @@ class TensorBatches:
     def __init__(self, buffer: HindsightReplayBuffer, seed: int, *, discounts: bool) -> None:
         if discounts and "discounts" not in DictReplayBufferSamples._fields:
             raise ValueError(
-                "n_steps > 1 needs a Stable-Baselines3 of 2.7 or later; upgrade it or use n_steps=1"
+                f"n_steps > 1 needs Stable-Baselines3 2.7 or later, got {sb3.__version__}; upgrade it "
+                "or use n_steps=1"
             )
         self._buffer = buffer
         self._discounts = discounts

@@ -32,7 +32,7 @@ class RecordedInfos:
         self._stored: deque[int] = deque()
 
     def keep(self, infos: Iterable[Mapping[str, Any]]) -> np.ndarray:
-        """Copy the infos of a step, and return their numbers, (N,) int64."""
+        """Store copies of the infos of a step, and return their numbers, (N,) int64."""
         steps = np.arange(self._next, self._next + self._n_envs)
         self._next += self._n_envs
         self._by_step.update(zip(steps.tolist(), map(copy_tree, infos), strict=True))

@@ -118,9 +118,11 @@ class EpisodeArchive:
             episodes: Episodes, which are copied.
 
         Raises:
-            InUseError: Another archive writes to the folder.
-            OSError: A shard cannot be written. The archive keeps its episodes in memory, and tries to write
-                them again when more episodes are added.
+            CorruptFileError: The archive in the folder is damaged. No episode is added.
+            InUseError: Another archive writes to the folder. No episode is added.
+            OSError: The folder cannot be opened for writing, or has other files; no episode is added. Or a
+                shard cannot be written; the archive then keeps its episodes in memory, and tries to write
+                them again when more episodes are added, or at `flush`.
             RuntimeError: This process is a fork of the process that opened the archive.
             TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
                 are not numbers, bools or strings. No episode is added.

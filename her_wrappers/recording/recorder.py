@@ -108,10 +108,13 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment and record the step.
 
+        Args:
+            action: An action, as in `gymnasium.Env.step`.
+
         Raises:
             gymnasium.error.ResetNeeded: No episode is open.
-            SinkError: A sink raised an error; ``result`` and ``episode`` of the error have the values of the
-                step and the episode.
+            SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
+                ``episode`` the episode that the sink did not add.
             ValueError: The action cannot be recorded; the environment did not get it. Or the observation, the
                 reward or an info cannot be recorded: the sinks got the episode up to the step before, and a
                 reset is needed, as after any error of the environment.

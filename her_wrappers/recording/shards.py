@@ -96,14 +96,16 @@ def write_shard(path: Path, episodes: Episodes, labels: Mapping[str, Json]) -> i
     Args:
         path: Path of the file.
         episodes: Episodes to write.
-        labels: JSON for `read_labels`.
+        labels: JSON values that `read_labels` returns.
 
     Returns:
         The checksum of the file.
 
     Raises:
+        InUseError: Another writer writes the file.
         OSError: The file cannot be written.
         TypeError: An array has elements that are not numbers, bools or strings.
+        ValueError: A name or the shape of an array cannot be stored.
     """
     arrays, trees = _as_arrays(episodes)
     return write_arrays(path, arrays, {"labels": dict(labels), **trees}, kind=KIND, version=VERSION)

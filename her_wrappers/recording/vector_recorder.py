@@ -110,10 +110,13 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
     def step(self, actions: Any) -> StepResult:
         """Step the environments and record the step.
 
+        Args:
+            actions: Actions of all environments, (N, ...), as in `gymnasium.vector.VectorEnv.step`.
+
         Raises:
             gymnasium.error.ResetNeeded: An environment has no open episode.
-            SinkError: A sink raised an error; ``result`` and ``episodes`` of the error have the values of the
-                step and the episodes.
+            SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
+                ``episodes`` the episodes that the sink did not add.
             ValueError: The actions cannot be recorded; the environments did not get them. Or an observation,
                 a reward or an info cannot be recorded: the sinks got the episodes up to the step before, and
                 a reset is needed, as after any error of the environment.

@@ -175,7 +175,7 @@ class ByteRing:
 
         Args:
             first: Serial number of the first record.
-            end: Serial number after that of the last.
+            end: Serial number after that of the last record.
             dtype: Dtype of the new records.
             copied: Name of the old field whose values a new field gets, by the name of the new field. Other
                 fields have the same name in both.

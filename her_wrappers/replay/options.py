@@ -159,12 +159,12 @@ class Options:
         return all(_to_json(getattr(self, key)) == _to_json(getattr(other, key)) for key in SAMPLING)
 
     def merged_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return these saved options and given arguments, which have precedence.
+        """Return the arguments of a buffer: these saved options, replaced by the given arguments.
 
         Raises:
             TypeError: An element of ``info_keys`` is not a string.
-            ValueError: Other infos are requested than were saved, or the saved strategy was a user's
-                function.
+            ValueError: ``info_keys`` differ from the saved ones, or the saved strategy was a user's function
+                and no strategy is given.
         """
         info_keys = require_keys("info_keys", given.get("info_keys", self.info_keys))
         if info_keys != self.info_keys:

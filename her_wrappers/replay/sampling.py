@@ -162,8 +162,8 @@ class BatchSampler:
         generator = self.rng.bit_generator.state if batches > 1 else None
         if not memory.index.num_steps:
             raise ValueError(
-                "cannot sample before an episode is complete; add until can_sample "
-                "(only terminated or truncated episodes count)"
+                "cannot sample: the buffer has no complete episode; add steps until can_sample is True "
+                "(an episode is complete when it is terminated or truncated)"
             )
         sampled = self._sample(memory, batches, batch_size)
         fields = [

@@ -18,7 +18,7 @@ OURS = "the interface ReplayAdapter of her_wrappers.conformance"
 
 
 def _failures(code: str) -> Check:
-    """Return the function that finds the failures of scenarios that a rule reports."""
+    """Return the check of rule ``code``: a violation for each scenario that failed with this code."""
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
         results.of(FIRST)

@@ -1,4 +1,4 @@
-"""GD2xx: the goals cannot be reached, or they teach nothing."""
+"""GD2xx: the goals cannot be reached, or relabeled goals are trivial or unsuitable."""
 
 from __future__ import annotations
 

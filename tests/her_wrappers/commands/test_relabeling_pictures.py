@@ -103,7 +103,7 @@ def test_is_success_of_an_environment_counts_as_reached():
     renderer = EpisodeRenderer(env, GoalInterface.of(env), ["is_success"])
     episode = renderer.render_episode(random_actions(env.action_space, 0), 0).episode
     np.testing.assert_array_equal(renderer.reached_before(episode), [False, True] * 10)
-    with pytest.raises(ValueError, match="all of 3 episodes reached their goals"):
+    with pytest.raises(ValueError, match="all 3 episodes reached their goals"):
         farthest_miss(renderer, lambda seed: random_actions(env.action_space, seed), range(3))
 
 

@@ -124,7 +124,7 @@ UNUSABLE = [
     (["her_envs/PointReach-v0", *SMALL, "--out", "/dev/null/a.gif"], "cannot write /dev/null/a.gif"),
     (
         ["her_envs/Counting-v0", "--episodes", "4"],
-        "all of 4 episodes reached their goals; use another --seed",
+        "all 4 episodes reached their goals; use another --seed",
     ),
     (
         ["HerInfo-v0", *SMALL],
@@ -132,7 +132,7 @@ UNUSABLE = [
     ),
     (
         ["HerImageGoals-v0", *SMALL],
-        "the goal space must be a vector, such as a place, to be drawn as a chart, got Box(0",
+        "a chart needs goals that are vectors, from a space of shape (G,), got Box(0",
     ),
 ]
 

@@ -66,7 +66,7 @@ def test_episodes_of_different_dtypes_are_exact_one_by_one_and_as_a_list(tmp_pat
 
 @contextmanager
 def interrupted_at_line(number):
-    """Raise KeyboardInterrupt before line number n that the writer executes."""
+    """Raise KeyboardInterrupt when the writer has executed ``number`` lines."""
     left, others = number, sys.gettrace()
 
     def trace(frame, event, _):

@@ -27,7 +27,7 @@ def test_an_open_episode_is_never_sampled():
     for transition in most:
         buffer.add(*transition)
     assert not buffer.can_sample
-    with pytest.raises(ValueError, match="cannot sample before an episode is complete"):
+    with pytest.raises(ValueError, match="the buffer has no complete episode"):
         buffer.sample(1)
     buffer.add(*last)
     assert len(buffer) == 4

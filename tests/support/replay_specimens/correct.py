@@ -45,7 +45,7 @@ class EpisodeWithFirstState(Reference):
 
 
 class RelabeledRowsFirst(Reference):
-    """As ours: batches are sorted, and the rounding of the share is random."""
+    """As in `HindsightReplayBuffer`: relabeled rows come first, and the share is rounded randomly."""
 
     def sample(self, batch_size):
         self.count = int(batch_size * self.k / (self.k + 1) + self.rng.random())

@@ -23,7 +23,7 @@ class RingWrapsToItsMiddle(Ring):
 
 
 class RingRemembersBoundsOfALapAgo(Ring):
-    """As TorchRL: bounds are computed again when length or cursor differ from those of the last batch."""
+    """As TorchRL: bounds are computed again only if length or cursor differ from those of the last batch."""
 
     lengths, key = (), None
 

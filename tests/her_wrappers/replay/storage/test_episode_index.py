@@ -1,4 +1,4 @@
-"""Internals, `episode_index.py`: serial numbers of segments above 2^32."""
+"""Internals, `episode_index.py`: serial numbers of segments above 2^31."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.buffers import plain_buffer
 from tests.support.counting import counting_episode
 
 
-def test_steps_find_their_segments_after_more_segments_than_32_bits_count():
+def test_steps_find_their_segments_with_numbers_above_the_largest_32_bit_integer():
     buffer = plain_buffer(100)
     layout, storage = buffer._storage.memory.layout, buffer._storage
     storage.memory = storage._empty_memory(layout, EvictionPoint(0, 0, 2**31 - 70))
