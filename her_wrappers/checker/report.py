@@ -124,13 +124,13 @@ class Report:
             raise GoalEnvError(self.text())
 
     def summary(self) -> str:
-        """Return the numbers of findings, steps, episodes and successes in one line."""
+        """Return the numbers of findings, steps, episodes and successful steps in one line."""
         counts = [(len(self.of_severity(severity)), severity) for severity in ("error", "warning")]
         found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
         seed = "" if self.seed is None else f" (seed {self.seed})"
         return (
             f"{self.environment}: {found} in {self.steps} steps of {self.episodes} episodes "
-            f"with {self.successes} successes{seed}"
+            f"with {self.successes} successful step{'s' * (self.successes != 1)}{seed}"
         )
 
     def text(self) -> str:

@@ -36,7 +36,7 @@ REPORT = Report(
 
 def test_text_has_place_count_expected_got_cause_and_fix():
     assert REPORT.text().split("\n") == [
-        "Reach: 1 error, 0 warnings in 30 steps of 2 episodes with 1 successes (seed 0)",
+        "Reach: 1 error, 0 warnings in 30 steps of 2 episodes with 1 successful step (seed 0)",
         "error GE101 reward-mismatch: episode 0, step 3 (7 times): expected reward 0.0, got -1.0,",
         "100%: a lot; a constant offset of -1.0 explains it; "
         "caused by TransformReward (layer 1 from the outside).",

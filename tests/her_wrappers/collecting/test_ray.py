@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import time
 
@@ -99,18 +101,36 @@ def test_a_lost_node_changes_no_episode(cluster):
     assert_same_rounds(collected, collect("local", 5, num_workers=3))
 
 
+class Actors:
+    """Process ids of the actors of a training, which are known when an actor has executed its first tasks."""
+
+    def __init__(self):
+        self._pids = {}
+
+    def kill_one(self, training, rng):
+        """Send SIGKILL to the process of a random actor; return whether one was running."""
+        actors = training._collector._backend._actors.values()
+        for actor in actors:
+            if actor not in self._pids:
+                self._pids[actor] = actor.__ray_call__.remote(lambda _: os.getpid())
+        ready, _ = ray.wait([self._pids[actor] for actor in actors], num_returns=len(actors), timeout=0)
+        try:
+            os.kill(ray.get(ready[rng.integers(len(ready))]), signal.SIGKILL)
+        except (ProcessLookupError, ValueError, ray.exceptions.RayError):  # lost, or not started yet
+            return False
+        return True
+
+
 @pytest.mark.campaign
 def test_five_lost_nodes_and_twenty_killed_actors_change_no_weight():
     """A DQN is trained; a new node replaces each lost one."""
     expected = train(tiny(workers=3, **LONGER), on_epoch=None, backend="local")
-    rng, faults = np.random.default_rng(0), {"nodes": 0, "actors": 0}
+    rng, actors, faults = np.random.default_rng(0), Actors(), {"nodes": 0, "actors": 0}
     with three_nodes() as nodes:
 
         def disturb(training):
             if rng.random() < 0.3:
-                actors = list(training._collector._backend._actors.values())
-                ray.kill(actors[rng.integers(len(actors))])
-                faults["actors"] += 1
+                faults["actors"] += actors.kill_one(training, rng)
             if rng.random() < 0.1:
                 nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
                 nodes.add_node(num_cpus=2, node_ip_address=LOOPBACK)
