@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.support.trials import KINDS, exceed_limit
+from tests.support.trials import KINDS, exceed_limits
 
 # An interrupt just after a file was opened leaves it to be closed by its deletion.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)
 def test_no_trial_finds_wrong_data(kind, tmp_path):
-    if kind.run is exceed_limit and sys.platform != "linux":
+    if kind.run is exceed_limits and sys.platform != "linux":
         pytest.skip("the limit needs RLIMIT_AS and /proc of Linux")
     events, wanted = 0, kind.count / 100
     for seed in range(2 * int(wanted)):

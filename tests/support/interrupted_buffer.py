@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import os
 import tempfile
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -193,6 +195,29 @@ def save_from_handler(operation: str, size: Size, device: str | None, moment: fl
     assert_before_or_after(loaded, case)
     assert stored(buffer) == case.after
     assert_usable(buffer, size)
+
+
+def count_low_limits(operation: str, rooms: Iterable[int], folder: Path) -> int:
+    """Run `limit_memory` in a fork of this process for each limit; return the number of limits too low.
+
+    A fork has no free memory of earlier calls, to which a limit would not apply.
+    """
+    low = 0
+    scenario(operation, LIMITED, None)  # cached for all forks
+    for room in rooms:
+        pid = os.fork()
+        if pid == 0:
+            code = 2
+            try:
+                code = int(limit_memory(operation, room, folder))
+            except BaseException:
+                traceback.print_exc()
+            os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code not in {0, 1}:
+            raise RuntimeError(f"{operation} with {room} bytes ended with exit code {code}")
+        low += code
+    return low
 
 
 def limit_memory(operation: str, room: int, folder: Path) -> bool:

@@ -60,14 +60,14 @@ def lack_memory(rng: np.random.Generator, folder: Path) -> int:
     return trial(rng, folder, MemoryError)
 
 
-def exceed_limit(rng: np.random.Generator, folder: Path) -> int:
-    """Call a method of the buffer under a memory limit; return 1 if the limit was too low, else 0."""
-    operation, room = pick(rng, LIMITED_OPERATIONS), int(np.exp(rng.uniform(*np.log(ROOM))))
+def exceed_limits(rng: np.random.Generator, folder: Path) -> int:
+    """Call a method of the buffer under ten memory limits; return how many were too low."""
+    operation, rooms = pick(rng, LIMITED_OPERATIONS), np.exp(rng.uniform(*np.log(ROOM), size=10))
     code = (
-        "import pathlib, sys; from tests.support.interrupted_buffer import limit_memory; "
-        "print(limit_memory(sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])))"
+        "import json, pathlib, sys; from tests.support.interrupted_buffer import count_low_limits; "
+        "print(count_low_limits(sys.argv[1], json.loads(sys.argv[2]), pathlib.Path(sys.argv[3])))"
     )
-    return int(run_program(code, operation, room, folder) == "True")
+    return int(run_program(code, operation, rooms.astype(int).tolist(), folder))
 
 
 def save_in_handler(rng: np.random.Generator, folder: Path) -> int:
@@ -170,7 +170,7 @@ KINDS = [
     Kind("interrupts of recorders and archives", 2_000, interrupt_recording),
     Kind("saves of the buffer in a signal handler", 1_000, save_in_handler),
     Kind("MemoryError at an instruction", 1_500, lack_memory),
-    Kind("memory limits of the operating system", 500, exceed_limit),
+    Kind("memory limits of the operating system", 500, exceed_limits),
     Kind("kills while saving a buffer", 500, kill_saving),
     Kind("kills while writing an archive", 500, kill_archiving),
     Kind("sampled rows, explained by a reference in plain Python", 1_000_000, explain_rows),
