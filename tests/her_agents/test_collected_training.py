@@ -103,15 +103,38 @@ def test_killed_workers_change_no_weight():
     assert_same_results(disturbed, trained("local", workers=2))
 
 
+class Killer(threading.Thread):
+    """Kills random workers of `training` at random moments, until it is ended."""
+
+    def __init__(self):
+        super().__init__()
+        self.training, self.kills = None, 0
+        self._ended, self._rng = threading.Event(), np.random.default_rng(0)
+
+    def run(self):
+        """Kill at most ten workers without progress of the training, which gives up after twenty."""
+        since, before = None, 0
+        while not self._ended.wait(self._rng.uniform(0, 3)):
+            if self.training is not None:
+                progress = self.training, self.training.counts.env_steps
+                since, before = (since, before) if since == progress else (progress, self.kills)
+                if self.kills - before < 10:
+                    self.kills += kill_workers(self.training, self._rng)
+
+    def end(self):
+        """End the thread."""
+        self._ended.set()
+        self.join()
+
+
 @pytest.mark.campaign
 def test_two_hundred_kills_at_random_moments_change_no_weight(monkeypatch):
-    """A thread kills workers while they start, step environments, send episodes, or wait."""
-    trainings, ended, kills = [], threading.Event(), 0
-    begin = CollectedTraining.__init__
+    """Workers are killed while they start, step environments, send episodes, or wait."""
+    killer, begin = Killer(), CollectedTraining.__init__
 
     def remember(self, *arguments, **options):
         begin(self, *arguments, **options)
-        trainings[:] = [self]
+        killer.training = self
 
     monkeypatch.setattr(CollectedTraining, "__init__", remember)
     options = {
@@ -122,23 +145,13 @@ def test_two_hundred_kills_at_random_moments_change_no_weight(monkeypatch):
         "updates_per_step": 0.25,
     }
     expected = train(tiny(**options), on_epoch=None, backend="local")
-    rng = np.random.default_rng(0)
-
-    def kill():
-        nonlocal kills
-        # A worker needs some seconds to start, and gives up after 20 kills in one round.
-        while not ended.wait(rng.uniform(0, 6)):
-            kills += kill_workers(trainings[0], rng)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
+    killer.training = None
+    killer.start()
     try:
-        while kills < 200:
-            disturbed = train(tiny(**options), on_epoch=None)
-            assert_same_results(disturbed, expected)
+        while killer.kills < 200:
+            assert_same_results(train(tiny(**options), on_epoch=None), expected)
     finally:
-        ended.set()
-        thread.join()
+        killer.end()
 
 
 def test_the_command_trains_with_workers_and_resumes(tmp_path):
