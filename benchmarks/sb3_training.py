@@ -175,7 +175,7 @@ class Result:
 
     @property
     def share_ratio(self) -> float:
-        """Median ratio of the replay's shares, SB3's buffer over ours."""
+        """Median ratio of the replay's shares of the time of a step, SB3's buffer over ours."""
         return float(np.median(self.share(SB3) / self.share(OURS)))
 
 

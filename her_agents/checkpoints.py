@@ -52,7 +52,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:
-        raise ValueError(f"{path} is not a checkpoint of her train, or it is damaged") from error
+        raise ValueError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
     found = content.get("format") if isinstance(content, dict) else None
     if found == FORMAT_0_1:
         raise ValueError(
@@ -60,7 +60,10 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
             "train again, or use version 0.1"
         )
     if found != FORMAT:
-        raise ValueError(f"{path} is not a checkpoint of her train, or it is from another version")
+        raise ValueError(
+            f"{path} must be a checkpoint of `her train` of format {FORMAT!r}, got {found!r}; "
+            "pass a file such as best.pt, or use the version of her-toolkit that wrote it"
+        )
     return dict(content)
 
 

@@ -51,7 +51,7 @@ class TQC(SAC):
     Raises:
         TypeError: ``action_space`` is not a Box with bounds, or observations or goals are neither vectors nor
             images.
-        ValueError: ``top_quantiles_to_drop_per_net`` is not below ``n_quantiles``.
+        ValueError: ``top_quantiles_to_drop_per_net`` is not in [0, ``n_quantiles``).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TQC(SAC):
     ) -> None:
         if not 0 <= top_quantiles_to_drop_per_net < n_quantiles:
             raise ValueError(
-                f"top_quantiles_to_drop_per_net must be below n_quantiles={n_quantiles}, "
+                f"top_quantiles_to_drop_per_net must be in [0, n_quantiles={n_quantiles}), "
                 f"got {top_quantiles_to_drop_per_net}"
             )
         self._n_critics, self._n_quantiles = n_critics, n_quantiles

@@ -277,7 +277,8 @@ def require_clippable(rewards: float | np.ndarray, n_steps: int = 1) -> None:
     """
     least, largest = np.min(rewards), np.max(rewards)
     if least < -n_steps or largest > 0:
+        values = "rewards" if n_steps == 1 else f"sums of {n_steps} rewards"
         raise ValueError(
-            f"clip_targets=True needs rewards from {-n_steps} to 0, got {least:g} to {largest:g}; "
+            f"clip_targets=True needs {values} from {-n_steps} to 0, got {least:g} to {largest:g}; "
             "pass --no-clip-targets, or clip_targets=False in a config"
         )

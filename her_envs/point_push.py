@@ -115,6 +115,6 @@ def _separate(moved: np.ndarray, fixed: np.ndarray) -> np.ndarray:
 
 
 def _distance(line: np.ndarray) -> np.ndarray:
-    """Return the length of each row, (N, 2) -> (N, 1)."""
+    """Return the Euclidean norm of each row, (N, 2) -> (N, 1)."""
     length: np.ndarray = np.sqrt(line[:, :1] ** 2 + line[:, 1:] ** 2)
     return length

@@ -4,7 +4,7 @@ To write a task, subclass `GoalTask` and implement its six abstract methods. `he
 `her_envs.TaskVectorEnv` make environments from a task: with rewards, seeding, time limit, termination and
 rendering. `point_reach.py` is an example; docs/write_a_task.md explains another one.
 
-Rewards are computed from `success` and `distance` only, so they are consistent with them. Both methods must
+Rewards are computed only from `success` and `distance`, so they cannot contradict these. Both methods must
 support NumPy arrays and torch tensors with any number of leading axes: use operators, and methods that both
 types have.
 """
@@ -115,7 +115,17 @@ class GoalTask(ABC):
         """Draw environment ``index`` of a state on a canvas."""
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return positions in the unit square whose trails are drawn, first the agent; by default none."""
+        """Return the positions of one environment whose trails are drawn: the agent, and at most one object.
+
+        The default returns no positions.
+
+        Args:
+            state: A state of N rows.
+            index: Row of the environment in ``state``.
+
+        Returns:
+            Positions in the unit square, first that of the agent.
+        """
         return ()
 
     def reached_goal(self, state: State) -> Array:
@@ -212,7 +222,7 @@ def require_positive(name: str, value: object) -> int:
 
 
 def require_length(name: str, value: object, largest: float = math.inf) -> float:
-    """Return ``value`` as a float.
+    """Return ``value`` as a float if it lies in (0, ``largest``]; ``name`` is for the message.
 
     Raises:
         ValueError: ``value`` is not a finite number in (0, ``largest``].

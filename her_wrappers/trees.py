@@ -83,9 +83,7 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     structure = _structure(first)
     for tree in trees:
         if _structure(tree) != structure:
-            raise ValueError(
-                f"{name} must have the same keys everywhere, got {_parts(first)} and {_parts(tree)}"
-            )
+            raise ValueError(f"all {name} must have the same keys, got {_parts(first)} and {_parts(tree)}")
     if isinstance(first, dict | tuple):
         keys = _keys(first)
         parts = [concatenate_trees(f"{name}/{key}", [tree[key] for tree in trees]) for key in keys]

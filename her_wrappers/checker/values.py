@@ -35,7 +35,10 @@ def close(a: Any, b: Any) -> bool:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two values of any type are equal bit by bit."""
+    """Whether two values are equal: arrays in dtype, shape and bytes, other leaves by ``==``, NaN to NaN.
+
+    Leaves that cannot be compared count as equal.
+    """
     if not isinstance(a, np.ndarray):
         return next(differences(a, b, identical), None) is None
     if not (isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape):

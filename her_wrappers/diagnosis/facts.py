@@ -12,7 +12,7 @@ SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
 """Rewards of a missed and a reached goal that environments with sparse rewards use."""
 
 MOVED = 0.01
-"""A goal has moved if it moved by this part of the median distance to the goal at the start."""
+"""An achieved goal has moved if it moved by this part of the distance that `Facts.has_moved` describes."""
 
 
 class Facts(Columns):
@@ -30,7 +30,11 @@ class Facts(Columns):
 
     @cached_property
     def has_moved(self) -> np.ndarray:
-        """(n,) bool, whether the achieved goal moved by more than `MOVED` of the usual way to the goal."""
+        """(n,) bool, whether the achieved goal moved from its start by more than `MOVED` times a distance.
+
+        This distance is the median distance to the goal at the start. If the box of all achieved goals has a
+        shorter diagonal, it is this diagonal, but at least a hundredth of the median.
+        """
         way = float(np.median(self.start_distances))
         scale = max(min(way, float(np.linalg.norm(self.achieved.width))), 0.01 * way)
         moved: np.ndarray = self.moves > MOVED * scale

@@ -127,7 +127,7 @@ def open_regular(path: Path) -> io.BufferedReader:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"expected a regular file, got {path}")
+        raise OSError(f"{path} must be a regular file, got a folder, pipe or device")
     return os.fdopen(descriptor, "rb")
 
 

@@ -180,7 +180,8 @@ def _as_header(content: Json) -> dict[str, Json]:
         raise TypeError(f"expected a dict of {', '.join(types)}")
     for key, expected in types.items():
         if type(content[key]) is not expected:
-            raise TypeError(f"expected {key} to be of type {expected.__name__}")
+            got = type(content[key]).__name__
+            raise TypeError(f"expected {key} to be of type {expected.__name__}, got {got}")
     return content
 
 

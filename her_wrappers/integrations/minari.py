@@ -114,7 +114,7 @@ def _require_several(episodes: object) -> None:
     if not isinstance(episodes, Iterable):
         fix = "; write [episode]" if isinstance(episodes, Episode) else ""
         got = type(episodes).__name__
-        raise TypeError(f"episodes must be a list of Episodes or an EpisodeArchive, got {got}{fix}")
+        raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}{fix}")
 
 
 def _require_id(dataset_id: str) -> None:

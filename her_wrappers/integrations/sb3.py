@@ -175,8 +175,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             infos: N infos of the step.
 
         Raises:
-            ValueError: A value does not fit its space, or the buffer has no environment; nothing is added. Or
-                an episode that ends has a reward that is not finite; the episode is dropped.
+            ValueError: A value does not fit its space, or the buffer has no environment; nothing is added.
+                Also raised when an episode ends that has a reward that is not finite; it is dropped.
         """
         self._require_env()
         states = self._shapes.read_states(obs, self._open.where)

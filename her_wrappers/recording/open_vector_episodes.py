@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,10 +72,22 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
         infos: Any,
         skipped: np.ndarray | None,
     ) -> None:
-        """Add a transition of each environment that is not skipped.
+        """Add one transition of each environment that is not skipped.
+
+        Args:
+            obs: (N, ...) observations; in an open episode, equal to the previous ``next_obs``.
+            action: (N, ...) actions.
+            rewards: (N,) rewards.
+            next_obs: (N, ...) next observations; the last observations in ``infos`` have precedence.
+            terminated: (N,) bool.
+            truncated: (N,) bool.
+            infos: A list of N dicts, one dict of arrays as Gymnasium's vector environments return, or None.
+            skipped: (N,) bool, environments whose row is a reset and not a transition: their ``next_obs``
+                begins the next episode. None: all rows are transitions.
 
         Raises:
-            ValueError: A value does not fit, or does not continue the open episode; nothing is added.
+            ValueError: A value does not fit its space, ``obs`` is not the last state of an open episode, or
+                ``skipped`` is True for an open episode; nothing is added.
         """
         has_steps = self.lengths > 0
         if skipped is None:
@@ -190,8 +202,10 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
         if isinstance(infos, Mapping) or infos is None:
             return infos or {}
         if not isinstance(infos, Sequence) or len(infos) != self._num_envs:
+            length = f" of length {len(infos)}" if isinstance(infos, Sized) else ""
             raise ValueError(
-                f"info must be a list of {self._num_envs} dicts, or one dict of arrays, got {infos!r}"
+                f"info must be a list of {self._num_envs} dicts, or one dict of arrays, "
+                f"got {type(infos).__name__}{length}"
             )
         columns: dict[str, Any] = {}
         for key in self._info_keys:

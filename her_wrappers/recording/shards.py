@@ -167,9 +167,12 @@ def require_room(path: Path, num_episodes: int, num_steps: int) -> None:
         CorruptFileError: The file is damaged, or too short.
         OSError: The file cannot be read.
     """
-    if path.stat().st_size < max(num_episodes, num_steps):
+    size = path.stat().st_size
+    if size < max(num_episodes, num_steps):
         read_shard(path)
-        raise CorruptFileError(f"{path} is too short for {num_episodes} episodes of {num_steps} steps")
+        raise CorruptFileError(
+            f"{path} has {size} bytes, too few for {num_episodes} episodes with {num_steps} steps together"
+        )
 
 
 def require_storable_episodes(episodes: Episodes) -> None:

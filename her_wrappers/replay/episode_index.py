@@ -129,8 +129,8 @@ class EpisodeIndex:
     Args:
         first: Oldest step, with its episode and segment.
         end: Serial numbers after those of the newest step, episode and segment.
-        segment_slots: Ring of the slot of each step's segment.
-        segments: Ring of `SEGMENT` records.
+        segment_slots: Ring buffer with the place of each step's segment in ``segments``.
+        segments: Ring buffer of `SEGMENT` records.
         state_capacity: Number of states for which there is memory.
 
     Attributes:

@@ -64,7 +64,10 @@ class Mixture:
             if not (isinstance(share, Real) and 0 < share <= 1):
                 raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
         if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
-            raise ValueError(f"shares of a Mixture must sum to 1, got {sum(self.shares.values()):g}")
+            total = float(sum(self.shares.values()))
+            raise ValueError(
+                f"shares of a Mixture must sum to 1, got {total!r}; divide each share by this sum"
+            )
         # As Python floats: a float32 share would make other batches than the same share from a saved file.
         object.__setattr__(self, "shares", {name: float(share) for name, share in self.shares.items()})
 

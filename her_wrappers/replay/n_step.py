@@ -59,7 +59,7 @@ class NStepWindows:
         return rows.repeat(self.width, axis=-1)
 
     def returns(self, steps: Batch, gamma: float) -> NStepReturns:
-        """Return the returns of the windows, from a batch of their B * W steps.
+        """Compute the n-step returns of the windows; ``steps`` is a batch of all B * W steps of the windows.
 
         Raises:
             ValueError: A sum of rewards is not finite as float32.

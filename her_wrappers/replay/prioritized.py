@@ -162,7 +162,10 @@ class Priorities:
         serials = self._first + np.arange(self._capacity)
         stored = self._tree.get(serials % self._capacity) > 0
         if not np.array_equal(stored, serials < self._end):
-            raise RuntimeError("the buffer is corrupted: its priorities are not those of its steps")
+            raise RuntimeError(
+                "the buffer is corrupted: a stored step has no priority, or another step has one; "
+                "load a saved buffer"
+            )
         self._tree.verify()
 
     def saved(self) -> SavedPriorities:

@@ -129,7 +129,13 @@ class BatchSampler:
         return state._replace(used=state.batches - (len(left) if state.generator is not None else 0))
 
     def restore_prefetch(self, state: PrefetchState) -> None:
-        """Sample the prefetched batches again, from the same episodes and priorities.
+        """Sample again the prefetched batches that were not returned yet.
+
+        Episodes and priorities must be those of the time when `prefetch_state` was called. The state of `rng`
+        may change; the caller sets it afterwards.
+
+        Args:
+            state: Result of `prefetch_state`.
 
         Raises:
             TypeError: The state of the generator has a wrong type.

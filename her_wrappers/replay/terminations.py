@@ -164,7 +164,7 @@ class Recompute(TerminationRule):
 
 @dataclass(frozen=True)
 class Success(TerminationRule):
-    """A relabeled step terminates if its reward is that of an achieved goal, or independently of its goal.
+    """A relabeled step terminates if it has the reward of an achieved goal, or terminated whatever the goal.
 
     Rewards must have two values, one of them for an achieved goal; a third value is an error.
 

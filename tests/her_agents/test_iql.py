@@ -19,7 +19,7 @@ QUICK = {"hidden": [32], "tau": 0.2, "learning_rate": 1e-2, "seed": 0}
 
 
 def rows(*, action, reward, terminated):
-    """Return a batch of equal transitions; two actions and rewards give half the rows of each."""
+    """Return a batch sampled from one transition for each action and reward, which are equal otherwise."""
     buffer = HindsightReplayBuffer(
         TASK.observation_space, TASK.action_space, n_sampled_goal=0, gamma=0.5, seed=0
     )

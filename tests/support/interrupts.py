@@ -10,12 +10,12 @@ from typing import Any
 
 
 class Countdown:
-    """Raises an error or calls a signal handler before the n-th instruction that runs in some files.
+    """Raises an error or calls a signal handler after n bytecode instructions in some files.
 
     Args:
-        instruction: Number of instructions in these files that run before the error or the handler.
+        instruction: Number of these instructions, n.
         files: Parts of the paths of the files.
-        error: The error.
+        error: Class of the error.
         handler: Function that is called in place of raising the error, or None.
 
     Attributes:

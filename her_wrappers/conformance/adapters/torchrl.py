@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TorchRL(ReplayAdapter):
-    """A ``LazyTensorStorage`` of one dimension, to which transitions are added one by one."""
+    """``HERReplayBuffer`` with a ``LazyTensorStorage`` of one dimension; transitions are added one by one."""
 
     name: ClassVar[str] = f"TorchRL {version('torchrl')}"
     offers: ClassVar[AbstractSet[str]] = {

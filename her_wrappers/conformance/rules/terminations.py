@@ -25,7 +25,7 @@ def _wrong(results: ScenarioResults) -> tuple[DecodedRows, Values] | None:
 
 
 def _timed_out(rows: DecodedRows) -> Values:
-    """Return last steps of a time limit that are flagged without a reason."""
+    """Return which last steps of truncated episodes are terminated although no goal is reached, (B,) bool."""
     return (
         rows.is_last & ~rows.recorded_termination & rows.is_terminated & ~(rows.relabeled & rows.is_reached)
     )

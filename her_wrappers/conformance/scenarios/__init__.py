@@ -1,4 +1,4 @@
-"""Scenarios: calls of the methods of a new buffer, and the batches that it returns.
+"""Scenarios: functions that fill a new buffer, sample from it, and return the batches for the rules.
 
 This package registers all scenarios in `SCENARIOS`.
 """

@@ -93,7 +93,7 @@ class BufferDriver:
         return read_batch(batch, self.env, rows, terminations=self.adapter.termination is not None)
 
     def rows(self, count: int, rows: int = 128) -> DecodedRows:
-        """Sample batches and decode them."""
+        """Sample ``count`` batches of ``rows`` rows each, and return all rows, decoded."""
         return self.decode(self.batches(count, rows))
 
     def decode(self, batches: Batches) -> DecodedRows:

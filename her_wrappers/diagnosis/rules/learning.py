@@ -1,4 +1,4 @@
-"""GD6xx: the numbers of a training show that its critic or its actor does not learn."""
+"""GD6xx: the logged metrics of a training show that its critic or its actor does not learn."""
 
 from __future__ import annotations
 

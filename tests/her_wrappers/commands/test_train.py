@@ -156,7 +156,7 @@ UNUSABLE = [
     (["--env", "unfinished:Env"], "unfinished.py, line 1: '(' was never closed"),
     (["--env", "unfinished.py:Env", "--steps", "9000", "--algo", "dqn"], "unfinished.py, line 1"),
     (["--resume", "nowhere"], "cannot read nowhere/latest.pt: No such file or directory"),
-    (["--resume", "damaged"], "damaged/latest.pt is not a checkpoint of her train, or it is damaged"),
+    (["--resume", "damaged"], "damaged/latest.pt is not a checkpoint of `her train`, or it is damaged"),
     (["--env", "her_envs/PointReach-v0", "--out", "/dev/null/a"], "/dev/null/a"),
 ]
 

@@ -94,7 +94,7 @@ def test_bad_options_are_usage_errors(trained, arguments, message, monkeypatch):
     ("arguments", "message"),
     [
         (["nowhere.pt"], "cannot read nowhere.pt: No such file or directory"),
-        (["config.json"], "config.json is not a checkpoint of her train"),
+        (["config.json"], "config.json is not a checkpoint of `her train`"),
         (["best.pt", "--env", "unfinished.py:Env"], "unfinished.py, line 1: '(' was never closed"),
         (["best.pt", "--env", "CartPole-v1"], "observation space must be a Dict with the keys"),
     ],

@@ -221,7 +221,9 @@ def test_objects_that_are_not_environments_or_datasets_are_errors():
 
 
 def test_a_single_episode_is_an_error():
-    message = r"^episodes must be a list of Episodes or an EpisodeArchive, got Episode; write \[episode\]$"
+    message = (
+        r"^episodes must be a list of Episode objects or an EpisodeArchive, got Episode; write \[episode\]$"
+    )
     with pytest.raises(TypeError, match=message):
         to_minari(random_episode(3, env=BOX), "some/thing-v0", BOX, **METADATA)
     assert minari.list_local_datasets() == {}

@@ -95,19 +95,19 @@ def test_lengths_that_do_not_fit_are_errors(changes, message):
         ([], "expected at least one episode, got none"),
         (
             [nested_episode(0, 1), Episode(np.zeros(2), np.zeros(1), np.zeros(1), True, False)],
-            "observations must have the same keys everywhere, got joints, clock and an array",
+            "all observations must have the same keys, got joints, clock and an array",
         ),
         (
             [nested_episode(0, 1), Episode({"a": np.zeros((2, 999))}, np.zeros(1), np.zeros(1), True, False)],
-            "observations must have the same keys everywhere, got joints, clock and a",
+            "all observations must have the same keys, got joints, clock and a",
         ),
         (
             [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in ({}, (np.zeros(2),))],
-            "observations must have the same keys everywhere, got none and a tuple of 1",
+            "all observations must have the same keys, got none and a tuple of 1",
         ),
         (
             [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in (np.zeros(2), (np.zeros(2),))],
-            "observations must have the same keys everywhere, got an array and a tuple of 1",
+            "all observations must have the same keys, got an array and a tuple of 1",
         ),
         (
             [Episode(np.zeros((2, n)), np.zeros(1), np.zeros(1), True, False) for n in (1, 2)],

@@ -150,7 +150,7 @@ def test_verify_finds_priorities_that_are_not_those_of_the_steps():
     buffer = prioritized_buffer([20, 20])
     buffer.verify()
     buffer._priorities._tree.set_range(50, 51, 1.0)
-    with pytest.raises(RuntimeError, match="its priorities are not those of its steps"):
+    with pytest.raises(RuntimeError, match="a stored step has no priority"):
         buffer.verify()
 
 

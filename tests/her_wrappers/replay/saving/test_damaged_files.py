@@ -60,7 +60,7 @@ def test_files_of_other_formats_give_a_clear_error(tmp_path):
         HindsightReplayBuffer.load(path)
     with pytest.raises(FileNotFoundError):
         HindsightReplayBuffer.load(tmp_path / "nothing")
-    with pytest.raises(OSError, match="expected a regular file, got"):
+    with pytest.raises(OSError, match="must be a regular file, got a folder"):
         HindsightReplayBuffer.load(tmp_path)
 
 
