@@ -229,7 +229,9 @@ class AsGoalEnv(_Adapter):
         """Return a copy of a goal with the dtype of the goal space."""
         own = np.array(goal, dtype=self._goal_space.dtype)
         if own.shape != self._goal_space.shape:
-            raise ValueError(f"goals must have shape {self._goal_space.shape}, got {own.shape}")
+            raise ValueError(
+                f"goals must have shape {self._goal_space.shape}, got {own.shape}; return goals of goal_space"
+            )
         return own
 
 

@@ -14,7 +14,12 @@ from her_wrappers.trees import leaf_arrays, map_tree
 def wrong_shapes(
     record: ResetRecord | StepRecord, num_envs: int
 ) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield name, shape and expected shape of each array that lacks a row for some environment."""
+    """Yield name, shape and expected shape of each array that does not have one row per environment.
+
+    Args:
+        record: Batch of a vector environment.
+        num_envs: Number of environments, N.
+    """
     observation = record.observation
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():

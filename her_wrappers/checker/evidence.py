@@ -65,7 +65,7 @@ class Evidence:
         repeated_results: `pair_results` computed several times more, without steps between the calls.
         later_results: `pair_results` computed again after further steps and resets; None if this failed.
         relabels: Whether the goal functions are called with relabeled pairs too.
-        spaces_replaced: Names of the space attributes that were replaced since the first reset.
+        spaces_replaced: Names of the space attributes that were replaced during the run.
     """
 
     env: Any
@@ -132,7 +132,7 @@ class Evidence:
         return [self.reward(pair.achieved, pair.desired, pair.info) for pair in self.pairs]
 
     def batches(self) -> list[list[int]]:
-        """Return batches of relabeled pairs, as indices: one of each size in `BATCH_SIZES`, and all pairs."""
+        """Return batches as indices of `pairs`: one of each size in `BATCH_SIZES` that fits, and all."""
         ends = np.cumsum([0, *BATCH_SIZES])
         batches = [list(range(start, end)) for start, end in itertools.pairwise(ends)]
         return [batch for batch in batches if batch[-1] < len(self.pairs)] + [list(range(len(self.pairs)))]
@@ -142,7 +142,8 @@ class Evidence:
 
         Args:
             rows: Indices of the pairs.
-            form: Form of the info, from `INFO_FORMS`; the first accepted one by default.
+            form: Form of the info, from `INFO_FORMS`; by default, the first form that ``compute_reward``
+                accepts.
         """
         pairs = [self.pairs[i] for i in rows]
         achieved, desired = (
@@ -206,7 +207,7 @@ class Evidence:
 
     @cached_property
     def success_reward(self) -> float | None:
-        """Reward of a reached goal, which is the reward of two equal goals; None if unknown."""
+        """Reward of a reached goal: the largest reward of two equal goals, or None if unknown."""
         numbers = [
             row.number for row, pair in zip(self.pair_results, self.pairs, strict=True) if pair.is_self
         ]

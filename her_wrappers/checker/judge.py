@@ -75,7 +75,7 @@ def _finding(rule: Rule, group: Sequence[Violation]) -> Finding:
 
 
 def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
-    """Return the situations that did not occur, each with the rules among ``rules`` that need it."""
+    """Return the reason of an early stop, and each unmet need with the rules among ``rules`` that have it."""
     gaps = unmet_needs(evidence, rules)
     if evidence.rollout.cut_off:
         cut = f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"
