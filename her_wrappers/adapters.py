@@ -213,11 +213,29 @@ class AsGoalEnv(_Adapter):
         return observation, float(self.compute_reward(*goals, info)), terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals: (..., G), (..., G) -> (...) float32, 0 on success and -1 otherwise."""
+        """Return the rewards of goals: 0 on success and -1 otherwise.
+
+        Args:
+            achieved_goal: (..., G), achieved goals.
+            desired_goal: (..., G), desired goals.
+            info: Info or infos; not used.
+
+        Returns:
+            (...), float32.
+        """
         return np.asarray(self._success(achieved_goal, desired_goal), np.float32)[()] - np.float32(1)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the success of goals if success terminates, else False: (..., G), (..., G) -> (...) bool."""
+        """Return the success of goals if success terminates an episode, else False.
+
+        Args:
+            achieved_goal: (..., G), achieved goals.
+            desired_goal: (..., G), desired goals.
+            info: Info or infos; not used.
+
+        Returns:
+            (...), bool.
+        """
         return np.asarray(self._success(achieved_goal, desired_goal), bool)[()] & self._terminates
 
     def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -274,7 +292,16 @@ class FlattenGoalObservation(_Adapter):
             self.compute_terminated = partial(self._call, "compute_terminated")
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals as in the flattened observations: (..., G), (..., G) -> (...)."""
+        """Return the rewards that the environment computes for goals of the flattened observations.
+
+        Args:
+            achieved_goal: (..., G), achieved goals.
+            desired_goal: (..., G), desired goals.
+            info: Info or infos, passed on unchanged.
+
+        Returns:
+            (...), as the environment returns them.
+        """
         return self._call("compute_reward", achieved_goal, desired_goal, info)
 
     def _call(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

@@ -142,7 +142,7 @@ def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return an array, a torch tensor on any device, or nested lists as an array.
+    """Return ``value``, an array, a torch tensor on any device or nested lists, as an array.
 
     Tensors of bfloat16, which NumPy does not have, and of other floats shorter than 32 bits become float32.
 

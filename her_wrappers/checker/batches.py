@@ -48,5 +48,10 @@ def ended_rows(step: StepRecord) -> np.ndarray:
 
 
 def row(batch: Any, i: int) -> Any:
-    """Return the row of environment ``i`` of each array of a tree."""
+    """Return a tree with row ``i`` of each array.
+
+    Args:
+        batch: Tree of (N, ...) arrays.
+        i: Index of the environment.
+    """
     return map_tree(lambda leaf: leaf[i], batch)

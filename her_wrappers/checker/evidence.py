@@ -155,7 +155,13 @@ class Evidence:
         return achieved, desired, info_of(pairs, form or self.info_form or INFO_FORMS[0])
 
     def call_batch(self, function: Probe, rows: Sequence[int], form: str) -> CallResult:
-        """Call a goal function with a batch of relabeled pairs, which may be empty; see `batch`."""
+        """Call a goal function with a batch of relabeled pairs, which may be empty.
+
+        Args:
+            function: Probe of the goal function.
+            rows: Indices of the pairs.
+            form: Form of the info, from `INFO_FORMS`.
+        """
         return function(*self.batch(rows, form))
 
     @cached_property
@@ -222,14 +228,14 @@ class Evidence:
         return [flag_of(step.info) is True for step in self.steps]
 
     def starts_solved(self, record: ResetRecord) -> bool:
-        """Whether an episode started with its goal reached."""
+        """Whether the goal is reached at the reset in ``record``, by the success flag or the reward."""
         flag = flag_of(record.info)
         if flag is not None or not self.is_sparse:
             return flag is True
         return self.is_rewarded_as_success(record)
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
-        """Whether ``compute_reward`` returns the reward of success for the goals of a reset."""
+        """Whether ``compute_reward`` returns the reward of success for the goals of ``record``."""
         if self.reward is None or self.success_reward is None:
             return False
         number = call_at(self.reward, record).number
@@ -291,7 +297,7 @@ NEEDS: dict[str, Callable[[Evidence], str]] = {
 
 
 def call_at(function: Probe, record: ResetRecord | StepRecord) -> CallResult:
-    """Call a goal function with the goals and the info of a step or reset."""
+    """Call a goal function with the goals and the info of the step or reset in ``record``."""
     goals = record.observation
     return function(goals["achieved_goal"], goals["desired_goal"], record.info)
 

@@ -18,14 +18,24 @@ MAX_GOAL_SIZE = 64
 
 
 def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
-    """Return a policy that samples from a copy of the space, so that the space keeps its random state."""
+    """Return a policy that samples from a copy of the space, so that the space keeps its random state.
+
+    Args:
+        space: Action space.
+        seed: Seed of the copy.
+    """
     copied = copy.deepcopy(space)
     copied.seed(seed)
     return lambda observation: copied.sample()
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
-    """Return a policy that repeats each random action for 1 to 20 steps, to move further."""
+    """Return a policy that repeats each random action for 1 to 20 steps, to move further.
+
+    Args:
+        space: Action space.
+        rng: Generator of the seed of the actions, and of the numbers of steps.
+    """
     sample = random_policy(space, int(rng.integers(2**31)))
     remaining, action = 0, None
 

@@ -103,13 +103,18 @@ def _copy_array(value: Any) -> Any:
 
 
 def probe(env: AnyEnv, name: str) -> Probe | None:
-    """Return a probe of an environment's goal function, or None if the environment has no such function."""
+    """Return a probe of an environment's goal function, or None if the environment has no such function.
+
+    Args:
+        env: A single or vector environment, with any wrappers.
+        name: Name of the goal function, such as ``"compute_reward"``.
+    """
     function = find_function(env, name)
     return Probe(function) if callable(function) else None
 
 
 def same_result(a: CallResult, b: CallResult) -> bool:
-    """Whether two results are equal up to rounding, or have the same error."""
+    """Whether the values of two results are equal up to rounding, or both have the same error."""
     if a.numbers is None or b.numbers is None:
         return a.numbers is b.numbers and a.error_text == b.error_text
     return close(a.numbers, b.numbers)

@@ -151,7 +151,12 @@ def _prefixes(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def unknown_code(code: Any, rules: Iterable[str] = RULES) -> str:
-    """Return the error message for an unknown rule code."""
+    """Return the error message for an unknown rule code.
+
+    Args:
+        code: The unknown code.
+        rules: Known codes.
+    """
     near = difflib.get_close_matches(str(code), rules, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists them"
     return f"unknown rule code {code!r}; {hint}"

@@ -170,7 +170,12 @@ def replay(
 
 
 def compare_reset(record: ResetRecord, replica: AnyEnv) -> Divergence | None:
-    """Repeat a reset, and return the first difference of the observations, or None."""
+    """Repeat a reset, and return the first difference of the observations, or None.
+
+    Args:
+        record: Record of the reset.
+        replica: Environment to reset with the same seed and options.
+    """
     observation, _ = replica.reset(seed=record.seed, options=copy_tree(record.options))
     return divergence_of(
         record.place, at_reset=True, original=record.observation, repeated=copy_tree(observation)
@@ -189,6 +194,13 @@ def _compare_step(step: StepRecord, replica: AnyEnv) -> Divergence | None:
 
 
 def divergence_of(place: str, *, at_reset: bool, original: Any, repeated: Any) -> Divergence | None:
-    """Return the first difference between two trees, or None."""
+    """Return the first difference between two trees, or None.
+
+    Args:
+        place: Episode and step, or the options of a reset.
+        at_reset: Whether the trees are from resets.
+        original: Tree of the rollout.
+        repeated: Tree of the repetition.
+    """
     found = first_difference(original, repeated)
     return Divergence(place, at_reset, *found) if found else None

@@ -107,7 +107,7 @@ def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
 
 
 def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
-    """Return the arrays in a container or in the attributes of an object, with their paths as names."""
+    """Return the arrays in a container or in the attributes of an object, each after its path as a name."""
     return [(path_name(path), child) for path, child in _walk(value) if isinstance(child, np.ndarray)]
 
 
@@ -154,7 +154,7 @@ def type_name(value: Any) -> str:
 
 
 def show(value: Any, limit: int = 80) -> str:
-    """Return a value as a short text on one line, for messages."""
+    """Return a value as a text of at most ``limit`` characters, for messages."""
     if isinstance(value, np.ndarray) and value.ndim:
         text = np.array2string(value, threshold=6, precision=6, separator=", ").replace("\n", "")
     elif isinstance(value, np.generic | np.ndarray):

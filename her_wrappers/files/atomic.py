@@ -121,8 +121,11 @@ def sync_folder(folder: Path) -> None:
 def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file for reading in binary mode, without waiting for the writer of a pipe.
 
+    Args:
+        path: Path of the file; links are followed.
+
     Raises:
-        OSError: The file does not exist, or is not a regular file.
+        OSError: The file does not exist, cannot be read, or is not a regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
