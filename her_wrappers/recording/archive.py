@@ -53,21 +53,24 @@ class EpisodeArchive:
     or absent. If the process is killed, episodes that are not in a shard yet are lost. `flush` writes them to
     a shard; so do `close`, the end of a ``with`` block, and a regular end of the program.
 
-    Episodes are added to an existing archive. All episodes have the same spaces: those of ``env``, or else
-    those of the first episode. Only one archive at a time can write to a folder. Any number of archives can
-    read at the same time; each reads the shards that existed when it was opened.
+    If the folder has an archive, episodes are added to it. All episodes have the same spaces: those of
+    ``env``, or else those of the first episode. Only one archive at a time can write to a folder. Any number
+    of archives can read at the same time; each reads the shards that existed when it was opened.
 
     Args:
-        path: The folder; it is created if necessary.
+        path: The folder. If it does not exist, it is created when the archive is opened for writing: at once
+            with ``env``, else when the first episode is added.
         env: Environment of the episodes, single or vectorized. The archive stores its id, arguments and
             spaces, and is opened for writing at once.
-        shard_steps: Number of steps after which a shard is written. A shard is also written after 64 MiB.
+        shard_steps: Number of steps after which a shard is written. A shard is also written after about 64
+            MiB.
 
     Raises:
         CorruptFileError: The archive is damaged, or the manifest is not of an archive; or with ``env``, a
             shard is missing.
-        InUseError: Another archive writes to the folder.
-        OSError: ``path`` is not a folder, the folder has other files, or it cannot be read or written.
+        InUseError: ``env`` is given, and another archive writes to the folder.
+        OSError: The archive cannot be read; or with ``env``, ``path`` is not a folder, the folder has other
+            files, or it cannot be written.
         TypeError: ``env`` is not an environment, a space of ``env`` cannot be described as JSON, or a key of
             a space is not a string.
         ValueError: ``shard_steps`` is not an integer of at least 1, ``env`` has other spaces or another id
@@ -106,7 +109,7 @@ class EpisodeArchive:
             self._state = ArchiveState(with_unlisted_shards(self.path, read_manifest(self.path)))
 
     def add_episode(self, episode: Episode) -> None:
-        """Add a finished episode; see `add_episodes`."""
+        """Add a copy of a finished episode; `add_episodes` lists the errors."""
         self._add([episode], episode)
 
     __call__ = add_episode
@@ -126,15 +129,15 @@ class EpisodeArchive:
             RuntimeError: This process is a fork of the process that opened the archive.
             TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
                 are not numbers, bools or strings. No episode is added.
-            ValueError: An episode has other leaves, shapes or dtypes than the archive, or keys or arrays that
-                cannot be stored. No episode is added.
+            ValueError: An episode has other leaves or shapes than the archive, values that the dtypes of the
+                archive do not hold, or keys or arrays that cannot be stored. No episode is added.
         """
         block = episodes if isinstance(episodes, Episodes) else list(episodes)
         if block:
             self._add(block, episodes if isinstance(episodes, Episodes) else None)
 
     def _add(self, episodes: Iterable[Episode], given: Any) -> None:
-        # The caller gave the object `given`.
+        # `given` is the argument of the public method, for `last_added`; None if it was a list or iterator.
         blocks = Episodes.runs(episodes)
         with self._lock:
             self._open_for_writing(None)
@@ -157,12 +160,15 @@ class EpisodeArchive:
 
     @property
     def last_added(self) -> Episode | Episodes | None:
-        """The object that was passed to the last ``add_episode(s)``; None if it no longer exists."""
+        """The `Episode` or `Episodes` that was added last.
+
+        None if this object no longer exists, or if another iterable of episodes was added last.
+        """
         added = self._state.last_added
         return None if added is None else added()
 
     def flush(self) -> None:
-        """Write all episodes to shards.
+        """Write all episodes that are only in memory to shards.
 
         Raises:
             OSError: The episodes cannot be written; the archive keeps them in memory.
@@ -173,9 +179,10 @@ class EpisodeArchive:
                 self._write_shards(key, at_least=1)
 
     def close(self) -> None:
-        """Write all episodes to shards, and allow other archives to write to the folder.
+        """Write all episodes that are only in memory to shards, and allow other archives to write.
 
-        A closed archive can still be read; adding episodes opens it again.
+        A closed archive can still be read; adding episodes opens it again. In a fork of the process that
+        opened the archive, this method does nothing.
 
         Raises:
             OSError: The episodes cannot be written; the archive keeps them in memory and stays open.
@@ -198,7 +205,7 @@ class EpisodeArchive:
         self.close()
 
     def __del__(self) -> None:
-        """Close the archive; warn if episodes are lost, unless `close` raised an error before."""
+        """Close the archive; warn if episodes are lost, unless `close` was called before."""
         lock = self._writer_lock
         if lock is None:
             return
@@ -217,19 +224,19 @@ class EpisodeArchive:
                 )
 
     def __len__(self) -> int:
-        """Return the number of episodes."""
+        """Return the number of episodes, including those that are not in shards yet."""
         state = self._state
         return state.manifest.num_episodes + state.num_pending[0]
 
     @property
     def num_steps(self) -> int:
-        """Number of steps of all episodes."""
+        """Number of steps of all episodes, including those that are not in shards yet."""
         state = self._state
         return state.manifest.num_steps + state.num_pending[1]
 
     @property
     def source(self) -> Source | None:
-        """Description of the environment; None if the archive was made without an environment."""
+        """Description of the environment; None if the archive was never opened with ``env``."""
         return self._state.manifest.source
 
     @property
@@ -239,23 +246,26 @@ class EpisodeArchive:
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
-        """Observation space of one environment; None if the archive was made without an environment."""
+        """Observation space of one environment; None if the archive was never opened with ``env``."""
         return None if self.source is None else space_from_json(self.source.observation_space)
 
     @property
     def action_space(self) -> spaces.Space[Any] | None:
-        """Action space of one environment; None if the archive was made without an environment."""
+        """Action space of one environment; None if the archive was never opened with ``env``."""
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
         """Flush, and iterate over all episodes.
 
-        The order is the order in which the episodes were added, except that episodes whose infos have other
-        dtypes are in separate shards.
+        The order is the order in which the episodes were added, except that episodes whose infos differ in
+        their keys, shapes or dtypes, or whose rewards differ in their dtype, are in separate shards.
 
         Raises:
             CorruptFileError: A shard is damaged.
             FileNotFoundError: The folder has no archive, or a shard is missing.
+            OSError: A shard cannot be read or written.
+            RuntimeError: This process is a fork of the process that opened the archive, and episodes are not
+                in shards yet.
         """
         self.flush()
         for number, shard in enumerate(self._state.manifest.shards):
@@ -269,6 +279,9 @@ class EpisodeArchive:
         Raises:
             CorruptFileError: A shard is damaged.
             FileNotFoundError: The folder has no archive, or a shard is missing.
+            OSError: A shard cannot be read or written.
+            RuntimeError: This process is a fork of the process that opened the archive, and episodes are not
+                in shards yet.
         """
         self.flush()
         manifest = self._state.manifest
@@ -278,7 +291,7 @@ class EpisodeArchive:
             yield read_shard(shard_path(self.path, number), shard.checksum)
 
     def _open_for_writing(self, source: Source | None) -> None:
-        # Locks the folder unless it is locked already, and reads shards that other archives added.
+        # Locks the folder and reads shards that other archives added, unless this archive has the lock.
         if self._writer_lock is not None:
             self._require_own_process()
             return
@@ -302,7 +315,7 @@ class EpisodeArchive:
         _open_archives.add(self)
 
     def _write_full_shards(self) -> None:
-        """Write full shards; write all shards if many shards that are not full use too much memory."""
+        """Write full shards; write all episodes if many shards that are not full use too much memory."""
         limit = self._shard_steps
         for key in list(self._state.pending):
             limit = self._state.pending[key].steps_per_shard(self._shard_steps)

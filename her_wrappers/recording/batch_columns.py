@@ -33,12 +33,17 @@ class BatchColumns:
 
     @classmethod
     def empty(cls, spec: SpaceSpec, num_envs: int, capacity: int) -> BatchColumns:
-        """Return columns with ``capacity`` rows."""
+        """Return columns with ``capacity`` rows that are not initialized; the class describes the others."""
         arrays = [np.empty((capacity, num_envs, *leaf.shape), leaf.dtype) for leaf in spec]
         return cls(spec, num_envs, arrays)
 
     def check(self, tree: Tree, where: Where, *, rounding: bool = False) -> list[np.ndarray]:
-        """Return the leaves of a batch, with the space's shapes and dtypes.
+        """Return the leaves of a batch, with the space's dtypes and with shapes (N, ...).
+
+        Args:
+            tree: Observations or actions of all environments.
+            where: Function that describes an environment and its step, for messages.
+            rounding: Whether floats may be rounded to a shorter float dtype.
 
         Raises:
             ValueError: A leaf is missing, or does not fit its space.
@@ -51,7 +56,13 @@ class BatchColumns:
         ]
 
     def write(self, slot: int, values: list[np.ndarray], rows: np.ndarray | None = None) -> None:
-        """Copy a batch, or only the rows ``rows`` of it, to a slot."""
+        """Copy a batch to a row of the columns.
+
+        Args:
+            slot: Index of the row.
+            values: Leaves of the batch, each (N, ...).
+            rows: (n,) indices of the environments whose values are copied; None for all.
+        """
         for array, value in zip(self._arrays, values, strict=True):
             if rows is None:
                 array[slot] = value
@@ -59,7 +70,7 @@ class BatchColumns:
                 array[slot, rows] = value[rows]
 
     def take(self, index: np.ndarray) -> list[np.ndarray]:
-        """Return rows of single environments, for indices (slot * N + environment) % (capacity * N)."""
+        """Return copies of values of single environments, see `take_rows`: one (n, ...) array per leaf."""
         return [take_rows(array, index) for array in self._arrays]
 
     def moved(self, slots: np.ndarray, capacity: int) -> BatchColumns:
@@ -70,7 +81,12 @@ class BatchColumns:
 
 
 def take_rows(array: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return rows of a (capacity, N, ...) array, for indices (slot * N + environment) % (capacity * N)."""
+    """Return copies of values of single environments, (n, ...).
+
+    Args:
+        array: (capacity, N, ...) array.
+        index: (n,) integers slot * N + environment, which are taken modulo capacity * N.
+    """
     return array.reshape(-1, *array.shape[2:]).take(index, axis=0, mode="wrap")
 
 
@@ -82,7 +98,14 @@ def moved(array: np.ndarray, slots: np.ndarray, capacity: int) -> np.ndarray:
 
 
 def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
-    """Return a value as the (count, ...) array of a leaf.
+    """Return a value as the (count, ...) array of a leaf; an array that fits is returned as it is.
+
+    Args:
+        leaf: The leaf.
+        value: Anything that NumPy converts to an array.
+        count: Number of rows.
+        where: Function from the index of a row to its place in messages.
+        rounding: Whether floats may be rounded to a shorter float dtype.
 
     Raises:
         ValueError: The value has another shape, or a cast would change it; the message names the first row

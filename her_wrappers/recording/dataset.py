@@ -22,6 +22,9 @@ class Dataset(Protocol):
 def episodes_of(dataset: Dataset) -> Iterator[Episode]:
     """Yield the episodes of a dataset.
 
+    Args:
+        dataset: The dataset. Infos with one row per state, T + 1 for T steps, begin with that of the reset.
+
     Raises:
         ValueError: An episode is not valid, or an info has neither T nor T + 1 rows for T steps.
     """

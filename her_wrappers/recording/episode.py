@@ -23,19 +23,21 @@ class Episode:
         observations: Observations in states 0..T: tree of (T + 1, ...) arrays in the structure of the
             observation space.
         actions: Actions: tree of (T, ...) arrays in the structure of the action space.
-        rewards: (T,) float64, rewards that the environment returned.
+        rewards: (T,) numbers, rewards that the environment returned; recorders make float64.
         terminated: Whether the last step terminated the episode.
         truncated: Whether the episode was truncated after the last step, by the environment or by the
             recorder.
         infos: Arrays (T, ...) of the recorded infos, by key.
         reset_info: Recorded infos of the first state, by key: from ``reset``, or from the step after which
             ``max_episode_steps`` truncated the previous episode.
-        is_repeated: Whether a sink gets the episode a second time, since a KeyboardInterrupt interrupted the
-            first call; not stored in archives.
+        is_repeated: Whether a sink gets the episode a second time, because a KeyboardInterrupt interrupted
+            the first call; not stored in archives.
 
     Raises:
-        TypeError: A flag is not a bool, or an array is not a NumPy array.
-        ValueError: The episode has no steps, or the lengths of the arrays do not fit together.
+        TypeError: A flag is not a bool, an array is not a NumPy array, or ``infos`` or ``reset_info`` is not
+            a dict whose keys are strings.
+        ValueError: The episode has no steps, ``rewards`` are not (T,) numbers, or the lengths of the arrays
+            do not fit together.
     """
 
     observations: Tree
@@ -64,11 +66,11 @@ class Episode:
 
 
 def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
-    """Return an `Episode` or `Episodes` without validation, from parts that are valid already.
+    """Return an `Episode` or `Episodes` without validation, from attributes that are valid already.
 
     Args:
         kind: `Episode` or `Episodes`.
-        **attributes: All attributes of the object.
+        **attributes: Values of all fields, also of those with defaults; cached properties are optional.
     """
     made = object.__new__(kind)
     made.__dict__.update(attributes)
@@ -76,7 +78,11 @@ def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
 
 
 def require_numbers(name: str, values: np.ndarray) -> None:
-    """Raise an error unless ``values`` are an array (T,) of numbers with T >= 1.
+    """Raise an error unless ``values`` is an array (T,) of numbers with T >= 1.
+
+    Args:
+        name: Name of ``values`` in messages.
+        values: The value to check.
 
     Raises:
         TypeError: ``values`` is not an array.
@@ -90,13 +96,13 @@ def require_numbers(name: str, values: np.ndarray) -> None:
 
 
 def require_array(name: str, value: object) -> None:
-    """Raise TypeError unless ``value`` is an array."""
+    """Raise TypeError unless ``value`` is an array; ``name`` is its name in the message."""
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{name} must be a NumPy array, got {type(value).__name__}; use np.asarray")
 
 
 def require_infos(name: str, infos: object) -> None:
-    """Raise TypeError unless ``infos`` is a dict of arrays whose keys are strings."""
+    """Raise TypeError unless ``infos``, called ``name`` in messages, is a dict of arrays with string keys."""
     if not isinstance(infos, dict):
         raise TypeError(f"{name} must be a dict of arrays, got {type(infos).__name__}")
     for key, value in infos.items():
@@ -108,6 +114,11 @@ def require_infos(name: str, infos: object) -> None:
 def require_rows(name: str, tree: Tree, rows: int) -> None:
     """Raise an error unless all leaves of a tree are arrays (rows, ...).
 
+    Args:
+        name: Name of the tree in messages.
+        tree: The tree to check.
+        rows: Required length of the first axis.
+
     Raises:
         TypeError: A leaf is not an array.
         ValueError: A leaf has another length.
@@ -118,4 +129,7 @@ def require_rows(name: str, tree: Tree, rows: int) -> None:
         return
     require_array(name, tree)
     if tree.shape[:1] != (rows,):
-        raise ValueError(f"{name} must have {rows} rows to fit the rewards, got shape {tree.shape}")
+        raise ValueError(
+            f"{name} must have {rows} rows, got shape {tree.shape}; rewards, actions and infos have one row "
+            "per step, observations one more per episode"
+        )

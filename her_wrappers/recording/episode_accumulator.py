@@ -61,8 +61,8 @@ READY, ACTING, ACTED, ENDED, CLOSED = map(int, Phase)  # reading the attribute o
 class EpisodeAccumulator:
     """The open episode of one environment.
 
-    Call `begin` with state 0. Then call `act` before every step of the environment, which might change the
-    action, and `observe` after the step. `finish` returns the episode.
+    Call `begin` with state 0. Then call `act` before every step of the environment, since the environment
+    might change the array of the action, and `observe` after the step. `finish` returns the episode.
 
     Args:
         observation_space: Observations of the environment.
@@ -76,7 +76,7 @@ class EpisodeAccumulator:
     Attributes:
         length: Number of steps so far; -1 if no episode is open.
         phase: State of the episode, one of `Phase`.
-        finished: The episode that `finish` returned last; None after `begin` and `discard`.
+        finished: The episode that `finish` returned last; None before, and after `begin` and `discard`.
         observations: Leaves of the observation space.
         actions: Leaves of the action space.
     """
@@ -101,8 +101,13 @@ class EpisodeAccumulator:
     def begin(self, observation: Tree, info: Mapping[str, Any]) -> None:
         """Open an episode with its first state; an episode that is still open is discarded.
 
+        Args:
+            observation: Observation in state 0.
+            info: Info of the reset. Keys of infos to record may be missing, unlike after a step.
+
         Raises:
-            ValueError: The observation does not fit its space, or an info cannot be recorded.
+            ValueError: The observation does not fit its space, or an info cannot be recorded. No episode is
+                open then.
         """
         self.discard()
         self._clear()
@@ -125,8 +130,11 @@ class EpisodeAccumulator:
     def act(self, action: Tree) -> None:
         """Record the action of the next step; `observe` completes the step.
 
+        Args:
+            action: The action; floats are rounded to the dtype of the space.
+
         Raises:
-            ValueError: The action does not fit its space; floats may be rounded.
+            ValueError: The action does not fit its space.
         """
         if self.phase != READY:
             self._remove_incomplete_step()
@@ -161,7 +169,8 @@ class EpisodeAccumulator:
 
         Raises:
             ValueError: The observation does not fit its space, the reward is not a number, or an info is
-                missing or cannot be recorded. The episode does not change.
+                missing, cannot be recorded, or has another shape or kind than before. The step is not
+                recorded; call `act` before the next call of `observe`.
         """
         length = self.length
         number = reward if type(reward) is float else as_reward(reward, length)
@@ -189,12 +198,20 @@ class EpisodeAccumulator:
 
     @property
     def end(self) -> tuple[bool, bool] | None:
-        """Flags ``terminated`` and ``truncated`` of the last step; None if it did not end the episode."""
+        """Flags ``terminated`` and ``truncated`` of the last step; None if the episode has not ended.
+
+        Both are False if the episode ended only because of ``max_steps``.
+        """
         length, *flags = self._end
         return (flags[0], flags[1]) if length == self.length else None
 
     def finish(self, *, terminated: bool, truncated: bool) -> Episode:
-        """Close the episode, and return it with its own memory."""
+        """Close the open episode and return it, in memory that this object no longer uses.
+
+        Args:
+            terminated: Flag of the returned episode.
+            truncated: Flag of the returned episode.
+        """
         length = self.length
         self.finished = unchecked(
             Episode,
@@ -211,14 +228,14 @@ class EpisodeAccumulator:
         return self.finished
 
     def copy(self) -> Episode:
-        """Return a copy of the open episode."""
+        """Return a copy of the open episode, with both flags False; the episode stays open."""
         return copy.deepcopy(self).finish(terminated=False, truncated=False)
 
     def resume(self, episode: Episode) -> None:
         """Open an episode that `copy` returned.
 
         Raises:
-            ValueError: The episode does not fit the spaces, or lacks an info.
+            ValueError: The episode does not fit the spaces, or an info to record is missing.
         """
 
         def at(tree: Tree, t: int) -> Tree:
@@ -230,7 +247,7 @@ class EpisodeAccumulator:
             self.observe(reward, at(episode.observations, t + 1), at(episode.infos, t))
 
     def discard(self) -> None:
-        """Drop the open episode, if there is one."""
+        """Drop the open episode, if there is one, and the reference to the finished one."""
         self.length = -1
         self.phase = CLOSED
         self.finished = None

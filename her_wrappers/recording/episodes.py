@@ -42,18 +42,19 @@ class Episodes(Sequence[Episode]):
     Attributes:
         observations: Tree of (T + n, ...) arrays.
         actions: Tree of (T, ...) arrays.
-        rewards: (T,) float64, rewards that the environments returned.
-        lengths: (n,) int64, number of steps of each episode.
+        rewards: (T,) numbers, rewards that the environments returned; recorders make float64.
+        lengths: (n,) integers, number of steps of each episode.
         terminated: (n,) bool, whether the last step terminated the episode.
         truncated: (n,) bool, whether the episode was truncated after the last step.
         infos: Arrays (T, ...) of the recorded infos, by key.
         reset_infos: n dicts with the recorded infos of the first states; () if there are none.
-        is_repeated: Whether a sink gets the episodes a second time, since a KeyboardInterrupt interrupted the
-            first call; not stored in archives.
+        is_repeated: Whether a sink gets the episodes a second time, because a KeyboardInterrupt interrupted
+            the first call; not stored in archives.
 
     Raises:
-        TypeError: An array is not a NumPy array.
-        ValueError: The lengths of the arrays do not fit together, or an episode has no steps.
+        TypeError: An array is not a NumPy array, or ``infos`` is not a dict whose keys are strings.
+        ValueError: The lengths of the arrays do not fit together, ``lengths`` is empty or has a number below
+            1, or ``rewards``, ``lengths``, ``terminated`` or ``truncated`` has a wrong dtype or shape.
 
     Example:
         >>> one = Episode(np.arange(3), np.zeros(2), np.zeros(2), terminated=True, truncated=False)
@@ -100,12 +101,17 @@ class Episodes(Sequence[Episode]):
 
     @classmethod
     def of(cls, episodes: Iterable[Episode]) -> Episodes:
-        """Return the concatenation of episodes; a single episode is not copied.
+        """Return the concatenation of episodes.
+
+        Args:
+            episodes: At least one episode. A single episode is not copied, and `Episodes` are returned as
+                they are.
 
         Raises:
             TypeError: An element is not an `Episode`.
-            ValueError: The list is empty, the episodes have different keys or shapes, or dtypes that no dtype
-                holds exactly, such as int64 and float64; see `runs`.
+            ValueError: ``episodes`` is empty, the episodes have different keys or shapes, or arrays of
+                different dtypes have values that their common dtype does not hold, such as large int64 values
+                with float64; see `runs`.
         """
         if isinstance(episodes, Episodes):
             return episodes
@@ -148,14 +154,18 @@ class Episodes(Sequence[Episode]):
 
     @classmethod
     def runs(cls, episodes: Iterable[Episode]) -> list[Episodes]:
-        """Concatenate successive episodes of equal dtypes, so that no cast changes a value.
+        """Concatenate successive episodes of equal dtypes and info keys, so that no cast changes a value.
+
+        Args:
+            episodes: At least one episode; `Episodes` are one run.
 
         Returns:
             The concatenations, in the order of the episodes.
 
         Raises:
             TypeError: An element is not an `Episode`.
-            ValueError: Successive episodes of equal dtypes have different shapes.
+            ValueError: ``episodes`` is empty, or successive episodes of equal dtypes and info keys have
+                different shapes, or different keys of observations or actions.
         """
         if isinstance(episodes, Episodes):
             return [episodes]
@@ -164,10 +174,14 @@ class Episodes(Sequence[Episode]):
 
     @classmethod
     def joined(cls, parts: Sequence[Episodes]) -> Episodes:
-        """Return the concatenation of at least one part.
+        """Return the concatenation of at least one `Episodes` object; a single one is returned as it is.
+
+        Args:
+            parts: The objects to concatenate.
 
         Raises:
-            ValueError: The parts have different keys or shapes, or dtypes that no dtype holds exactly.
+            ValueError: The parts have different keys or shapes, or arrays of different dtypes have values
+                that their common dtype does not hold.
         """
         if len(parts) == 1:
             return parts[0]
@@ -180,6 +194,10 @@ class Episodes(Sequence[Episode]):
 
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
         """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
+
+        Args:
+            observations: Leaves of one observation.
+            actions: Leaves of one action.
 
         Raises:
             ValueError: The episodes have other leaves or shapes, or a cast would change values. Only actions
@@ -238,7 +256,14 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, key: slice) -> Episodes: ...
 
     def __getitem__(self, key: SupportsIndex | slice) -> Episode | Episodes:
-        """Return one episode, or `Episodes` for a slice, which must not be empty."""
+        """Return one episode, or `Episodes` for a slice.
+
+        The arrays are views, except for a slice with a step other than 1.
+
+        Raises:
+            IndexError: The index is out of range.
+            ValueError: The slice is empty.
+        """
         if not isinstance(key, slice):
             number = range(len(self))[key]
             part = self[number : number + 1]
@@ -283,7 +308,7 @@ def _as_list(episodes: Iterable[Episode]) -> list[Episode]:
 
 
 def _dtypes(episode: Episode) -> list[Any]:
-    """Return the dtypes of the arrays of an episode; strings of all lengths count as one dtype."""
+    """Return the info keys and the dtypes of an episode; strings of all lengths count as one dtype."""
     trees = (episode.observations, episode.actions, episode.rewards, episode.infos)
     dtypes = (leaf.dtype for tree in trees for leaf in leaf_arrays(tree))
     return [sorted(episode.infos), *(dtype.kind if dtype.kind in STRINGS else dtype for dtype in dtypes)]

@@ -12,7 +12,7 @@ from her_wrappers.recording.batch_columns import moved, take_rows
 
 
 class InfoColumns:
-    """The requested infos, each an array (capacity, N, ...) with a dtype that holds all recorded values.
+    """The requested infos, each an array (capacity, N, ...) with the common dtype of all recorded values.
 
     Args:
         keys: Keys of the infos.
@@ -27,7 +27,7 @@ class InfoColumns:
         self._columns: dict[str, InfoBatch] = {}  # (capacity, N, ...) values, (capacity, N) present
 
     def read(self, infos: Any, required: np.ndarray, where: Where) -> dict[str, InfoBatch]:
-        """Return the infos of a step or a reset.
+        """Return the requested infos of a step or a reset, by key, without those that no environment has.
 
         Args:
             infos: Infos that the environment returned.
@@ -51,7 +51,13 @@ class InfoColumns:
         return found
 
     def write(self, slot: int, batches: Mapping[str, InfoBatch], rows: np.ndarray | None = None) -> None:
-        """Copy the infos that `read` returned, or only the rows ``rows`` of them, to a slot."""
+        """Copy infos to a row of the columns.
+
+        Args:
+            slot: Index of the row.
+            batches: Infos that `read` returned.
+            rows: (n,) indices of the environments whose infos are copied; None for all.
+        """
         at: Any = slot if rows is None else (slot, rows)
         of: Any = slice(None) if rows is None else rows
         for key, column in self._columns.items():
@@ -62,11 +68,15 @@ class InfoColumns:
                 column.present[at] = False
 
     def take(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """Return rows of single environments, for indices (slot * N + environment) % (capacity * N)."""
+        """Return the infos of single environments, (n, ...) by key; `take_rows` describes ``index``."""
         return {key: take_rows(column.values, index) for key, column in self._columns.items()}
 
     def take_first(self, index: np.ndarray) -> Sequence[Mapping[str, np.ndarray]]:
-        """Return one dict of infos for each index; () if no infos are requested."""
+        """Return one dict of infos for each index; () if no infos are requested.
+
+        Args:
+            index: (n,) integers, see `take_rows`. A dict has only the infos that the environment returned.
+        """
         if not self._keys:
             return ()
         return FirstInfos(
@@ -87,7 +97,7 @@ class InfoColumns:
         return larger
 
     def _fit(self, key: str, batch: InfoBatch, where: Where) -> None:
-        # Creates the column of ``key``, or gives it a dtype that can hold the batch.
+        # Creates the column of ``key``, or converts it to the common dtype of the column and the batch.
         values = batch.values
         column = self._columns.get(key)
         if column is None:

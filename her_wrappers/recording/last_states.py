@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from her_wrappers.spaces import SpaceSpec
 
 MIN_EQUAL = 3
-"""Number of last observations that cause a warning if all equal the first ones of the next episodes."""
+"""Minimum number of last observations before the warning that all equal the next first observations."""
 
 
 class LastStates(NamedTuple):
@@ -80,7 +80,10 @@ class ReuseWatch:
     """Warns if last observations are lost because the environment reuses its arrays.
 
     In mode SAME_STEP Gymnasium's vector environments do not copy the last observation before the reset. If
-    the environment reuses the array, the array has the first observation of the next episode.
+    the environment reuses the array, ``final_obs`` has the first observation of the next episode instead.
+
+    Args:
+        is_watching: Whether `compare` compares anything.
     """
 
     def __init__(self, *, is_watching: bool = True) -> None:
@@ -88,7 +91,12 @@ class ReuseWatch:
         self._equal = 0
 
     def compare(self, last: list[np.ndarray], first: list[np.ndarray]) -> None:
-        """Compare last observations with the first of the next episodes, both (n, ...) leaves."""
+        """Compare last observations with the first observations of the next episodes, and warn at most once.
+
+        Args:
+            last: Leaves of the last observations, each (n, ...).
+            first: Leaves of the first observations of the next episodes, each (n, ...).
+        """
         if not self._is_watching:
             return
         self._equal += len(last[0])

@@ -1,8 +1,8 @@
 """Manifest of an archive: list of the shards, and description of the environment.
 
-The manifest is a JSON file in the folder of the shards. It is replaced from time to time and when the archive
-is closed. Shards that the manifest does not list, such as those written shortly before the process was
-killed, are found by their names and labels.
+The manifest is a JSON file in the folder of the shards. It is replaced when it lacks more than about one
+hundredth of the shards, and when the archive is closed. Shards that the manifest does not list, such as those
+written shortly before the process was killed, are found by their names and labels.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ KIND = "her-toolkit archive of episodes"
 VERSION = 1
 
 MAX_BYTES = 2**23
-"""Maximal size of a manifest in bytes, which limits the time to read it."""
+"""Maximum size of a manifest in bytes, which limits the time to read it."""
 
 MAX_LISTED = 40_000
-"""Maximal number of shards that a manifest lists; later shards are found by their names."""
+"""Maximum number of shards that a manifest lists; later shards are found by their names."""
 
 MAX_COUNT = 2**40
-"""Maximal number of episodes or steps of a shard."""
+"""Maximum number of episodes or steps of a shard."""
 
 WRITERS = ("her-toolkit", "gymnasium", "numpy")
 """Packages whose versions are stored."""
@@ -100,7 +100,7 @@ class ArchiveState:
 
     Attributes:
         manifest: Manifest with all shards.
-        listed: Number of shards in the manifest file.
+        listed: Number of shards in the manifest file; -1 if the file must be replaced for another reason.
         pending: Episodes that are not in shards, by `shard_key`.
         specs: Leaves of observations and actions, or None if they are not known.
         last_added: Reference to the object that was added last.
@@ -124,7 +124,7 @@ class ArchiveState:
         Args:
             folder: Folder of the archive.
             key: A key of ``pending``.
-            max_steps: Maximal number of steps of a shard.
+            max_steps: Number of steps with which a shard is full. Its last episode may exceed this number.
 
         Raises:
             OSError: The shard cannot be written.
@@ -147,7 +147,7 @@ class ArchiveState:
 
 
 def shard_path(folder: Path, number: int) -> Path:
-    """Return the path of a shard."""
+    """Return the path of the shard ``number``, counted from 0, of the archive in ``folder``."""
     return folder / f"shard-{number:06d}.npz"
 
 
@@ -158,6 +158,7 @@ def make_folder(folder: Path) -> None:
         CorruptFileError: The manifest in the folder is damaged, or not of an archive.
         FileExistsError: The folder has other files.
         NotADirectoryError: The path is a file, or a link to a path that does not exist.
+        OSError: The folder or the manifest cannot be created or read.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"expected the path of a folder, got the file {folder}")
@@ -177,7 +178,16 @@ def make_folder(folder: Path) -> None:
 
 
 def read_or_begin(folder: Path, source: Source | None) -> Manifest:
-    """Return the manifest of a folder; write a new one if the folder has none."""
+    """Return the manifest of a folder; write a new one if the folder has none.
+
+    Args:
+        folder: Folder of the archive.
+        source: Description of the environment for a new manifest, or None.
+
+    Raises:
+        CorruptFileError: The manifest is damaged, not a manifest, or of a later version.
+        OSError: The manifest cannot be read or written.
+    """
     if (folder / NAME).exists():
         return read_manifest(folder)
     manifest = Manifest(secrets.token_hex(8), source, {name: version(name) for name in WRITERS})
@@ -301,7 +311,8 @@ def agreed_specs(
     Raises:
         CorruptFileError: The first shard is damaged.
         OSError: The first shard cannot be read.
-        ValueError: The environment has other leaves.
+        ValueError: The archive has no description of an environment, and its episodes have other leaves
+            than ``specs``.
     """
     if manifest.source is not None:
         return specs_of_source(manifest.source)

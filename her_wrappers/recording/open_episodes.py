@@ -25,13 +25,13 @@ class OpenEpisodes:
     """The open episodes of `HindsightReplayBuffer.add`.
 
     Transitions with and without a leading axis belong to different environments. Episodes that ended are in
-    `ended` until `release`, so that an interruption loses none.
+    `ended` until `release` is called, so that an interruption loses none of them.
 
     Args:
         observation_space: Observations of one environment.
         action_space: Actions of one environment.
         info_keys: Infos to keep.
-        max_steps: Number of steps that an episode may have.
+        max_steps: Maximum number of steps of an episode.
 
     Attributes:
         single: The episode of transitions without a leading axis.
@@ -61,7 +61,11 @@ class OpenEpisodes:
         return [episodes for episodes in finished if episodes is not None]
 
     def release(self, episodes: Episode | Episodes) -> None:
-        """Drop ended episodes that the buffer has stored or rejected."""
+        """Drop ended episodes that the buffer has stored or rejected.
+
+        Args:
+            episodes: An element of `ended`.
+        """
         if episodes is self.single.finished:
             self.single.discard()
         elif self.vector is not None:
@@ -88,7 +92,11 @@ class OpenEpisodes:
         self.vector = None
 
     def num_rows(self, obs: Tree) -> int | None:
-        """Return the length of the leading axis of an observation; None if it has no such axis."""
+        """Return the length of the leading axis of an observation, N; None if it has no such axis.
+
+        Args:
+            obs: Observation of one or of N environments; only its first leaf is inspected.
+        """
         for leaf in self.single.observations.leaves[:1]:
             try:
                 shape = np.shape(leaf.find(obs, ""))
@@ -100,11 +108,13 @@ class OpenEpisodes:
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self, obs: Tree, action: Tree, reward: Any, next_obs: Tree, terminated: Any, truncated: Any, info: Any
     ) -> None:
-        """Add a transition of a single environment; see `HindsightReplayBuffer.add`.
+        """Add a transition of a single environment; `HindsightReplayBuffer.add` describes the arguments.
 
         Raises:
-            TypeError: A flag is not a bool.
-            ValueError: A value does not fit; nothing is added.
+            TypeError: A flag is not a single bool.
+            ValueError: A value does not fit its space, the reward is not finite as float32, an info is
+                missing, ``obs`` differs from the previous ``next_obs``, or the open episode has ``max_steps``
+                steps already. Nothing is added.
         """
         episode = self.single
         length = max(0, episode.length)
@@ -135,11 +145,16 @@ class OpenEpisodes:
         info: Any,
         skip: Any,
     ) -> None:
-        """Add a transition of each of ``count`` environments; see `HindsightReplayBuffer.add`.
+        """Add a transition of each of ``count`` environments.
+
+        `HindsightReplayBuffer.add` describes the other arguments.
 
         Raises:
-            TypeError: The flags are not bools.
-            ValueError: A value does not fit; nothing is added.
+            TypeError: ``terminated``, ``truncated`` or ``skip`` is not an array of (count,) bools.
+            ValueError: A value does not fit its space, a reward is not finite as float32, an info is missing,
+                ``obs`` differs from the previous ``next_obs``, ``skip`` is True for an environment during an
+                episode, an open episode has ``max_steps`` steps already, or ``count`` is 0 or differs while
+                episodes are open. Nothing is added.
         """
         vector = self.vector
         if vector is None or vector.num_envs != count:

@@ -27,12 +27,12 @@ NOT_CONTINUED = (
 
 
 class OpenVectorEpisodes(VectorEpisodeAccumulator):
-    """The open episodes of N environments, whose transitions are added with their observations.
+    """The open episodes of N environments, for transitions that have both ``obs`` and ``next_obs``.
 
     Args:
         observation_space: Observations of one environment.
         action_space: Actions of one environment.
-        info_keys: Infos to keep.
+        info_keys: Keys of the infos to record.
         num_envs: Number of environments, N.
     """
 
@@ -58,7 +58,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) number of steps of each open episode; below 1 if the environment has no open episode."""
+        """(N,) int64, number of steps of each environment's open episode; -1 if it has none."""
         return self._state.lengths
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
@@ -78,7 +78,9 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
             obs: (N, ...) observations; in an open episode, equal to the previous ``next_obs``.
             action: (N, ...) actions.
             rewards: (N,) rewards.
-            next_obs: (N, ...) next observations; the last observations in ``infos`` have precedence.
+            next_obs: (N, ...) next observations. If ``infos`` has last observations (``final_obs`` or
+                ``terminal_observation``), these are the last states of the episodes that end, and their
+                ``next_obs`` is ignored.
             terminated: (N,) bool.
             truncated: (N,) bool.
             infos: A list of N dicts, one dict of arrays as Gymnasium's vector environments return, or None.
@@ -86,8 +88,9 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
                 begins the next episode. None: all rows are transitions.
 
         Raises:
-            ValueError: A value does not fit its space, ``obs`` is not the last state of an open episode, or
-                ``skipped`` is True for an open episode; nothing is added.
+            ValueError: A value does not fit its space, an info is missing, ``infos`` has another format,
+                ``obs`` is not the last state of an open episode, or ``skipped`` is True for an episode that
+                has steps. Nothing is added.
         """
         has_steps = self.lengths > 0
         if skipped is None:
@@ -104,14 +107,14 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
         self.act(action)
         is_reset = final_observations(infos) is not None
         self._mode = AutoresetMode.SAME_STEP if is_reset else AutoresetMode.DISABLED
-        # A skipped row only begins an episode, as the row after an end in mode NEXT_STEP.
+        # A skipped row begins an episode and adds no step, like the reset after an end in mode NEXT_STEP.
         self._state = self._state._replace(is_ended=skipped)
         self.observe(next_obs, rewards, terminated & ~skipped, truncated & ~skipped, infos)
         ended = (terminated | truncated) & ~skipped
         self._has_just_ended = ended if ended.any() and not is_reset else None
 
     def copy(self) -> Episodes | None:
-        """Return the open episodes that have steps, as truncated; they stay open."""
+        """Return copies of the open episodes that have steps, as truncated, or None; they stay open."""
         none = np.zeros(self._num_envs, bool)
         return self._collect(self._state, np.arange(self._num_envs), none, ~none)
 
@@ -119,7 +122,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
         """Open the episodes that `copy` returned.
 
         Args:
-            lengths: (N,) number of steps of the episode of each environment.
+            lengths: (N,) integers, number of steps of each environment's episode; at most 0 if it has none.
             episodes: The open episodes that have steps.
 
         Raises:
@@ -166,7 +169,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
                 )
 
     def _warn_of_resets(self, obs: Tree) -> None:
-        """Warn if a row begins in the last state of an ended episode, so is a reset and not a transition."""
+        """Warn if a row begins in the last state of an ended episode: it is a reset and not a transition."""
         if not self._may_warn or self._has_just_ended is None:
             return
         rows = np.flatnonzero(self._has_just_ended)
@@ -176,7 +179,8 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
             warn_user(
                 f"the transition of environment {rows[still.argmax()]} begins in the last state of its "
                 "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
-                "pass skip=, True for the environments whose episode ended at the previous step"
+                "pass skip, an array that is True for the environments whose episode ended at the previous "
+                "step"
             )
 
     def _compare(self, obs: Tree, rows: np.ndarray) -> list[tuple[Any, Any, Any, np.ndarray]]:
@@ -192,13 +196,7 @@ class OpenVectorEpisodes(VectorEpisodeAccumulator):
         return compared
 
     def _as_columns(self, infos: Any) -> Any:
-        """Return infos of N environments in the format of Gymnasium's vector environments.
-
-        A list of dicts, as Stable-Baselines3's environments return, may have ``terminal_observation``.
-
-        Raises:
-            ValueError: ``infos`` has another format.
-        """
+        """Return infos in Gymnasium's format, also those that are a list of dicts (Stable-Baselines3)."""
         if isinstance(infos, Mapping) or infos is None:
             return infos or {}
         if not isinstance(infos, Sequence) or len(infos) != self._num_envs:

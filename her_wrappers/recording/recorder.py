@@ -43,8 +43,8 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             reset: the next episode begins in the same state. Use this for tasks that never end.
 
     Raises:
-        TypeError: ``env`` is not a single environment, a sink is not callable, ``info_keys`` is a single
-            string, or a space has elements that are not arrays.
+        TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
+            ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
         ValueError: ``max_episode_steps`` is not a whole number of at least 1.
 
     Example:
@@ -94,9 +94,14 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Pass an open episode to the sinks as truncated, and reset the environment.
 
+        Args:
+            seed: Seed, as in `gymnasium.Env.reset`.
+            options: Options, as in `gymnasium.Env.reset`.
+
         Raises:
             SinkError: A sink raised an error; the environment is not reset yet.
-            ValueError: The observation does not fit its space, or a space changed.
+            ValueError: The observation does not fit its space, an info cannot be recorded, or a space
+                changed.
         """
         self._deliver()
         observation, info = self.env.reset(seed=seed, options=options)
@@ -114,7 +119,8 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         Raises:
             gymnasium.error.ResetNeeded: No episode is open.
             SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
-                ``episode`` the episode that the sink did not add.
+                ``episode`` the episode that the sink did not add. ``result`` is None if the step failed, or
+                if the call only completed the delivery of an earlier episode, without a step.
             ValueError: The action cannot be recorded; the environment did not get it. Or the observation, the
                 reward or an info cannot be recorded: the sinks got the episode up to the step before, and a
                 reset is needed, as after any error of the environment.

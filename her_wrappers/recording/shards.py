@@ -1,8 +1,7 @@
-"""Shards: many episodes in one file of arrays.
+"""Shards: many episodes in one file of arrays, which ``numpy.load`` can read.
 
 The arrays are those of `Episodes`, with names such as ``observations/achieved_goal`` and
-``infos/is_success``, so that ``numpy.load`` can read a shard. The header of the file has the structure of the
-trees.
+``infos/is_success``. The header of the file has the structure of the trees.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ VERSION = 1
 COLUMNS = ("rewards", "lengths", "terminated", "truncated")
 
 SHARD_BYTES = 2**26
-"""Number of bytes after which a shard is written, since episodes of images would fill the memory."""
+"""Approximate size in bytes at which a shard is written, since episodes of images would fill the memory."""
 
 
 class PendingEpisodes:
@@ -55,11 +54,15 @@ class PendingEpisodes:
         self.step_size: float = before.step_size if before else _size(last) / last.num_steps
 
     def steps_per_shard(self, limit: int) -> int:
-        """Return the number of steps of a full shard, at most ``limit``."""
+        """Return the number of steps with which a shard is full, at most ``limit``."""
         return max(1, min(limit, int(SHARD_BYTES / max(1, self.step_size))))
 
     def take_shard(self, limit: int) -> tuple[Episodes, PendingEpisodes | None]:
-        """Return the episodes of the next shard, and the episodes that are still pending, or None."""
+        """Return the episodes of the next shard, and the episodes that are still pending, or None.
+
+        Args:
+            limit: Number of steps with which a shard is full. The last episode of the shard may exceed it.
+        """
         parts: list[Episodes] = []
         pending: PendingEpisodes | None = self
         while pending is not None:
@@ -77,7 +80,10 @@ def _size(episodes: Episodes) -> int:
 
 
 def shard_key(episodes: Episodes) -> Hashable:
-    """Return the dtypes and shapes that all episodes of a shard have; strings may differ in length."""
+    """Return the dtype of rewards, and the keys, shapes and dtypes of infos, which are equal in a shard.
+
+    Strings may differ in length.
+    """
     return episodes.rewards.dtype, frozenset(
         (key, values.shape[1:], values.dtype.kind if values.dtype.kind in STRINGS else values.dtype)
         for key, values in episodes.infos.items()
@@ -116,7 +122,7 @@ def read_shard(path: Path, checksum: int | None = None) -> Episodes:
 
     Args:
         path: Path of the file.
-        checksum: Checksum that `write_shard` returned, or None.
+        checksum: Checksum that `write_shard` returned; None to accept any checksum.
 
     Raises:
         CorruptFileError: The file is damaged, or has another checksum.
@@ -161,7 +167,12 @@ def read_labels(path: Path) -> tuple[dict[str, Json], int]:
 
 
 def require_room(path: Path, num_episodes: int, num_steps: int) -> None:
-    """Raise an error unless a shard has at least one byte per episode and step.
+    """Raise an error unless a shard has at least as many bytes as episodes, and as many bytes as steps.
+
+    Args:
+        path: Path of the shard.
+        num_episodes: Number of episodes that the manifest lists for the shard.
+        num_steps: Number of steps that the manifest lists for the shard.
 
     Raises:
         CorruptFileError: The file is damaged, or too short.

@@ -15,7 +15,7 @@ class EpisodesSink(Protocol):
     """A sink with a method that adds many episodes at once."""
 
     def add_episodes(self, episodes: Episodes, /) -> object:
-        """Add episodes."""
+        """Add ``episodes``, one or more."""
 
 
 Sink: TypeAlias = Callable[[Episode], object] | Callable[[Episodes], object] | EpisodesSink
@@ -24,12 +24,13 @@ Sink: TypeAlias = Callable[[Episode], object] | Callable[[Episodes], object] | E
 ``buffer.add_episode`` and ``buffer.add_episodes`` are equivalent.
 
 Recorders use two more attributes of a sink, if it has them. ``info_keys``: keys of the infos that the sink
-needs, which recorders record without being asked. ``last_added``: the object whose addition took effect last;
-it changes in the moment in which the addition takes effect.
+needs, which recorders record in addition to their own ``info_keys``. ``last_added``: the `Episode` or
+`Episodes` that the sink added last; this attribute must change at the moment at which the addition takes
+effect.
 
-A sink that a KeyboardInterrupt interrupted is called again with the same episodes, whose ``is_repeated`` is
-True then. A sink with ``last_added`` is called again only if the addition did not take effect, so it gets
-every episode exactly once."""
+A sink that a KeyboardInterrupt interrupted is called again, with a copy of the argument whose ``is_repeated``
+is True. A sink with ``last_added`` is called again, with the same object, only if the addition did not take
+effect, so it gets every episode exactly once."""
 
 
 class SinkError(RuntimeError):
@@ -38,13 +39,14 @@ class SinkError(RuntimeError):
     Args:
         message: Description of the error.
         episodes: Episodes that at least one sink did not add because it raised an error. A sink can add an
-            episode and still raise an error, which its attribute ``last_added`` shows: an archive keeps
-            episodes in memory while the disk is full. Such episodes are not in this list.
-        result: Values that ``step`` would have returned; None if the episodes ended by ``reset`` or
-            ``close``.
+            episode and still raise an error: for example, an archive keeps episodes in memory while the disk
+            is full. If the attribute ``last_added`` of the sink shows that it added an episode, the episode
+            is not in this list.
+        result: Values that ``step`` would have returned; None if ``reset`` or ``close`` delivered the
+            episodes, the step failed, or ``step`` only completed an earlier delivery.
 
     Attributes:
-        episode: The first of the episodes, or None.
+        episode: The first element of ``episodes``; None if ``episodes`` is empty.
     """
 
     def __init__(self, message: str, episodes: Sequence[Episode], result: tuple[Any, ...] | None) -> None:
@@ -82,7 +84,7 @@ class Sinks:
 
         Args:
             episodes: The finished episodes.
-            result: Values that ``step`` is about to return, if a step ended the episodes.
+            result: Values that ``step`` is about to return, if a step ended the episodes; else None.
 
         Raises:
             SinkError: A sink raised an error; the other sinks were still called.
@@ -98,7 +100,7 @@ class Sinks:
             raise delivery.error(result) from delivery.failures[0].error
 
     def release(self) -> None:
-        """Drop the reference to the last episodes, after the caller has dropped its own."""
+        """Drop the reference to the delivered episodes; call this after the caller has dropped its own."""
         self._delivery = None
 
 
@@ -190,7 +192,7 @@ class _SinkCaller:
                 delivery.call(self, self._add_episode, delivery.many[i], [i])
 
     def has_added(self, argument: Episode | Episodes) -> bool:
-        """Whether an interrupted call took effect."""
+        """Whether ``last_added`` of the sink shows that a call with this argument took effect."""
         return getattr(self._owner, "last_added", None) is argument
 
     def mark(self, argument: Any) -> Any:

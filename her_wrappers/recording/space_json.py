@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 SpaceJson: TypeAlias = dict[str, Any]
 
 MAX_BYTES = 2**23
-"""Maximal size in bytes of an element of a space, since a short description can have any shape."""
+"""Maximum size in bytes of an element of a space, since a short damaged description can have a huge shape."""
 
 MAX_SOURCE = 2**22
-"""Maximal size in bytes of the description of an environment."""
+"""Maximum size in bytes of the description of an environment as JSON."""
 
 MAX_REPR = 1000
-"""Number of characters kept of an argument that JSON cannot hold."""
+"""Maximum number of characters stored as text for an argument that JSON cannot store exactly."""
 
 SPACE_ERRORS = (
     KeyError,
@@ -107,7 +107,7 @@ class Source:
         observation_space: Observation space of one environment, as described by `space_to_json`.
         action_space: Action space of one environment, as described by `space_to_json`.
         env_id: Id of the environment; None if ``gymnasium.make`` did not make it.
-        env_class: Name of the environment's class, without wrappers.
+        env_class: Name of the environment's class, without wrappers; of a vector environment, its own class.
         max_episode_steps: Time limit of the environment's spec, or None.
         kwargs: Arguments of ``gymnasium.make`` that JSON can store exactly.
         kwargs_as_text: ``repr`` of the other arguments.
@@ -156,7 +156,15 @@ class Source:
         return source
 
     def require_same(self, folder: Path, other: Source) -> None:
-        """Raise ValueError if another environment has another id or other spaces than this one."""
+        """Raise ValueError if another environment has another id or other spaces than this one.
+
+        Args:
+            folder: Folder of the archive, for the message.
+            other: Description of the other environment.
+
+        Raises:
+            ValueError: The environments differ.
+        """
         for name in ("env_id", "observation_space", "action_space"):
             expected, got = getattr(self, name), getattr(other, name)
             if expected != got:

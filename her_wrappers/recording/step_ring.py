@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """Concatenated rows of some episodes, with their own memory.
+    """Concatenated rows of n episodes with T steps in total, with their own memory.
 
     Attributes:
         observations: The leaves, each (T + n, ...).
@@ -34,17 +34,17 @@ class Rows(NamedTuple):
 
 
 class StepRing(NamedTuple):
-    """A ring buffer with one row for each joint step or reset of the environments, called a *moment*.
+    """A ring buffer with one row for each *moment*: the time between two joint steps of the environments.
 
-    The row of a moment is in slot ``moment % capacity``. A transition consists of the actions and rewards of
-    one moment, and of the observations and infos of the next one.
+    The row of a moment is in slot ``moment % capacity``. It has the observations and infos at this moment,
+    and the actions and rewards of the step from this moment to the next one.
 
     Attributes:
         capacity: Number of rows.
-        observations: Observations of all environments.
+        observations: Observations of all N environments.
         actions: Actions of all environments.
         rewards: (capacity, N) float64.
-        infos: The requested infos.
+        infos: The requested infos of all environments.
     """
 
     capacity: int
@@ -62,7 +62,15 @@ class StepRing(NamedTuple):
         info_keys: Iterable[str],
         capacity: int,
     ) -> StepRing:
-        """Return a ring with ``capacity`` rows."""
+        """Return a ring whose rows are not initialized.
+
+        Args:
+            observations: Leaves of one environment's observation.
+            actions: Leaves of one environment's action.
+            num_envs: Number of environments, N.
+            info_keys: Keys of the infos to store.
+            capacity: Number of rows.
+        """
         return cls(
             capacity,
             BatchColumns.empty(observations, num_envs, capacity),
@@ -72,7 +80,7 @@ class StepRing(NamedTuple):
         )
 
     def doubled(self, now: int) -> StepRing:
-        """Return a copy with twice the capacity, with all rows up to moment ``now``."""
+        """Return a copy with twice the capacity and the rows of the ``capacity`` moments up to ``now``."""
         moments = np.arange(now - self.capacity, now) + 1
         order = np.argsort(moments % self.capacity)
         capacity = 2 * self.capacity
@@ -86,7 +94,7 @@ class StepRing(NamedTuple):
         )
 
     def collect(self, rows: np.ndarray, begun: np.ndarray, lengths: np.ndarray) -> Rows:
-        """Return the rows of some episodes.
+        """Return copies of the rows of some episodes.
 
         Args:
             rows: (n,) indices of the environments.
@@ -110,7 +118,7 @@ class StepRing(NamedTuple):
         return int(self.rewards.shape[1])
 
     def _index(self, rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Return indices slot * N + environment of ``counts`` moments per environment, from ``first`` on."""
+        """Return indices for `take_rows` of ``counts`` moments per environment, from ``first`` on."""
         before = np.cumsum(counts) - counts
         offsets = (first % self.capacity - before) * self._num_envs + rows
         index: np.ndarray = np.arange(counts.sum()) * self._num_envs

@@ -14,7 +14,7 @@ def as_reward(reward: Any, step: int) -> float:
 
     Args:
         reward: Value that the environment returned.
-        step: Number of the step, for the message.
+        step: Index of the step in its episode, for the message.
 
     Raises:
         ValueError: ``reward`` is not a single number.
@@ -29,7 +29,11 @@ def as_reward(reward: Any, step: int) -> float:
 
 
 def as_rewards(rewards: Any, count: int) -> np.ndarray:
-    """Return the rewards of ``count`` environments as an array (count,).
+    """Return the rewards of ``count`` environments as a (count,) array of numbers, without a cast.
+
+    Args:
+        rewards: (count,) array, tensor or list that the vector environment returned.
+        count: Number of environments.
 
     Raises:
         ValueError: ``rewards`` does not have one number for each environment.

@@ -1,12 +1,12 @@
 """VectorEpisodeAccumulator: the open episodes of a vector environment.
 
-Each step of all environments is one row of a ring; the number of the row is called a moment. The open episode
-of an environment consists of the rows from its first moment to the current moment. The ring grows if the
-longest open episode does not fit.
+The time between two joint steps of the environments is called a moment, and has one row in a ring, see
+`StepRing`. The open episode of an environment consists of the rows from its first moment to the current
+moment. The ring grows if the longest open episode does not fit.
 
-A KeyboardInterrupt can occur between any two instructions. A step writes rows that do not belong to an open
-episode. Then one assignment, of `_State`, records the step, closes the episodes that ended, and opens the
-next ones.
+A KeyboardInterrupt can occur between any two instructions. A step first writes values that do not belong to
+an open episode yet. Then a single assignment of a new `_State` records the step, closes the episodes that
+ended, and opens the next ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from her_wrappers.trees import Tree
 
 FIRST_CAPACITY = 64
-"""Number of rows at first."""
+"""Number of rows of a new ring."""
 
 
 class _State(NamedTuple):
@@ -57,7 +57,7 @@ class _State(NamedTuple):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) int64, number of steps of the open episodes; -1 if no episode is open."""
+        """(N,) int64, number of steps of each environment's open episode; -1 if it has none."""
         lengths: np.ndarray = np.where(self.is_open, self.now - self.begun, -1)
         return lengths
 
@@ -76,8 +76,9 @@ class _Outcome(NamedTuple):
 class VectorEpisodeAccumulator:
     """The open episodes of ``num_envs`` environments that step together.
 
-    Call `begin` to open episodes. Then call `act` before every step of the environments, which might change
-    the actions, and `observe` after the step. Episodes that end are in ``finished`` until `release`.
+    Call `begin` to open episodes. Then call `act` before every step of the environments, since they might
+    change the array of the actions, and `observe` after the step. Episodes that end are in `finished` until
+    `release` is called.
 
     Args:
         observation_space: Observations of one environment.
@@ -85,7 +86,8 @@ class VectorEpisodeAccumulator:
         num_envs: Number of environments, N.
         mode: Autoreset mode of the environments.
         info_keys: Keys of the infos to record.
-        max_steps: Number of steps after which an episode ends and the next one begins, or None.
+        max_steps: Number of steps after which an episode ends as truncated and the next one begins in the
+            same state, or None.
         may_reset_twice: Whether an environment whose episode ended and which ``reset`` has reset may reset
             itself once more at the next step.
 
@@ -166,8 +168,11 @@ class VectorEpisodeAccumulator:
     def act(self, actions: Tree) -> None:
         """Record the actions of the next step; `observe` completes the step.
 
+        Args:
+            actions: Actions of all environments; floats are rounded to the dtype of the space.
+
         Raises:
-            ValueError: The actions do not fit their space; floats may be rounded.
+            ValueError: The actions do not fit their space.
         """
         self._rewind(-1)
         self._make_room()
@@ -211,10 +216,12 @@ class VectorEpisodeAccumulator:
         self.is_moving = False
 
     def truncate(self, rows: np.ndarray) -> None:
-        """Close the open episodes of some environments as truncated; ``finished`` gets those that have steps.
+        """Close the open episodes of some environments as truncated; `finished` gets those that have steps.
+
+        `finished` must be None before the call.
 
         Args:
-            rows: (n,) indices of the environments, ascending. ``finished`` must be None.
+            rows: (n,) indices of the environments, ascending.
         """
         state = self._state
         none = np.zeros(self._num_envs, bool)
@@ -224,7 +231,10 @@ class VectorEpisodeAccumulator:
         self._state = state._replace(is_open=is_open, finished=finished)
 
     def break_off(self) -> None:
-        """Close all open episodes as truncated, since the environments may have taken an unrecorded step."""
+        """Close all open episodes as truncated, after a step that may have been taken but is not recorded.
+
+        `finished` gets the episodes that have steps. It must be None before the call.
+        """
         ended = np.ones(self._num_envs, bool) if self._ended_last is None else self._ended_last
         state = self._state
         none = np.zeros(self._num_envs, bool)
@@ -283,7 +293,7 @@ class VectorEpisodeAccumulator:
         truncated: np.ndarray,
         last: LastStates | None = None,
     ) -> Episodes | None:
-        """Return a copy of the open episodes of some environments, except episodes without steps."""
+        """Return a copy of the episodes of some environments; None if no open episode has steps."""
         lengths = state.lengths[rows]
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         if not rows.size:

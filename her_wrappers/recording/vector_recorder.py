@@ -44,8 +44,8 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             reset: the next episode begins in the same state. Use this for tasks that never end.
 
     Raises:
-        TypeError: ``env`` is not a vector environment, an argument of ``sinks`` is not a sink, ``info_keys``
-            is a single string, or a space has elements that are not arrays.
+        TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
+            ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
         ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not a whole number of at
             least 1.
 
@@ -95,9 +95,14 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
 
         First the open episodes of these environments are passed to the sinks as truncated.
 
+        Args:
+            seed: Seed or seeds, as in `gymnasium.vector.VectorEnv.reset`.
+            options: Options, as in `gymnasium.vector.VectorEnv.reset`.
+
         Raises:
             SinkError: A sink raised an error; the environments are not reset yet.
-            ValueError: The mask is not valid, an observation does not fit its space, or a space changed.
+            ValueError: The mask is not valid, an observation does not fit its space, an info cannot be
+                recorded, or a space changed.
         """
         rows = self._rows_to_reset(options)
         self._truncate(rows)
@@ -114,9 +119,10 @@ class VectorEpisodeRecorder(gym.vector.VectorWrapper):  # without types: not gen
             actions: Actions of all environments, (N, ...), as in `gymnasium.vector.VectorEnv.step`.
 
         Raises:
-            gymnasium.error.ResetNeeded: An environment has no open episode.
+            gymnasium.error.ResetNeeded: An environment must be reset before its next step.
             SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
-                ``episodes`` the episodes that the sink did not add.
+                ``episodes`` the episodes that the sink did not add. ``result`` is None if the step failed, or
+                if the call only completed the delivery of earlier episodes, without a step.
             ValueError: The actions cannot be recorded; the environments did not get them. Or an observation,
                 a reward or an info cannot be recorded: the sinks got the episodes up to the step before, and
                 a reset is needed, as after any error of the environment.

@@ -54,7 +54,8 @@ class Batch:
         weights: (B,) float32 in [0, 1], weight of each row in a loss; ones without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, serial number of each transition in the buffer, which is never used again.
-        provenance: Source of `episode`, `goal_index` and `strategy`; always NumPy arrays.
+        provenance: Source of `episode`, `goal_index` and `strategy`, as NumPy arrays on every device. None in
+            an argument of ``reward_fn``, where these properties raise ValueError.
     """
 
     observations: dict[str, Tree]
@@ -121,7 +122,11 @@ class Batch:
         return self.map(lambda values: values if isinstance(values, np.ndarray) else values.cpu().numpy())
 
     def map(self, function: Callable[[Any], Any]) -> Batch:
-        """Return the batch with a function applied to each array or tensor."""
+        """Return a new batch with a function applied to each array or tensor, except to ``provenance``.
+
+        Args:
+            function: Function from an array or tensor to its replacement.
+        """
         actions = self.actions
         return Batch(
             map_tree(function, self.observations),
@@ -139,9 +144,11 @@ class Batch:
 
 
 def zero_terminal_discounts(discounts: Any, terminations: Any) -> None:
-    """Set the (B,) discounts of steps that terminate to 0.
+    """Set the discounts of steps that terminate to 0, in place.
 
-    Takes NumPy arrays or torch tensors.
+    Args:
+        discounts: (B,) float32 array or torch tensor.
+        terminations: (B,) bool, of the same kind.
     """
     if isinstance(discounts, np.ndarray):
         discounts[terminations] = 0  # a product takes longer
@@ -163,8 +170,9 @@ class Statistics:
         original_reward: Mean reward of the original rows.
         terminated_share: Share of relabeled rows that terminate.
         trivial_share: Share of relabeled rows whose new goal was already achieved before the step.
-        mean_ahead: Mean number of transitions from a step to the one that achieved its new goal; 0 is the
-            step itself. Rows of ``"desired"`` are left out.
+        mean_ahead: Mean difference, over the relabeled rows, of the serial numbers of the transition that
+            achieved the new goal and of the row's own transition; 0 is the row's own transition. Rows of
+            ``"desired"`` are left out.
     """
 
     num_transitions: int
@@ -180,7 +188,14 @@ class Statistics:
 
 
 def compute_statistics(batch: Batch, num_transitions: int, num_episodes: int, nbytes: int) -> Statistics:
-    """Return the statistics of a buffer and of a batch from it."""
+    """Return the statistics of a buffer and of a batch from it.
+
+    Args:
+        batch: Batch of the buffer, as NumPy arrays.
+        num_transitions: Number of stored transitions.
+        num_episodes: Number of stored episodes, at least 1.
+        nbytes: Memory of the buffer in bytes.
+    """
     rows = batch.relabeled
     with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
     achieved, desired = (leaf_arrays(batch.observations[key]) for key in ("achieved_goal", "desired_goal"))

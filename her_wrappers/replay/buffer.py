@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class HindsightReplayBuffer(EpisodeBuffer):
     """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
 
-    Transitions of complete episodes are sampled uniformly or by priorities, in time that does not depend on
+    Transitions of complete episodes are sampled uniformly or by priorities, in time that hardly depends on
     ``buffer_size``. With k = ``n_sampled_goal``, a share of k / (k + 1) of the rows is relabeled, in
     expectation and for any batch size: an achieved goal replaces the desired goal, the reward is computed
     again, and ``termination`` determines the termination.
@@ -53,11 +53,14 @@ class HindsightReplayBuffer(EpisodeBuffer):
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Actions of one environment.
         buffer_size: Maximum number of transitions.
-        compute_reward: Rewards of a batch of goals; not needed if nothing is relabeled.
-        reward_fn: Rewards of a `Batch`, instead of ``compute_reward``, if rewards depend on the state or the
-            action. Its batch has the relabeled transitions with new goals, recorded rewards and terminations,
-            and discounts ``gamma``; with ``n_steps``, the single steps of the windows. It has no infos.
-        compute_terminated: Terminations of a batch of goals, if the environment has such a function.
+        compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
+            batch of goals; not needed if nothing is relabeled.
+        reward_fn: Function that returns the (B,) rewards of a `Batch`, instead of ``compute_reward``, if
+            rewards depend on the state or the action. The batch has the relabeled transitions with new goals,
+            recorded rewards and terminations, and discounts ``gamma``; with ``n_steps``, the single steps of
+            the windows. The batch has no infos.
+        compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,)
+            terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
             nothing is relabeled.
         her_ratio: Share of relabeled transitions, instead of ``n_sampled_goal``.
@@ -69,9 +72,10 @@ class HindsightReplayBuffer(EpisodeBuffer):
             ``(t, length, rng) -> s`` from steps to states, all (B,) integers, or a `Mixture` of these.
         termination: Terminations of relabeled transitions. ``"recompute"``: by ``compute_terminated``; a
             step that terminated independently of its goal, such as a crash, still terminates.
-            ``"success"``: where the new reward is that of an achieved goal, or independently of the goal;
-            needs rewards of two values. ``"keep"``: as recorded. ``"never"``: none. Or a function like
-            ``compute_terminated``. By default ``"recompute"`` with ``compute_terminated``, else ``"keep"``.
+            ``"success"``: a step terminates if its new reward is that of an achieved goal, or if it
+            terminated independently of its goal; needs rewards of two values. ``"keep"``: as recorded.
+            ``"never"``: none. Or a function like ``compute_terminated``. By default ``"recompute"`` with
+            ``compute_terminated``, else ``"keep"``.
         n_steps: Maximum number of steps whose rewards are summed under one goal, see `Batch`. A window ends
             with the episode, with the first step that terminates (under the new goal if relabeled), or, if it
             is not relabeled, before the goal changes. The functions get the steps of all windows in one call;
@@ -84,7 +88,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         info_format: Form of the infos that functions get: ``"list"`` of dicts, or ``"columns"``, one dict of
             (B, ...) arrays.
         prioritized: Options of sampling by priorities, which `update_priorities` sets; None for uniform
-            sampling. Priorities take 8.6 bytes per transition.
+            sampling. Priorities take about 8.6 bytes per transition.
         seed: Seed of the private generator.
         device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
             the same rows and goals on all devices. If the functions accept tensors, transitions are
@@ -93,7 +97,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
         MemoryError: Not enough memory for ``buffer_size`` transitions.
-        TypeError: Elements of a space are not arrays of one shape, or torch does not support their dtype.
+        TypeError: An argument has a wrong type, elements of a space are not arrays of one shape, or torch
+            does not support their dtype.
         ValueError: An argument has a wrong value, or a function is missing.
 
     Example:
@@ -160,7 +165,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         seed: int | None,
         device: str | torch.device | None,
     ) -> None:
-        """Initialize an empty buffer; ``relabeler`` may be None only in a buffer loaded without functions."""
+        """Initialize an empty buffer; ``relabeler`` is None without relabeling or without functions."""
         layout = StepLayout.of(observation_space, action_space, options.info_keys)
         self._device: torch.device | None = None
         if device is None:
@@ -185,7 +190,9 @@ class HindsightReplayBuffer(EpisodeBuffer):
             **options: Other arguments of the class; functions have precedence over those of ``env``.
 
         Raises:
-            TypeError: ``env`` is not an environment.
+            ImportError: ``device`` is given, but torch is not installed.
+            MemoryError: Not enough memory for ``buffer_size`` transitions.
+            TypeError: ``env`` is not an environment, or an option is unknown or has a wrong type.
             ValueError: ``env`` has no goal interface, or an option has a wrong value.
         """
         if relabels(**options) and options.get("reward_fn") is None:
@@ -215,15 +222,16 @@ class HindsightReplayBuffer(EpisodeBuffer):
             beta: Exponent of the weights of this batch, instead of that of ``prioritized``.
 
         Raises:
-            ValueError: ``batch_size`` is below 1, ``beta`` is out of [0, 1] or given without priorities, no
-                episode is complete, or ``compute_reward`` or ``compute_terminated`` returns a wrong result.
+            ValueError: ``batch_size`` is not an integer of at least 1, ``beta`` is out of [0, 1] or given
+                without priorities, no episode is complete, a function returns a wrong result, a sum of
+                ``n_steps`` rewards is not finite as float32, or the buffer was loaded without functions.
         """
         with self._lock:
             batch = self._sample(self._sampler, batch_size, beta)
         return batch if self._device is None or self._storage.on_device else batch.to_torch(self._device)
 
     def _sample(self, sampler: BatchSampler, batch_size: int, beta: float | None = None) -> Batch:
-        """Return a batch in the memory of the storage: NumPy arrays, or tensors on its device."""
+        """Return a batch: tensors if the storage is on a torch device, else NumPy arrays."""
         storage, priorities = self._storage, self._priorities
         if beta is not None:
             require_beta(beta, priorities)
@@ -313,7 +321,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             path: The file to write or replace.
 
         Raises:
-            InUseError: Another process writes to ``path``.
+            InUseError: Another writer, in this process or in another one, writes to ``path``.
             OSError: The file cannot be written.
             TypeError: JSON cannot describe a space.
         """
@@ -325,8 +333,9 @@ class HindsightReplayBuffer(EpisodeBuffer):
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:
-        """Read a buffer from a file that `save` wrote; sampling continues with the same random sequence.
+        """Read a buffer from a file that `save` wrote.
 
+        Sampling continues with the same random sequence, unless options such as ``seed`` change it.
         Transitions keep their serial numbers. Nothing in the file is trusted or executed. Functions are not
         saved: without ``env`` or a reward function, relabeled transitions cannot be sampled.
 
@@ -338,6 +347,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
 
         Raises:
             CorruptFileError: The file is damaged, not a buffer, or of a later version.
+            ImportError: ``device`` is given, but torch is not installed.
             MemoryError: Not enough memory.
             OSError: The file does not exist, or cannot be read.
             TypeError: ``env`` is not an environment, or an option is unknown.

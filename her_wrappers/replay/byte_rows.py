@@ -92,7 +92,13 @@ def row_changes(leaves: Iterable[np.ndarray]) -> np.ndarray | None:
 
 
 def ring_slices(serial: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return pairs (slice of slots, slice of rows) for ``count`` rows; two pairs if the rows wrap around."""
+    """Return pairs (slice of slots, slice of rows) for consecutive rows; two pairs if the rows wrap around.
+
+    Args:
+        serial: Serial number of the first row.
+        count: Number of rows, at most ``capacity``.
+        capacity: Number of slots of the ring.
+    """
     first = serial % capacity
     until_end = min(count, capacity - first)
     slices = [(slice(first, first + until_end), slice(0, until_end))]
@@ -158,7 +164,7 @@ class ByteRing:
         return np.ndarray(len(rows), self.dtype, rows)
 
     def resized(self, first: int, end: int, capacity: int) -> ByteRing:
-        """Return a ring of another capacity that has the records from ``first`` to before ``end``.
+        """Return a ring of another capacity with the records of the serial numbers ``first`` to ``end`` - 1.
 
         Raises:
             MemoryError: Not enough memory.

@@ -1,8 +1,8 @@
 """Buffers in files. A file is written as a whole or not at all, and validated when it is read.
 
 A file has the episodes, block by block, as the arrays of `EpisodeArrays`; the priorities; and the open
-episodes of `add`. The rest is JSON: spaces, options, the state of the relabeler, the serial number of the
-oldest transition, the state of the generator, and the number of prefetched batches that were used.
+episodes of `add`. The rest is JSON, such as the spaces, the options, the state of the relabeler, the serial
+number of the oldest transition, the state of the generator, and the state of the prefetched batches.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ MALFORMED = (AttributeError, IndexError, KeyError, OverflowError, RecursionError
 
 def save_buffer(path: str | os.PathLike[str], buffer: EpisodeBuffer, sampler: BatchSampler) -> None:
     """Write a buffer to a file; see `HindsightReplayBuffer.save`.
+
+    Args:
+        path: The file to write or replace.
+        buffer: The buffer. The caller must prevent other threads from changing it meanwhile.
+        sampler: Sampler of the buffer's batches.
 
     Raises:
         OSError: The file cannot be written.
@@ -154,7 +159,7 @@ class SavedBuffer:
         """Return the buffer; see `HindsightReplayBuffer.load`.
 
         Args:
-            cls: `HindsightReplayBuffer`, which imports this module.
+            cls: `HindsightReplayBuffer`, which this module cannot import, since its module imports this one.
             env: The environment whose functions are used, or None.
             given: Options that have precedence over the saved ones.
 

@@ -136,7 +136,10 @@ class EpisodeBuffer:
             if count is not None:
                 episodes.add_rows(count, *transition, info, skip)
             elif skip is not None:
-                raise ValueError("skip is for transitions of several environments, got it for a single one")
+                raise ValueError(
+                    "skip must be None for a transition of a single environment (obs has no leading axis), "
+                    f"got {skip!r}; leave skip out"
+                )
             else:
                 episodes.add(*transition, info)
             self._store_ended()
@@ -145,6 +148,7 @@ class EpisodeBuffer:
         """End the open episodes of `add` as truncated, for example after an interruption.
 
         Raises:
+            MemoryError: Not enough memory; the next call of `add` stores the episodes.
             ValueError: `add_episodes` rejects the episodes, which are dropped.
         """
         with self._lock:
@@ -209,7 +213,7 @@ class EpisodeBuffer:
         return None if added is None else added()
 
     def _add(self, episodes: Sequence[Episode], source: Episode | Episodes | None) -> None:
-        """Validate, inspect and store episodes of one object, or of a list if ``source`` is None."""
+        """Validate, inspect and store episodes; `last_added` becomes ``source``, or None for a list."""
         if not episodes:
             return
         with self._lock:
@@ -269,6 +273,9 @@ class EpisodeBuffer:
                 ``minari.MinariDataset`` or an iterable of `Episode`, added one by one.
 
         Raises:
+            CorruptFileError: A shard of the archive is damaged.
+            MemoryError: Not enough memory.
+            OSError: The archive cannot be read or written.
             TypeError: An element is not an `Episode`.
             ValueError: An episode is not valid, see `add_episode`.
         """

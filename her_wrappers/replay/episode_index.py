@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SEGMENT = np.dtype([(name, np.int64) for name in ("episode", "first_step", "length", "end")])
-"""Serial number of the episode and of its first step, number of its steps, end of the segment (exclusive)."""
+"""Serial numbers of the episode and of its first step, number of steps of the episode, and serial number of
+the step after the last step of the segment."""
 
 INITIAL_SEGMENTS = 64
-"""Segments for which memory is allocated at first."""
+"""Number of segments for which memory is allocated at first."""
 
 
 class EvictionPoint(NamedTuple):
-    """Serial numbers of the oldest step that stays, and of the episode and segment that it belongs to."""
+    """Serial numbers of the oldest step that stays, and of the episode and segment that it belongs to.
+
+    The end of an index has the same type: the serial numbers of the next step, episode and segment to add.
+    """
 
     step: int
     episode: int
@@ -36,7 +40,8 @@ class EvictionPoint(NamedTuple):
 class SampledIndices(NamedTuple):
     """Indices of the B rows of a batch, relabeled rows first. Several batches have one more leading axis.
 
-    All fields are NumPy arrays, except that fields of type Any are on the device of the storage.
+    Arrays are NumPy arrays, except that arrays of type Any are on the device of the storage. On a torch
+    device, slots replace the offsets. For several batches, the two numbers are lists.
 
     Attributes:
         host_serials: (B,) serial numbers of the steps.
@@ -129,7 +134,7 @@ class EpisodeIndex:
     Args:
         first: Oldest step, with its episode and segment.
         end: Serial numbers after those of the newest step, episode and segment.
-        segment_slots: Ring buffer with the place of each step's segment in ``segments``.
+        segment_slots: Ring buffer with the slot in ``segments`` of each step's segment.
         segments: Ring buffer of `SEGMENT` records.
         state_capacity: Number of states for which there is memory.
 
@@ -310,9 +315,15 @@ class EpisodeIndex:
 def require_agreement(agreement: dict[str, bool]) -> None:
     """Raise RuntimeError for the first entry that is False.
 
+    Args:
+        agreement: Whether a part of the data is consistent, by the name of the part for the message.
+
     Raises:
         RuntimeError: Parts of the memory disagree.
     """
     for name, agrees in agreement.items():
         if not agrees:
-            raise RuntimeError(f"the buffer is corrupted: {name} of its episodes are inconsistent")
+            raise RuntimeError(
+                f"the buffer is corrupted: {name} of its episodes disagree with its other data; "
+                "load a saved buffer"
+            )

@@ -109,7 +109,7 @@ class GoalMixture:
         ValueError: The strategy is unknown, or the share is given twice or is out of range.
 
     Attributes:
-        components: The components of relabeled rows; ``"desired"`` is the last.
+        components: The components of relabeled rows; ``"desired"``, if it is one of them, is the last.
         num_achieved: Number of components whose new goals are achieved goals: all except ``"desired"``.
         names: Names of the components, and ``"original"``.
     """
@@ -140,6 +140,11 @@ class GoalMixture:
 
         One random number per batch determines the sizes of the components. The size of a component is exact
         in expectation, and differs from its share by less than one row.
+
+        Args:
+            batches: Number of batches.
+            batch_size: Number of rows of each batch.
+            rng: Source of all randomness.
 
         Returns:
             (batches, batch_size) index of each row's component, ascending; original rows come last.
@@ -197,7 +202,7 @@ class GoalSampler:
         """
         index = storage.memory.index
         if len(self._components) == self._num_achieved == 1:
-            # Sampling for the original rows too is faster than selecting the others.
+            # Sampling goals for all rows is faster than selecting the relabeled rows first.
             sampled = _sample_by(self._components[0].select, index, refs, rng)
             goals = sampled._replace(segment_slots=refs.segment_slots)
         else:
@@ -265,7 +270,11 @@ def select_goals(
 
 
 def require_no_other_episodes(mixture: GoalMixture, *, has_desired_goals: bool) -> None:
-    """Check that one episode, with or without given desired goals, can supply all goals.
+    """Check that one episode, and desired goals if they are given, can supply all goals.
+
+    Args:
+        mixture: The components.
+        has_desired_goals: Whether desired goals are given for ``"desired"``.
 
     Raises:
         ValueError: A component needs other episodes.

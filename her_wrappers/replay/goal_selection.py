@@ -23,9 +23,14 @@ Strategy: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
 
 
 def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Sample ``count`` integers from 0 to ``bound`` - 1 uniformly; three times as fast as ``rng.integers``.
+    """Sample integers from 0 to ``bound`` - 1 uniformly; three times as fast as ``rng.integers``.
 
     No result equals the bound: n times the largest float64 below 1 is rounded to a number below n.
+
+    Args:
+        bound: Integer of at least 1, or (count,) such integers.
+        count: Number of integers to sample.
+        rng: Source of all randomness.
     """
     fractions = rng.random(count)
     integers: NDArray[np.int64] = np.multiply(fractions, bound, out=fractions).astype(np.int64)

@@ -35,10 +35,11 @@ GOAL_FIELD = "goal 0"
 
 FLAGS = ("terminated", "truncated", "goal_independent")
 OUTCOME_FIELDS = [("reward", np.float32, ()), *((flag, np.bool_, ()) for flag in FLAGS)]
-"""Fields of a step after those of the action; ``goal_independent`` is about its termination."""
+"""Fields of a step after those of the action. ``goal_independent``: whether the step terminated independently
+of its goal."""
 
 WORD = 8
-"""Records have a multiple of this size in bytes."""
+"""The size of a record is a multiple of this number of bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class StepLayout:
     """Dtypes of the records of states, goals and infos. Layouts are never changed, only replaced.
 
     Attributes:
-        observation_space: Dict with the goal keys, of one environment.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
         action_space: Actions of one environment.
         info_keys: Infos to store.
         info_dtype: Dtype of the infos of a step; None before the first episode.
@@ -103,7 +104,7 @@ class StepLayout:
         step_offset = fields[step_names[0]][1]
         step_size = fields["goal_independent"][1] + 1 - step_offset
         goal_dtype = np.dtype(goal, align=True)
-        # torch makes no views of rows of 0 bytes, which a goal of size 0 has.
+        # A goal of size 0 would have rows of 0 bytes, of which torch cannot make views.
         size = fast_itemsize(goal_dtype.itemsize or WORD)
         goal_dtype = select_fields(goal_dtype, goal_dtype.names or (), size)
         derived = {
@@ -146,8 +147,8 @@ class StepLayout:
         """Return episodes whose arrays have the dtypes of the spaces.
 
         Raises:
-            ValueError: A value does not fit its space, an info is missing or not numeric, or a reward is not
-                finite as float32.
+            ValueError: A value does not fit its space, an info is missing, is not numeric or has another
+                shape than before, or a reward is not finite as float32.
         """
         steps, count = len(episodes.rewards), len(episodes.lengths)
         require_finite_rewards(episodes)
@@ -286,7 +287,13 @@ class StepLayout:
         return segments, desired, segment_of_step
 
     def write(self, packed: PackedEpisodes, begin: int, records: np.ndarray) -> None:
-        """Write the states of packed episodes from ``begin`` on to records of a storage."""
+        """Write states of packed episodes, and the steps that begin in them, to records of a storage.
+
+        Args:
+            packed: The episodes.
+            begin: Index of the first of the n states.
+            records: (n,) records, which are overwritten.
+        """
         end = begin + len(records)
         for name, values in packed.of_states:
             records[name] = values[begin:end]
@@ -305,7 +312,10 @@ class StepLayout:
     def transitions(self, steps: StoredSteps) -> tuple[dict[str, Tree], Tree, Any, dict[str, Tree], Any, Any]:
         """Return observations, actions, rewards, next observations, terminations and truncations of steps.
 
-        All are views of the records; leaves that are stored as the achieved goal are copied.
+        All are views of the records, except that leaves stored as the achieved goal are copies.
+
+        Args:
+            steps: Records of B steps, whose memory the returned arrays share.
         """
         before, after = steps.records[0], steps.records[1]  # unpacking takes three times as long
         actions: Any = before["action 0"] if self.actions.structure == 0 else self._actions(before)

@@ -1,8 +1,9 @@
 """Returns of up to n steps, all of them under one goal.
 
-The window of a sampled row begins with its step. It ends with the episode or with the first step that
-terminates; the window of an original row also ends before the goal changes. Since terminations under a new
-goal have to be computed, all steps that a window may contain are relabeled before rewards are summed.
+The window of a sampled row begins with its step and has at most n steps. It ends early with the episode or
+with the first step that terminates; the window of an original row also ends before the goal changes. Since
+terminations under a new goal have to be computed, all steps that a window may contain are relabeled before
+rewards are summed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class NStepReturns(NamedTuple):
 
 
 class NStepWindows:
-    """The steps of B windows, each padded to the longest window by repeating its last step.
+    """The steps of B windows, each padded to the longest one by repeating the last step it may contain.
 
     Args:
         steps_left: (B,) number of stored steps that each window may contain.
@@ -59,7 +60,11 @@ class NStepWindows:
         return rows.repeat(self.width, axis=-1)
 
     def returns(self, steps: Batch, gamma: float) -> NStepReturns:
-        """Compute the n-step returns of the windows; ``steps`` is a batch of all B * W steps of the windows.
+        """Compute the n-step returns of the windows.
+
+        Args:
+            steps: Batch of all B * W steps of the windows, in the order of `steps`.
+            gamma: Discount factor.
 
         Raises:
             ValueError: A sum of rewards is not finite as float32.

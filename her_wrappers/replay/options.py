@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 InfoFormat = Literal["list", "columns"]
 
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
-"""Arguments of a buffer that are functions of goals."""
+"""Arguments of a buffer that compute rewards or terminations."""
 
 SHARES = ("n_sampled_goal", "her_ratio")
 """Options that give the relabeled share."""
@@ -155,7 +155,7 @@ class Options:
         return Relabeler(reward, rule, tuple(self.info_keys), self.info_format, self.gamma)
 
     def same_sampling(self, other: Options) -> bool:
-        """Whether both options give the same batches, if functions of the same name are equal."""
+        """Whether both options lead to the same sampled indices, if functions of the same name are equal."""
         return all(_to_json(getattr(self, key)) == _to_json(getattr(other, key)) for key in SAMPLING)
 
     def merged_with(self, given: Mapping[str, Any]) -> dict[str, Any]:

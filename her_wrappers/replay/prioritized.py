@@ -34,7 +34,7 @@ class Priority:
     Attributes:
         alpha: Exponent of the priorities, in [0, 1]; 0 samples uniformly, 1 in proportion to priorities.
         beta: Exponent of the weights, in [0, 1]; 1 corrects fully for the probabilities, 0 makes all weights
-            1. The paper raises beta to 1 by the end of training: pass a value to ``sample``.
+            1. The paper raises beta to 1 by the end of training: pass ``beta`` to ``sample``.
         eps: Number in [1e-30, 1] that is added to priorities, so that no probability is 0.
 
     Raises:
@@ -104,7 +104,10 @@ class Priorities:
         return serials
 
     def weights(self, index: np.ndarray, beta: float | None) -> np.ndarray:
-        """Return weights that correct for the probabilities P of steps: (N P)^-beta, divided by the largest.
+        """Return weights that correct for the sampling probabilities P of steps.
+
+        The weights are (N P)^-beta, divided by the largest weight of these steps; N is the number of stored
+        steps.
 
         Args:
             index: (B,) serial numbers of the steps.

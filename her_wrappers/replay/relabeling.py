@@ -105,8 +105,11 @@ class Relabeler:
         """Inspect validated episodes before they are stored.
 
         Finds the terminations that are independent of the goal, and compares the rewards of the first
-        episodes with the reward function. Nothing changes; the returned relabeler replaces this one once the
-        episodes are stored.
+        episodes with the reward function. This relabeler does not change; the caller replaces it by the
+        returned one.
+
+        Args:
+            episodes: n validated episodes.
 
         Raises:
             ValueError: A function returns a wrong shape or wrong values.
@@ -143,7 +146,17 @@ class Relabeler:
         }
 
     def with_state(self, state: Json) -> Relabeler:
-        """Return the relabeler with a saved state; the state of a rule of another kind is ignored."""
+        """Return the relabeler with a saved state.
+
+        Args:
+            state: State that `state_dict` returned. The part of a termination rule of another kind than that
+                of this relabeler is ignored.
+
+        Raises:
+            KeyError: A part of ``state`` is missing.
+            TypeError: A part of ``state`` has a wrong type.
+            ValueError: A part of ``state`` has a wrong value.
+        """
         count = require_count("episodes_to_check", state["episodes_to_check"], at_least=0)
         rule = self.rule.with_state(state["values"]) if state["rule"] == self.rule.kind else self.rule
         return replace(self, rule=rule, episodes_to_check=count)
@@ -186,7 +199,10 @@ class Relabeler:
         )
 
     def rewards_of(self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal") -> Any:
-        """Return the computed rewards of steps of episodes, (B,) float32; see `recorded`."""
+        """Return the rewards that the function computes for steps, (B,) float32.
+
+        `recorded` describes the arguments.
+        """
         batch = recorded_batch(episodes, steps, goal_key, self.gamma) if self.reward.takes_batch else None
         # A copy, since a function may return the same array at every call.
         return self.reward(self.recorded(episodes, steps, goal_key), batch).copy()
@@ -209,7 +225,15 @@ class Relabeler:
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
-    """Return copies of (B,) steps as a batch, with the goals under ``goal_key`` as desired goals."""
+    """Return copies of recorded steps as a batch.
+
+    Args:
+        episodes: The episodes.
+        steps: (B,) indices of steps in the concatenated episodes.
+        goal_key: ``"desired_goal"``, or ``"achieved_goal"`` for the goals achieved after the steps as desired
+            goals.
+        gamma: Value of ``discounts``.
+    """
     before = episodes.state_of_step[steps]
     observations, next_observations = (
         take_rows(episodes.observations, rows) for rows in (before, before + 1)
@@ -281,9 +305,10 @@ def relabel_episode(
 
     Raises:
         TypeError: ``episode`` is not an `Episode`, a function is not callable, or ``rng`` is not a generator.
-        ValueError: The episode has no goals, the strategy or the termination rule is unknown or needs other
-            episodes, ``desired_goals`` are missing or have another form than the goals of the episode,
-            ``gamma`` is not in (0, 1], or a function returns a wrong result.
+        ValueError: The episode has no goals, the strategy is unknown or needs other episodes, the termination
+            rule is unknown or needs a function, ``n_sampled_goal`` is not an integer of at least 1,
+            ``desired_goals`` are missing or have another form than the goals of the episode, ``gamma`` is not
+            in (0, 1], or a function returns a wrong result.
 
     Example:
         >>> from her_wrappers import Episode

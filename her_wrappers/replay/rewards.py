@@ -26,7 +26,7 @@ Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, np.ndarray]
 """Infos in the form that goal functions get: a list of dicts, or one dict of (B, ...) arrays."""
 
 TOLERANCE = 1e-4
-"""Relative and absolute tolerance; rounding of observations to float32 changes rewards by less."""
+"""Relative and absolute tolerance of comparisons, which allows for observations rounded to float32."""
 
 
 class GoalTransition(NamedTuple):
@@ -52,7 +52,7 @@ class RewardFunction:
     """The user's reward function: ``compute_reward`` of goals, or ``reward_fn`` of whole transitions.
 
     Attributes:
-        name: Name of the argument, for messages.
+        name: ``"compute_reward"`` or ``"reward_fn"``.
         function: The function.
         takes_batch: Whether the function takes whole transitions.
     """
@@ -95,7 +95,8 @@ class RewardFunction:
                 ``takes_batch``.
 
         Raises:
-            ValueError: The function returns another shape, or values that are not finite numbers.
+            ValueError: The function returns another shape, or values that are not finite numbers. Tensors may
+                have infinite values and NaN.
         """
         if self.takes_batch and batch is not None:
             count = len(transition.terminated)
@@ -145,10 +146,7 @@ def info_rows(
 
 
 def read_only(tree: Any, count: int) -> Any:
-    """Return views of the first ``count`` rows of a tree of arrays that cannot be written to.
-
-    Tensors are accepted, and stay writable.
-    """
+    """Return read-only views of the first ``count`` rows of a tree of arrays; tensors stay writable."""
     if isinstance(tree, np.ndarray):
         view = tree[:count]
         view.setflags(write=False)
@@ -170,14 +168,14 @@ def call_user_function(name: str, function: Callable[..., Any], *arguments: Any)
 
 
 def validate_terminations(name: str, terminations: Any, like: Any) -> Bools:
-    """Return the result of a function of terminations as bools.
+    """Return the result of a function like ``compute_terminated`` as (B,) bools.
 
     The values of tensors are not checked, since a check would wait for the device.
 
     Args:
         name: Name of the function.
-        terminations: Its result.
-        like: (B,) array, or tensor on the device of the steps.
+        terminations: Result of the function.
+        like: (B,) array, or a (B,) tensor on the device of the steps if the result must be a tensor.
 
     Raises:
         ValueError: The result has another shape, or is neither bools nor zeros and ones.
@@ -194,7 +192,8 @@ def validate_terminations(name: str, terminations: Any, like: Any) -> Bools:
     is_number = array.dtype.kind in NUMBERS
     bools = array.astype(bool, copy=False) if is_number else np.zeros(count, bool)
     if not is_number or (array != bools).any():
-        raise ValueError(f"{name} must return bools, got {array.dtype} such as {array[0]!r}")
+        wrong = array[(array != bools).argmax()] if is_number else array[0]
+        raise ValueError(f"{name} must return bools, got {array.dtype} such as {wrong!r}")
     return bools
 
 

@@ -1,8 +1,9 @@
 """BatchSampler: which steps make up the next batches, and which states or steps supply their goals.
 
 NumPy needs little more time for thousands of rows than for hundreds. So the indices of several batches are
-sampled at once. Their number doubles each time until an episode is added or a priority changes. The batches
-have the same distribution as batches that are sampled one by one.
+sampled at once. Their number doubles each time, up to `MAX_BATCHES`, and is 1 again after the stored
+episodes, a priority or the batch size changed. The batches have the same distribution as batches that are
+sampled one by one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PrefetchState(NamedTuple):
     """State from which the prefetched batches can be sampled again.
 
     Attributes:
-        generator: State of the generator before the batches were sampled, as JSON.
+        generator: State of the generator before the batches were sampled, as JSON; None for a single batch.
         batch_size: Number of rows of a batch.
         batches: Number of batches that were sampled at once.
         used: Number of these batches that were returned already.
@@ -100,14 +101,17 @@ class BatchSampler:
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Drop the prefetched batches, since the probability of a step changes."""
+        """Drop the prefetched batches; call this after the probability of a step changed."""
         self._prefetched = Prefetched([], PrefetchState(None, 0, 0, 0), None)
 
     def next(self, batch_size: int) -> SampledIndices:
         """Return the indices of the next batch.
 
+        Args:
+            batch_size: Number of rows, B.
+
         Raises:
-            ValueError: ``batch_size`` is below 1, or no episode is stored.
+            ValueError: ``batch_size`` is not an integer of at least 1, or no episode is stored.
         """
         prefetched = self._prefetched
         if prefetched.memory is not self._storage.memory or batch_size != prefetched.state.batch_size:
@@ -125,7 +129,7 @@ class BatchSampler:
         left, state, memory = self._prefetched
         if not state.batches or memory is not self._storage.memory:
             return None
-        # Without a state of the generator, the only batch is about to be returned.
+        # A single batch, which has no state of the generator, counts as used: it is returned at once.
         return state._replace(used=state.batches - (len(left) if state.generator is not None else 0))
 
     def restore_prefetch(self, state: PrefetchState) -> None:
@@ -247,17 +251,21 @@ def n_step_batch(  # noqa: PLR0917 - the parts that `HindsightReplayBuffer.sampl
     n_steps: int,
     gamma: float,
 ) -> Batch:
-    """Return the n-step returns of the windows that begin at sampled steps.
+    """Return a batch with the n-step returns of the windows that begin at sampled steps.
 
     Args:
         storage: The stored episodes.
-        sampled: (B,) sampled steps.
-        desired: (2, B) desired goals.
+        sampled: Indices of B sampled steps.
+        desired: (2, B) desired goals before and after the steps.
         weights: (B,) weights.
         relabel: Function that returns single steps as a batch, with new rewards and terminations in the
             relabeled rows, which come first.
-        n_steps: Number of steps that a window has at most.
+        n_steps: Maximum number of steps of a window.
         gamma: Discount factor.
+
+    Raises:
+        ValueError: A function of the user returns a wrong result, or a sum of rewards is not finite as
+            float32.
     """
     first, steps_left = sampled.states[0], np.asarray(sampled.steps_left)
     windows = storage.make_windows(steps_left, n_steps)

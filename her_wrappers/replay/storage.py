@@ -87,7 +87,7 @@ class EpisodeStorage:
         self.memory = self._empty_memory(empty, index.end)
 
     def start_at(self, serial: int) -> None:
-        """Set the serial number of the first step that will be added to an empty storage."""
+        """Set the serial number of the first step of a new storage, to which no episode was ever added."""
         self.memory = replace(self.memory, index=self.memory.index.skipped(serial, 0))
 
     @property
@@ -112,8 +112,8 @@ class EpisodeStorage:
         """Store validated episodes, and evict the oldest as far as needed.
 
         Args:
-            episodes: Episodes, each of at most ``buffer_size`` steps. If they have more steps in total, the
-                first episodes are not stored, but still use up serial numbers.
+            episodes: Episodes, each of at most ``buffer_size`` steps. If the episodes have more steps in
+                total, the first of them are not stored, but still use up serial numbers.
             goal_independent: (n,) bool, whether an episode terminated independently of its goal.
             source: The object that the episodes come from, for ``last_added``.
 
@@ -223,8 +223,9 @@ class EpisodeStorage:
         Args:
             goal_states: (C,) offsets of the states that supply the goals of the first steps.
             segment_slots: (D,) slots of the segments that supply the goals of the other steps.
-            num_new: Number of these that get the goal after a step of another segment, before and after;
-                all others keep both goals of their segments.
+            num_new: Number of the first of these D steps that are relabeled with the desired goal of a
+                segment: the goal after the steps of the segment is then their goal before and after. The
+                remaining steps keep both goals of their segments.
         """
         memory, layout = self.memory, self.memory.layout
         count = len(goal_states)
@@ -240,7 +241,14 @@ class EpisodeStorage:
         return np.ndarray(rows.shape, layout.goal_dtype, rows)
 
     def same_goals(self, states: np.ndarray, goal_states: np.ndarray, segments: np.ndarray) -> np.ndarray:
-        """Return which achieved goals of states equal goals, bit by bit: (n,) bool; see `desired_goals`."""
+        """Return which achieved goals of states equal given goals, bit by bit, (n,) bool.
+
+        Args:
+            states: (n,) offsets of the states.
+            goal_states: (C,) offsets of the states whose achieved goals are compared with the first C states.
+            segments: (n - C,) slots of the segments whose desired goals, after their steps, are compared with
+                the other states.
+        """
         dtype = self.memory.layout.goal_dtype
         goals = self.desired_goals(states, segments[:0])[1], self.desired_goals(goal_states, segments)[1]
         return same_rows(*([each[name] for name in dtype.names or ()] for each in goals))

@@ -42,7 +42,7 @@ class StoredEpisodes(NamedTuple):
     """Episodes from a buffer.
 
     Attributes:
-        episodes: The episodes, in memory of their own, with float32 rewards.
+        episodes: The episodes, in memory of their own. Rewards are float32, except in open episodes.
         goal_independent: (n,) bool, which of them terminated independently of their goal.
     """
 
@@ -142,7 +142,7 @@ class EpisodeArrays:
 
         Args:
             file: The file.
-            prefix: Beginning of the names of their arrays.
+            prefix: Beginning of the names of the arrays of these episodes.
 
         Raises:
             CorruptFileError: An array is missing or damaged.

@@ -122,7 +122,9 @@ class SumTree:
         """
         for below, level in zip(self._levels[:-1], self._levels[1:], strict=True):
             if not np.array_equal(_sums(below), level.reshape(-1)[: len(below)]):
-                raise RuntimeError("the buffer is corrupted: the sums of its priorities are wrong")
+                raise RuntimeError(
+                    "the buffer is corrupted: the sums of its priorities are wrong; load a saved buffer"
+                )
 
 
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,9 +1,9 @@
 """Terminations of relabeled steps: whether a step would have ended the episode under its new goal.
 
-An environment that terminates on success terminates at another step if the goal is another one. Keeping the
-recorded flag makes a relabeled success bootstrap beyond its end, the most frequent bug report about HER
-buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the goal, such as
-a crash, hold under every goal.
+An environment that terminates on success terminates at another step if the goal is another one. If the
+recorded flag is kept, the target of a relabeled success bootstraps beyond the end of the episode, a known
+problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the
+goal, such as a crash, hold under every goal.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ class KeepByDefault(TerminationRule):
         return "no steps" if self.has_warned else "terminated steps"
 
     def fit(self, transition: GoalTransition, rewards_fn: Rewards, self_goal_rewards_fn: Rewards) -> Fitted:
-        """Return a warning if an achieved goal ended an episode; relabeled successes do not terminate."""
+        """Return a warning if an episode terminated at its goal.
+
+        This is so if the last step has the same reward under its desired goal as under its achieved goal.
+        """
         no_steps = np.zeros_like(transition.terminated)
         if not (rewards_fn() == self_goal_rewards_fn()).any():
             return Fitted(self, no_steps)
@@ -164,7 +167,9 @@ class Recompute(TerminationRule):
 
 @dataclass(frozen=True)
 class Success(TerminationRule):
-    """A relabeled step terminates if it has the reward of an achieved goal, or terminated whatever the goal.
+    """A relabeled step terminates if its reward is that of an achieved goal.
+
+    A step that terminated independently of its goal also terminates.
 
     Rewards must have two values, one of them for an achieved goal; a third value is an error.
 

@@ -1,7 +1,8 @@
 """The storage of a buffer on a torch device.
 
-The index stays on the host, where batches are sampled. Records, desired goals and infos are on the device, as
-the same rows of bytes as on the host: a batch gathers whole rows, and its fields are views of the result.
+The index stays on the host, where the indices of batches are sampled. Records, desired goals and infos are on
+the device, as the same rows of bytes as on the host: a batch gathers whole rows, and its fields are views of
+the result.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def make_storage(
 ) -> tuple[EpisodeStorage, torch.device]:
     """Return a storage and the device of the batches.
 
-    The storage is on the device if the user's functions take tensors on the device, else on the host.
+    The storage is on the device if all functions of the user take tensors on the device, or if nothing is
+    relabeled; else it is on the host.
 
     Args:
         name: Device of the batches.
@@ -165,7 +167,7 @@ class TorchStorage(EpisodeStorage):
         return torch.full((count,), value, dtype=torch.float32, device=self._device)
 
     def indices_to_device(self, sampled: SampledIndices) -> SampledIndices:
-        """Copy the indices that are needed to gather batches to the device, in two copies.
+        """Copy the indices that are needed to gather batches to the device, in two transfers.
 
         Offsets are converted to slots, since torch does not support negative indices here.
         """
@@ -197,7 +199,13 @@ class TorchStorage(EpisodeStorage):
 
 
 class TorchWindows(NStepWindows):
-    """Windows of n steps, summed on a torch device; see `NStepWindows`."""
+    """Windows of n steps, summed on a torch device; see `NStepWindows`.
+
+    Args:
+        steps_left: (B,) number of stored steps that each window may contain, as a NumPy array.
+        n_steps: Maximum number of steps of a window.
+        device: Device of the steps.
+    """
 
     def __init__(self, steps_left: np.ndarray, n_steps: int, device: torch.device) -> None:
         self.width = min(n_steps, int(steps_left.max()))
@@ -316,9 +324,13 @@ def _described(error: Exception | None) -> str:
 
 
 def dummy_transitions(relabeler: Relabeler, layout: StepLayout) -> list[tuple[GoalTransition, Batch]]:
-    """Return two steps with values from the spaces; the first step achieves its goal.
+    """Return two steps with random values from the spaces; the first step achieves its goal.
 
-    The list has one element for each combination of dtypes of infos, since these are not known yet.
+    The list has the same steps for each combination of dtypes of infos, since these dtypes are not known yet.
+
+    Args:
+        relabeler: Relabeler that will get such steps.
+        layout: Spaces and info keys of the steps.
     """
     rng, keys = np.random.default_rng(0), layout.info_keys
     observations = _dummy(layout.observations, layout.observation_space, 3, rng)

@@ -23,6 +23,10 @@ def to_tensor(device: str | torch.device, *, are_arrays: bool) -> Callable[[Any]
     """Return a function that converts arrays (or moves tensors) to tensors on a device.
 
     On the CPU a tensor shares the array's memory. Copies to CUDA go through pinned memory, asynchronously.
+
+    Args:
+        device: Device of the tensors.
+        are_arrays: Whether all arguments of the function will be NumPy arrays, which allows a faster one.
     """
     target = torch.device(device)
     if target.type == "cpu" and are_arrays:
@@ -56,6 +60,10 @@ def empty_bytes(shape: Sequence[int], device: torch.device) -> torch.Tensor:
 
 def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
     """Return the dtype of torch for one of NumPy.
+
+    Args:
+        name: Name of the array in the message.
+        dtype: Dtype of the array.
 
     Raises:
         TypeError: torch has no equivalent of ``dtype``.
@@ -165,7 +173,7 @@ class TensorRing:
         return self.memory.numel()
 
     def take(self, slots: torch.Tensor) -> TensorRecords:
-        """Return copies of records, in the shape of ``slots``."""
+        """Return copies of records, in the shape of ``slots``; unlike `ByteRing.take`, without wrapping."""
         rows = take_row_bytes(self.memory, slots.reshape(-1))
         return TensorRecords(rows.view(*slots.shape, rows.shape[-1]), self.dtype, self._fields)
 
@@ -208,7 +216,7 @@ class TensorRing:
 
         Args:
             first: Serial number of the first record.
-            end: Serial number after that of the last.
+            end: Serial number after that of the last record.
             dtype: Dtype of the new records.
             copied: Name of the old field whose values a new field gets, by the name of the new field. Other
                 fields have the same name in both.
@@ -225,7 +233,15 @@ class TensorRing:
 
 
 def take_row_bytes(rows: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-    """Return copies of (n, size) rows of bytes."""
+    """Return copies of rows of bytes, (B, size).
+
+    Args:
+        rows: (n, size) uint8.
+        slots: (B,) int64 indices of rows, on the same device.
+
+    Raises:
+        MemoryError: Not enough memory on the device.
+    """
     word = WORDS[math.gcd(rows.shape[1], rows.stride(0), 8)]
     taken = empty_bytes((len(slots), rows.shape[1]), rows.device)
     torch.index_select(rows.view(word), 0, slots, out=taken.view(word))

@@ -9,16 +9,17 @@ import pytest
 
 from her_wrappers import Episode
 
+ROWS = "rewards, actions and infos have one row per step, observations one more per episode"
 BAD_EPISODES = [
     ({"rewards": np.zeros(0)}, "rewards must have shape (T,) with T >= 1, got (0,)"),
     ({"rewards": np.zeros((2, 1))}, "rewards must have shape (T,) with T >= 1, got (2, 1)"),
-    ({"actions": np.zeros(3)}, "actions must have 2 rows to fit the rewards, got shape (3,)"),
+    ({"actions": np.zeros(3)}, f"actions must have 2 rows, got shape (3,); {ROWS}"),
     (
         {"observations": {"a": np.zeros(2)}},
-        "observations/a must have 3 rows to fit the rewards, got shape (2,)",
+        f"observations/a must have 3 rows, got shape (2,); {ROWS}",
     ),
     ({"rewards": np.array(["1", "2"])}, "rewards must hold numbers, got dtype <U1"),
-    ({"infos": {"a": np.zeros(())}}, "infos/a must have 2 rows to fit the rewards, got shape ()"),
+    ({"infos": {"a": np.zeros(())}}, f"infos/a must have 2 rows, got shape (); {ROWS}"),
 ]
 
 

@@ -75,7 +75,7 @@ GOOD = {
     [
         ({"lengths": np.array([1.0, 2.0])}, "lengths must be (n,) integers >= 1 with n >= 1"),
         ({"lengths": np.array([3, 0])}, "lengths must be (n,) integers >= 1"),
-        ({"lengths": np.array([1, 3])}, "rewards must have 4 rows to fit the rewards, got shape (3,)"),
+        ({"lengths": np.array([1, 3])}, "rewards must have 4 rows, got shape (3,)"),
         ({"observations": np.zeros(4)}, "observations must have 5 rows"),
         ({"infos": {"cost": np.zeros(2)}}, "infos/cost must have 3 rows"),
         ({"terminated": np.array([1, 0])}, "terminated must be a bool array of shape (2,), got int64 (2,)"),

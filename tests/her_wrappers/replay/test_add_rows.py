@@ -220,7 +220,7 @@ def test_a_row_may_be_skipped_between_episodes_only():
         buffer.add(*second, skip=np.array([False, False, True]))
     with pytest.raises(TypeError, match=r"skip must be \(3,\) bools, got \[True\]"):
         buffer.add(*second, skip=[True])
-    with pytest.raises(ValueError, match="skip is for transitions of several environments"):
+    with pytest.raises(ValueError, match="skip must be None for a transition of a single environment"):
         buffer.add(*next(iter(transitions(counting_episode(0, 3)))), skip=True)
 
 

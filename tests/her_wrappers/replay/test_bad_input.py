@@ -286,7 +286,5 @@ def test_an_exception_in_compute_terminated_has_a_note_with_its_name():
 
 
 def test_an_episode_with_arrays_of_wrong_lengths_is_an_error_when_it_is_created():
-    with pytest.raises(
-        ValueError, match=r"observations must have 4 rows to fit the rewards, got shape \(3, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"observations must have 4 rows, got shape \(3, 2\)"):
         Episode(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3), terminated=False, truncated=True)

@@ -26,11 +26,11 @@ def test_verify_finds_memory_that_was_overwritten():
         buffer = filled()
         buffer.verify()
         buffer._storage.memory.index.segments.records(slice(None))[field][1] += by
-        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* are inconsistent"):
+        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* of its episodes disagree"):
             buffer.verify()
     for step, segment in ((3, 2), (0, 1), (11, 63)):
         buffer = filled()
         buffer._storage.memory.index.segment_slots.records(slice(None))[step] = segment
-        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* are inconsistent"):
+        with pytest.raises(RuntimeError, match=r"the buffer is corrupted: the .* of its episodes disagree"):
             buffer.verify()
     counting_buffer().verify()
