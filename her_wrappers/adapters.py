@@ -1,6 +1,6 @@
 """Adapters: wrappers that fix faults of a goal environment, or give an environment the goal interface.
 
-`her_wrappers.checker` names the adapter that fixes a finding.
+A report of `her_wrappers.checker` names the adapter for each fault that an adapter can fix.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class _Adapter(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         raise NotImplementedError
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
-        """Reset the environment, see `gymnasium.Env.reset`."""
+        """Reset the environment, see `gymnasium.Env.reset`, and return the adapted observation and info."""
         return self._adapt(*self.env.reset(seed=seed, options=options))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
-        """Step the environment, see `gymnasium.Env.step`."""
+        """Step the environment, see `gymnasium.Env.step`, and return the adapted observation and info."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         observation, info = self._adapt(observation, info)
         return observation, reward, terminated, truncated, info
@@ -65,8 +65,11 @@ class CopyObservation(_Adapter):
 class CastObservation(_Adapter):
     """Casts observations to the dtypes of their space, and lists to arrays (GE005).
 
+    Shapes and bounds are not corrected. The cast changes values that the dtype of the space cannot hold.
+
     Args:
-        env: An environment whose observations consist of arrays.
+        env: An environment with observations of arrays, numbers or nested lists, in Dict and Tuple spaces
+            or not.
     """
 
     def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -86,11 +89,15 @@ class BooleanSuccess(_Adapter):
     """Sets ``info["is_success"]`` to a bool, at reset and at every step (GE201, GE203).
 
     Without ``success``, the flag is read from ``info["is_success"]`` or ``info["success"]``. If the info has
-    neither, the flag is True if the reward is at least that of a goal that is reached exactly.
+    neither, the flag is True if ``compute_reward`` returns at least the reward of a goal that is reached
+    exactly.
 
     Args:
         env: A goal environment.
         success: Function ``(achieved_goal, desired_goal) -> bool`` that computes the flag, or None.
+
+    Raises:
+        ValueError: ``env`` is not a goal environment.
     """
 
     def __init__(self, env: Env, success: Success | None = None) -> None:
@@ -125,8 +132,10 @@ class AsGoalEnv(_Adapter):
         achieved_goal: Function ``(observation, info) -> goal`` that returns the achieved goal.
         sample_goal: Function ``(observation, info, rng) -> goal`` that returns the desired goal, called by
             ``reset``.
-        success: Function ``(achieved_goal, desired_goal) -> bool`` for goals with any leading axes.
-        goal_space: Space of the goals.
+        success: Function ``(achieved_goal, desired_goal) -> bools`` for goals with any leading axes:
+            (..., G), (..., G) -> (...).
+        goal_space: Space of the goals, which are cast to its dtype. ``reset`` and ``step`` raise ValueError
+            for goals of another shape.
         terminate_on_success: Whether success terminates an episode.
 
     Raises:
@@ -175,7 +184,19 @@ class AsGoalEnv(_Adapter):
         })
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
-        """Reset the environment and sample a goal; ``options["goal"]`` sets the goal instead."""
+        """Reset the environment and sample the desired goal.
+
+        Args:
+            seed: Seed of the environment, or None; see `gymnasium.Env.reset`.
+            options: Options of the environment, or None. ``options["goal"]``, (G,), is the desired goal if it
+                is given; this option is not passed to the environment.
+
+        Returns:
+            The observation with the three goal keys, and the info with ``is_success``.
+
+        Raises:
+            ValueError: A goal does not have the shape of the goal space.
+        """
         own = dict(options or {})
         goal = own.pop("goal", None)
         observation, info = self.env.reset(seed=seed, options=own or None)
@@ -185,18 +206,36 @@ class AsGoalEnv(_Adapter):
         return self._adapt(observation, info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        """Step the environment, and return the reward for the desired goal."""
+        """Step the environment; the reward and the termination also depend on the desired goal."""
         observation, _, terminated, truncated, info = super().step(action)
         goals = observation["achieved_goal"], observation["desired_goal"]
         terminated = bool(terminated or self.compute_terminated(*goals, info))
         return observation, float(self.compute_reward(*goals, info)), terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals: (..., G), (..., G) -> (...) float32, 0 on success and -1 otherwise."""
+        """Return the rewards of goals: 0 on success and -1 otherwise.
+
+        Args:
+            achieved_goal: (..., G), achieved goals.
+            desired_goal: (..., G), desired goals.
+            info: Info or infos; not used.
+
+        Returns:
+            (...), float32.
+        """
         return np.asarray(self._success(achieved_goal, desired_goal), np.float32)[()] - np.float32(1)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether the achieved goals terminate the episode: (..., G), (..., G) -> (...) bool."""
+        """Return the success of goals if success terminates an episode, else False.
+
+        Args:
+            achieved_goal: (..., G), achieved goals.
+            desired_goal: (..., G), desired goals.
+            info: Info or infos; not used.
+
+        Returns:
+            (...), bool.
+        """
         return np.asarray(self._success(achieved_goal, desired_goal), bool)[()] & self._terminates
 
     def _adapt(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -208,7 +247,9 @@ class AsGoalEnv(_Adapter):
         """Return a copy of a goal with the dtype of the goal space."""
         own = np.array(goal, dtype=self._goal_space.dtype)
         if own.shape != self._goal_space.shape:
-            raise ValueError(f"goals must have shape {self._goal_space.shape}, got {own.shape}")
+            raise ValueError(
+                f"goals must have shape {self._goal_space.shape}, got {own.shape}; return goals of goal_space"
+            )
         return own
 
 
@@ -216,14 +257,16 @@ class FlattenGoalObservation(_Adapter):
     """Flattens observations and goals that are neither vectors nor images.
 
     Discrete goals become one-hot vectors; Dict and Tuple observations are concatenated. The arguments of
-    ``compute_reward`` and ``compute_terminated`` are flat goals. Vectors (Box, MultiBinary, MultiDiscrete)
-    and uint8 images do not change.
+    ``compute_reward`` and ``compute_terminated`` are goals in this form. Vectors (Box, MultiBinary,
+    MultiDiscrete) and uint8 images, which are arrays of three axes, do not change. Keys other than the three
+    goal keys are removed from the observation.
 
     Args:
         env: A goal environment, with spaces of Box, Discrete, MultiBinary, MultiDiscrete, Dict and Tuple.
 
     Raises:
-        TypeError: A space has another type.
+        TypeError: A goal space contains another type, or the elements of the observation space have no fixed
+            size, such as those of Sequence and Graph.
         ValueError: The environment is not a goal environment.
 
     Example:
@@ -240,13 +283,25 @@ class FlattenGoalObservation(_Adapter):
         flat = {key: spaces.flatten_space(self._spaces[key]) for key in self._flat_keys}
         for key, space in flat.items():
             if not isinstance(space, spaces.Box):
-                raise TypeError(f"{key} must have a space of fixed size, got {self._spaces[key]}")
+                raise TypeError(
+                    f"{key} must have a space of fixed size, got {self._spaces[key]}; "
+                    "use Box, Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of these"
+                )
         self.observation_space = spaces.Dict({**self._spaces, **flat})
         if env.has_wrapper_attr("compute_terminated"):
             self.compute_terminated = partial(self._call, "compute_terminated")
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of flat goals: (..., G), (..., G) -> (...)."""
+        """Return the rewards that the environment computes for goals of the flattened observations.
+
+        Args:
+            achieved_goal: (..., G), achieved goals.
+            desired_goal: (..., G), desired goals.
+            info: Info or infos, passed on unchanged.
+
+        Returns:
+            (...), as the environment returns them.
+        """
         return self._call("compute_reward", achieved_goal, desired_goal, info)
 
     def _call(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

@@ -8,7 +8,12 @@ import numpy as np
 
 
 def require_count(name: str, value: object, *, at_least: int) -> int:
-    """Return the argument ``name`` as an int.
+    """Return an argument that must be an integer as an int.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: Value of the argument; bools are not accepted.
+        at_least: Smallest valid value.
 
     Raises:
         ValueError: ``value`` is not an integer of at least ``at_least``.
@@ -19,7 +24,11 @@ def require_count(name: str, value: object, *, at_least: int) -> int:
 
 
 def require_flag(name: str, value: object) -> bool:
-    """Return the argument ``name`` as a bool.
+    """Return an argument that must be a bool as a bool.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: Value of the argument.
 
     Raises:
         TypeError: ``value`` is not a bool.
@@ -44,8 +53,12 @@ def require_gamma(gamma: object) -> float:
 def require_keys(name: str, keys: object) -> tuple[str, ...]:
     """Return ``keys`` as a tuple of strings.
 
+    Args:
+        name: Name of the argument, for the message.
+        keys: Iterable of strings.
+
     Raises:
-        TypeError: ``keys`` is a single string, or an element of ``keys`` is not a string.
+        TypeError: ``keys`` is a single string or not iterable, or an element of ``keys`` is not a string.
     """
     if isinstance(keys, str):
         raise TypeError(f"{name} must be a list of strings, got the string {keys!r}; write [{keys!r}]")
@@ -56,7 +69,12 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
 
 
 def require_function(name: str, value: object, takes: str = "(achieved_goal, desired_goal, info)") -> None:
-    """Raise TypeError unless ``value`` is callable; ``takes`` are the expected parameters, for the message.
+    """Raise TypeError unless ``value`` is callable.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: Value of the argument.
+        takes: Parameters that the function should have, for the message.
 
     Raises:
         TypeError: ``value`` is not callable.

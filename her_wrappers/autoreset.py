@@ -8,11 +8,15 @@ from gymnasium.vector import AutoresetMode
 
 
 def declared_mode(env: Any) -> AutoresetMode | None:
-    """Return the autoreset mode in a vector environment's metadata; None if it has no valid mode.
+    """Return the autoreset mode in a vector environment's metadata; None if the metadata have no valid mode.
 
     Before Gymnasium 1.4, the vector environments of one class share a metadata dict, so a vector environment
     overwrites the mode of those created before it. Gymnasium's own vector environments also have the
-    attribute ``autoreset_mode``, which is then used. The metadata of a wrapper have precedence over both.
+    attribute ``autoreset_mode``. This attribute is returned instead of the mode in the metadata, unless a
+    wrapper has metadata of its own.
+
+    Args:
+        env: A vector environment, with any wrappers.
     """
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):

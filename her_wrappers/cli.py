@@ -1,4 +1,4 @@
-"""The ``her`` command. This module imports the parts of the toolkit; no other module imports it."""
+"""The ``her`` command. This module imports all commands; no other module of the package imports this one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from her_wrappers.environments import BrokenModuleError, EnvNameError
 GYMNASIUM = Path(gym.__file__).parent
 
 EXPLAINED = (BrokenModuleError, gym.error.DependencyNotInstalled)
-"""Errors whose messages are sentences for the user; lines of code would add nothing."""
+"""Errors whose messages are complete, so that the file and line that raised are not added."""
 
 
 class _Commands(TyperGroup):
-    """Group of all commands. Unusable code or data end a command with one sentence and exit code 3."""
+    """Group of all commands. Errors in the user's code or data end a command with exit code 3."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""

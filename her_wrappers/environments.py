@@ -25,16 +25,16 @@ FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Clas
 
 
 class BrokenModuleError(RuntimeError):
-    """The code of a module raised an error when it was imported, or when it made an environment."""
+    """Importing a module raised an error, or making an environment did."""
 
 
 class EnvNameError(ValueError):
-    """An environment does not exist, or does not take its options."""
+    """A name does not lead to an environment, or the environment does not take the given options."""
 
 
 @contextlib.contextmanager
 def present_folder() -> Iterator[None]:
-    """Make the modules of the current folder importable, as ``python -m`` does."""
+    """Make the modules of the current folder importable during the block, as ``python -m`` does."""
     sys.path.insert(0, "")
     try:
         yield
@@ -50,11 +50,13 @@ def find_env(name: str) -> str | EnvFactory:
             the name can have the path of a file, ``path/to/file.py``. The current folder is searched too.
 
     Returns:
-        The id for `gymnasium.make`, or the class or function.
+        The id for `gymnasium.make`, or the class or function. An id without a module is returned without a
+        check of its existence.
 
     Raises:
-        BrokenModuleError: The module raised an error.
-        EnvNameError: The module does not exist, or has no such id, class or function.
+        BrokenModuleError: The import of the module raised an error.
+        EnvNameError: The module does not exist, or has no such id, subclass of `gymnasium.Env` or
+            `gymnasium.vector.VectorEnv`, or function.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
@@ -92,7 +94,16 @@ def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options
 
 
 def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFactory:
-    """Return the function that makes an environment from its options, see `make_env`."""
+    """Return the function that makes an environment from its options.
+
+    Args:
+        name: Name of the environment, see `find_env`.
+        disable_env_checker: Argument of `gymnasium.make`, used if the name is an id.
+
+    Raises:
+        BrokenModuleError: The import of the module raised an error.
+        EnvNameError: The module does not exist, or has no such id, class or function.
+    """
     found = find_env(name)
     if isinstance(found, str):
         return partial(gym.make, found, disable_env_checker=disable_env_checker)
@@ -108,7 +119,8 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
         options: Arguments of the factory.
 
     Raises:
-        BrokenModuleError: The code of the environment raised an error; the message has the file and the line.
+        BrokenModuleError: The code of the environment raised an error, with the file and the line in the
+            message, or a package that the environment needs is not installed.
         EnvNameError: The environment does not exist, or does not take the options.
     """
     try:
@@ -129,7 +141,7 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
 
 
 def make_vector_env(name: str, num_envs: int, /, **options: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Make a vector environment: the environment's own one, or else a `gymnasium.vector.SyncVectorEnv`.
+    """Make a vector environment: the one registered for the id, else a `gymnasium.vector.SyncVectorEnv`.
 
     Args:
         name: Name of the environment, see `find_env`.
@@ -153,13 +165,13 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
     """Import a module.
 
     Args:
-        origin: Name or file of the module.
+        origin: Name of the module, or path of its file, which ends in ``.py``.
         name: Name that the user gave, for messages.
         forms: Forms that the name can have, for messages.
 
     Raises:
         BrokenModuleError: The module raised an error; the message has the file and the line.
-        EnvNameError: The module does not exist.
+        EnvNameError: The module does not exist, or ``origin`` is not the name of a module.
     """
     try:
         with present_folder():

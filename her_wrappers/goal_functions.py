@@ -26,8 +26,9 @@ Goal functions are called by position, since gymnasium-robotics names the second
 def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[Any]) -> GoalFunction | None:
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 
-    The function is called with batches of 2 and 3 sampled goals. Some functions accept single goals only:
-    those of gymnasium-robotics return a single bool for any batch, and functions that contain ``if`` raise.
+    The function is called with batches of 2 and 3 sampled goals and with empty infos. Some functions accept
+    single goals only: those of gymnasium-robotics return a single bool for any batch, and functions that use
+    ``if`` on the result of a comparison of goals raise.
 
     Args:
         function: ``compute_terminated`` of an environment or of the user, or None.
@@ -35,8 +36,8 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
 
     Returns:
         ``function`` if it accepts batches; a `LoopedGoalFunction` if it accepts single goals only; a
-        `LazilyVectorizedGoalFunction` if it raises without the infos of real steps; None if ``function`` is
-        None or raises NotImplementedError.
+        `LazilyVectorizedGoalFunction` if the calls with empty infos raise and thus show neither; None if
+        ``function`` is None or raises NotImplementedError.
 
     Raises:
         TypeError: ``function`` is not callable with three arguments.
@@ -86,14 +87,14 @@ def _takes_three_arguments(function: GoalFunction) -> bool:
 
 def _without_batches(function: GoalFunction, goal_space: spaces.Space[Any]) -> GoalFunction:
     """Return a wrapper of a function that raised on batches of sampled goals with empty infos."""
-    with contextlib.suppress(Exception):  # it may need the infos of real steps
+    with contextlib.suppress(Exception):  # the function may need the infos of real steps
         if _probe(function, goal_space, None) == () and _raises_on_batches(function, goal_space):
             return LoopedGoalFunction(function)
     return LazilyVectorizedGoalFunction(function)
 
 
 def _raises_on_batches(function: GoalFunction, goal_space: spaces.Space[Any]) -> bool:
-    """Whether the function raises again on a batch, so that the first error was not temporary."""
+    """Whether a batch raises again or gives a single value; otherwise the first error was temporary."""
     try:
         return _probe(function, goal_space, 2) == ()
     except Exception:
@@ -112,7 +113,7 @@ class LoopedGoalFunction:
         self._warned = False
 
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> np.ndarray:
-        """Return bools of shape (B,), and warn at the first batch that the calls are slow.
+        """Return bools of shape (B,), and warn once, at the first batch with B > 1, that the calls are slow.
 
         Args:
             achieved_goal: Achieved goals, with a leading axis of size B.
@@ -133,8 +134,9 @@ class LoopedGoalFunction:
 class LazilyVectorizedGoalFunction:
     """A goal function whose first call with real infos decides whether the function accepts batches.
 
-    A function that raises on the batch and not on its first row is called once for each row from then on. An
-    error that a second call does not repeat, such as a MemoryError, is raised, and the next call decides.
+    A function that returns a single value for the batch, or raises on the batch and not on its first row, is
+    called once for each row from then on. An error that a second call with the batch does not repeat, such as
+    a MemoryError, is raised, and the next call decides.
 
     Args:
         function: Function ``(achieved_goal, desired_goal, info)`` that needs the infos of real steps, and
@@ -162,7 +164,7 @@ class LazilyVectorizedGoalFunction:
         return values
 
     def _takes_single_goals_only(self, achieved_goal: Any, desired_goal: Any, info: Any) -> bool:
-        """Whether the function accepts the first row alone, and raises on the batch again."""
+        """Whether the function returns a single value for the first row, and raises on the batch again."""
         infos = _info_rows(info, _count(achieved_goal))
         try:
             value = self._function(_row(achieved_goal, 0), _row(desired_goal, 0), infos[0])

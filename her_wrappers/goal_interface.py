@@ -44,9 +44,10 @@ class GoalInterface:
         observation_space: Dict space of a single environment with the keys ``observation``,
             ``achieved_goal`` and ``desired_goal``.
         action_space: Action space of a single environment.
-        compute_reward: Function that returns the rewards of a batch of goals, of shape (B,).
-        compute_terminated: Function that returns the terminations of a batch of goals as bools of shape (B,),
-            or None if the environment has no such function.
+        compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the rewards of a batch
+            of B goals, of shape (B,).
+        compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns the terminations of
+            a batch of B goals as bools of shape (B,), or None if the environment has no such function.
     """
 
     observation_space: spaces.Dict
@@ -70,14 +71,16 @@ class GoalInterface:
             compute_terminated: Function to use instead of the environment's ``compute_terminated``.
 
         Returns:
-            The goal interface. Functions of a vector environment are those of its wrappers or its own, else
-            those of its first environment, or of a local copy if its environments are in other processes.
+            The goal interface. For a vector environment, a function is taken from its wrappers or from the
+            vector environment itself, else from the first environment of a SyncVectorEnv, else from a local
+            copy of one of its environments.
 
         Raises:
-            TypeError: ``env`` is not an environment, or a function is not callable with three arguments.
-            ValueError: The observation space is not a Dict of the three goal keys with goals of the same
-                shape and dtype, the environment has no ``compute_reward``, or ``compute_terminated`` returns
-                a wrong shape.
+            TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
+                does not take three arguments, or the elements of a goal space are not arrays of one shape.
+            ValueError: The observation space is not a Dict with the three goal keys and with goals of the
+                same shape and dtype, the environment has no ``compute_reward``, or ``compute_terminated``
+                returns a wrong shape.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
@@ -107,8 +110,8 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
         env: A goal environment, or a vector environment of goal environments.
 
     Raises:
-        TypeError: ``env`` is not an environment.
-        ValueError: The observation space is not the space of a goal environment.
+        TypeError: ``env`` is not an environment, or the elements of a goal space are not arrays of one shape.
+        ValueError: The observation space is not the space of a goal environment, see `require_goal_space`.
     """
     if isinstance(env, gym.vector.VectorEnv):
         observation_space, action_space = env.single_observation_space, env.single_action_space
@@ -129,6 +132,7 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
         space: Observation space of a single environment.
 
     Raises:
+        TypeError: The elements of a goal space are not arrays of one shape.
         ValueError: The space is not a Dict, a goal key is missing, or the goals differ in shape or dtype.
     """
     if not isinstance(space, spaces.Dict):
@@ -156,7 +160,10 @@ def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:
 
 
 def find_function(env: AnyEnv, name: str) -> Any:
-    """Return the function of the outermost layer that has an attribute ``name``, or None.
+    """Return the attribute ``name`` of the outermost layer that has such an attribute, or None.
+
+    The layers are the wrappers and the environment. For a vector environment, they are followed by the layers
+    of the first environment of a SyncVectorEnv, or of a local copy of one of its environments.
 
     Args:
         env: A single or vectorized environment, with any wrappers.
@@ -187,16 +194,16 @@ def _local_copy(vector_env: Any) -> gym.Env[Any, Any] | None:
         spec = env_spec(vector_env)
         if spec is not None:
             return gym.make(spec.id, disable_env_checker=True, **spec.kwargs)
-    except Exception:  # the function is missing then
+    except Exception:  # without a copy, the result is None
         return None
     return None
 
 
 def env_spec(env: Any) -> EnvSpec | None:
-    """Return the spec of an environment, or None if it has none or one of another class, as with EnvPool."""
+    """Return the spec of an environment; None if the spec is missing or of another class, as in EnvPool."""
     try:
         spec = env.spec
-    except Exception:  # a wrapper may compute it
+    except Exception:  # a property of a wrapper may raise
         return None
     return spec if isinstance(spec, EnvSpec) else None
 

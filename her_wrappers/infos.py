@@ -1,9 +1,10 @@
-"""Infos of single and of vector environments: the only module that reads Gymnasium's vector infos.
+"""Infos of single and of vector environments: functions that read Gymnasium's vector infos.
 
 An info ``k`` of N environments is an array ``infos["k"]`` with one row per environment. The mask
 ``infos["_k"]``, (N,) bool, marks the environments that have the info; without a mask, all have it. In mode
-SAME_STEP, ``infos["final_obs"]`` has the last observations, as an array of dicts (Gymnasium's vector
-environments) or a dict of arrays (others), and ``infos["final_info"]`` has the last infos.
+SAME_STEP, ``infos["final_obs"]`` has the last observations of the episodes that ended, as an array of dicts
+(Gymnasium's vector environments) or a dict of arrays (others), and ``infos["final_info"]`` has the last infos
+of these episodes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class InfoBatch(NamedTuple):
     """One info of all environments.
 
     Attributes:
-        values: (N, ...) array.
+        values: (N, ...) array; the rows of environments without the info have no meaning.
         present: (N,) bool, the environments that have the info.
     """
 
@@ -32,7 +33,7 @@ class InfoBatch(NamedTuple):
 
 
 def as_info(key: str, value: Any, where: str) -> np.ndarray:
-    """Return a copy of an info of one environment.
+    """Return an info of one environment as a new array.
 
     Args:
         key: Name of the info.
@@ -40,7 +41,7 @@ def as_info(key: str, value: Any, where: str) -> np.ndarray:
         where: Place of the info in messages.
 
     Raises:
-        ValueError: ``value`` is not an array of numbers or strings.
+        ValueError: ``value`` does not consist of numbers or strings of one shape.
     """
     try:
         array = np.array(value)
@@ -52,18 +53,29 @@ def as_info(key: str, value: Any, where: str) -> np.ndarray:
 
 
 def missing_info(key: str, where: str, has: object) -> str:
-    """Return the message of the error for an info that a step does not have."""
+    """Return the message of the error for an info that a step does not have.
+
+    Args:
+        key: Name of the info.
+        where: Place of the step in messages.
+        has: Names of the infos that the step has.
+    """
     adapter = "; her_wrappers.adapters.BooleanSuccess adds it" if key == "is_success" else ""
     return f"info has no {key!r} {where}; it has {has}{adapter}"
 
 
 def describe_info(value: np.ndarray) -> str:
-    """Return the kind and shape of an info, which are the same for all values of one info."""
+    """Return the kind and shape of an info, which must be the same for all values of one info."""
     return f"{'strings' if value.dtype.kind in STRINGS else 'numbers'} of shape {value.shape}"
 
 
 def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
     """Return which environments have an info, (N,) bool.
+
+    Args:
+        infos: Infos of a step or a reset, as a vector environment returned them.
+        key: Name of the info.
+        num_envs: Number of environments, N.
 
     Raises:
         ValueError: The mask does not consist of N bools.
@@ -81,10 +93,11 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
         key: Name of the info.
         infos: Infos of a step or a reset, as a vector environment returned them.
         required: (N,) bool, the environments that must have the info.
-        where: Place of an environment in messages.
+        where: Function from an environment i to its place in messages.
 
     Raises:
-        ValueError: A required info is missing, or the values are neither numbers nor strings of one shape.
+        ValueError: A required info is missing, the mask does not consist of N bools, or the values are not
+            numbers or strings of one shape with one row for each environment.
     """
     count = len(required)
     present = info_mask(infos, key, count)
@@ -109,6 +122,12 @@ def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
     """Return the info of environment ``i``: the keys whose mask is set, or that have no valid mask.
 
     A value without a row for each environment, such as a count of all steps, belongs to every environment.
+    Keys that begin with ``_`` or ``final_`` are left out.
+
+    Args:
+        infos: Infos as a vector environment returned them; the result is empty if they are not a dict.
+        i: Index of the environment.
+        num_envs: Number of environments, N.
     """
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():
@@ -151,7 +170,7 @@ def _as_rows(value: Any) -> np.ndarray:
 
 
 def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> np.ndarray:
-    """Convert an array of objects, which Gymnasium makes of bools, strings and lists, to a plain array."""
+    """Convert an array of objects, which Gymnasium makes of NumPy bools, strings or lists, to a plain one."""
     rows = np.flatnonzero(present)
     unpacked = _as_rows(values[rows].tolist())
     if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:

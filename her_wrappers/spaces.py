@@ -1,4 +1,4 @@
-"""SpaceSpec: the arrays that make up an element of a space. The only module that walks Gymnasium spaces.
+"""SpaceSpec: the arrays that make up an element of a Gymnasium space.
 
 An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path leads
 to a leaf: the keys of the dicts and the positions in the tuples, ``()`` for a space that is itself a leaf.
@@ -47,7 +47,13 @@ def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.
 
 
 def build_tree(space: spaces.Space[Any], leaves: Mapping[Path, Any], path: Path = ()) -> Tree:
-    """Return a tree with the structure of ``space`` and the given leaves."""
+    """Return a tree with the structure of ``space`` and the given leaves.
+
+    Args:
+        space: The space.
+        leaves: Value of each leaf, by path; the paths begin with ``path``.
+        path: Path of ``space`` in the space that contains it.
+    """
     if isinstance(space, spaces.Dict):
         return {key: build_tree(part, leaves, (*path, key)) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -98,12 +104,12 @@ class LeafSpec:
         """Return ``value`` as an array of this leaf's shape and dtype.
 
         Args:
-            value: Anything that NumPy converts to an array.
+            value: An array, a tensor, or anything that NumPy converts to an array.
             where: Place of the value in messages.
             rounding: Whether floats may be rounded to a shorter float dtype.
 
         Raises:
-            ValueError: The shape differs, or the cast would change values.
+            ValueError: ``value`` is not an array of numbers of this shape, or the cast would change values.
         """
         if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
             return value
@@ -112,7 +118,7 @@ class LeafSpec:
 
 @dataclass(frozen=True)
 class SpaceSpec:
-    """The leaves of a space, in order, and how they make up an element.
+    """The leaves of a space, in order, and the structure in which they make up an element.
 
     Attributes:
         name: Name of the elements in messages, such as ``"observation"``.
@@ -133,7 +139,11 @@ class SpaceSpec:
 
     @classmethod
     def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
-        """Return the leaves of a space.
+        """Return the spec of a space.
+
+        Args:
+            name: Name of the elements in messages, such as ``"observation"``.
+            space: The space.
 
         Raises:
             TypeError: The elements of a leaf are not arrays of one shape.
@@ -143,7 +153,12 @@ class SpaceSpec:
 
     @classmethod
     def of_rows(cls, name: str, tree: Tree) -> SpaceSpec:
-        """Return the leaves of one row of a tree of arrays, (N, ...) each."""
+        """Return the spec of one row of a tree of arrays.
+
+        Args:
+            name: Name of the rows in messages, such as ``"observation"``.
+            tree: Tree of (N, ...) arrays.
+        """
         leaves: dict[Path, tuple[tuple[int, ...], np.dtype[Any]]] = {}
 
         def visit(part: Tree, path: Path) -> Tree:
@@ -168,11 +183,15 @@ class SpaceSpec:
         return [leaf.path for leaf in self.leaves]
 
     def same_arrays(self, other: SpaceSpec) -> bool:
-        """Whether elements of both have the same paths, shapes and dtypes."""
+        """Whether this spec and ``other`` have leaves of the same paths, shapes and dtypes, in any order."""
         return {_array_of(leaf) for leaf in self.leaves} == {_array_of(leaf) for leaf in other.leaves}
 
     def build(self, arrays: Sequence[Any] | Mapping[int, Any]) -> Tree:
-        """Return the tree that has the given values at its leaves, in the order of ``leaves``."""
+        """Return the tree that has the given values at its leaves.
+
+        Args:
+            arrays: Value of each leaf, by the position of the leaf in ``leaves``.
+        """
         if self.structure == 0:  # the space itself is the leaf
             return arrays[0]
         if self.flat_keys is not None:
@@ -198,7 +217,8 @@ class SpaceSpec:
             One array per leaf; an array that has the right shape and dtype is returned as it is.
 
         Raises:
-            ValueError: A leaf is missing, or has another shape, or a cast would change values.
+            ValueError: A leaf is missing, is not an array of numbers, or has another shape, or a cast would
+                change values.
         """
         checked = []
         is_flat = self.flat_keys is not None and type(tree) is dict

@@ -12,7 +12,7 @@ FLAG_NAMES = ("is_success", "success")
 
 
 def flag_name(info: Any) -> str | None:
-    """Return the key of the success flag in an info, or None if the info has no such flag."""
+    """Return the key of the success flag in an info; None if the info has no flag or is not a dict."""
     return next((name for name in FLAG_NAMES if isinstance(info, dict) and name in info), None)
 
 

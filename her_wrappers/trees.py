@@ -142,7 +142,9 @@ def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Return an array, a torch tensor on any device, or nested lists as an array.
+    """Return ``value``, an array, a torch tensor on any device or nested lists, as an array.
+
+    Tensors of bfloat16, which NumPy does not have, and of other floats shorter than 32 bits become float32.
 
     Raises:
         RuntimeError: torch cannot convert a tensor, for example one with its conjugate bit set.
@@ -180,7 +182,8 @@ def as_leaf(
         The array; ``value`` itself if it has the right shape and dtype.
 
     Raises:
-        ValueError: The shape differs, or a cast to ``dtype`` would change values.
+        ValueError: ``value`` is not an array of ``dtype`` or of numbers, the shape differs, or a cast to
+            ``dtype`` would change values.
     """
     try:
         array = as_array(value)
@@ -209,15 +212,17 @@ def as_leaf(
 
 
 def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
-    """Return a tree of (N, ...) arrays with the keys, the dtypes and the shapes of rows of another tree.
+    """Return a tree of (N, ...) arrays with the keys, dtypes and shapes of rows of another tree.
 
     Args:
         name: Name of ``value`` in messages.
-        value: A tree of arrays, tensors, or anything that NumPy converts to arrays.
-        like: The other tree.
+        value: A tree of arrays, tensors, or anything that NumPy converts to arrays; N is the length of its
+            first axis.
+        like: The other tree, of (M, ...) arrays.
 
     Raises:
-        ValueError: The keys or the shapes differ, or a cast would change values.
+        ValueError: The keys or the shapes of rows differ, a leaf is not an array of numbers, or a cast would
+            change values.
     """
     if isinstance(like, dict | tuple):
         if not isinstance(value, type(like)) or _structure(value) != _structure(like):
@@ -229,7 +234,7 @@ def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
 
 
 def take_rows(tree: Tree, rows: np.ndarray) -> Any:
-    """Return copies of rows of a tree of arrays."""
+    """Return copies of the rows with the given indices of a tree of (N, ...) arrays: (n, ...) each."""
     if isinstance(tree, np.ndarray):
         return tree.take(rows, axis=0)
     return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)
@@ -243,7 +248,7 @@ def leaf_arrays(tree: Tree) -> list[np.ndarray]:
 
 
 _IMMUTABLE = (np.generic, int, float, str, type(None))
-"""Types of immutable values. A tuple, since ``isinstance`` takes four times as long with a union."""
+"""Types of immutable values. A tuple, since ``isinstance`` is slower with a union."""
 
 
 def copy_tree(value: Any) -> Any:

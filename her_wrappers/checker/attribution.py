@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from her_wrappers.checker.report import Finding
 
 FAMILIES = ("GE0", "GE1")
-"""Families of rules that a wrapper can break: spaces and rewards."""
+"""Families of rules whose findings are attributed to wrappers: spaces and rewards."""
 
 MAX_STEPS = 300
 """Largest number of steps of the check of one layer."""
 
 MIN_SHARE = 0.05
-"""Smallest share of steps with a finding; rarer findings may be absent from a layer by chance."""
+"""Smallest share of the steps or resets with a finding; rarer ones may be absent from a layer by chance."""
 
 
 def attribute_to_wrappers(
     findings: Sequence[Finding], evidence: Evidence, replicator: EnvReplicator, budget: Budget
 ) -> list[Finding]:
-    """Return the findings with the name of the wrapper that causes each, if a wrapper does.
+    """Return the findings, each with the name of the wrapper that causes it, if a wrapper causes it.
 
     Args:
         findings: Findings of the environment with all its wrappers.
@@ -55,7 +55,7 @@ def attribute_to_wrappers(
 
 
 def _is_attributable(finding: Finding, evidence: Evidence) -> bool:
-    """Whether a wrapper can cause the finding, and it is too frequent to be absent by chance."""
+    """Whether a wrapper can cause the finding, and the finding is too frequent to be absent by chance."""
     if not finding.code.startswith(FAMILIES) or finding.severity == "info":
         return False
     places = {"step": len(evidence.steps), "reset": len(evidence.rollout.resets)}

@@ -14,7 +14,12 @@ from her_wrappers.trees import leaf_arrays, map_tree
 def wrong_shapes(
     record: ResetRecord | StepRecord, num_envs: int
 ) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yield name, shape and expected shape of each array that lacks a row for some environment."""
+    """Yield name, shape and expected shape of each array that does not have one row per environment.
+
+    Args:
+        record: Batch of a vector environment.
+        num_envs: Number of environments, N.
+    """
     observation = record.observation
     trees = observation if isinstance(observation, dict) else {"observation": observation}
     for key, tree in trees.items():
@@ -43,5 +48,10 @@ def ended_rows(step: StepRecord) -> np.ndarray:
 
 
 def row(batch: Any, i: int) -> Any:
-    """Return the row of environment ``i`` of each array of a tree."""
+    """Return a tree with row ``i`` of each array.
+
+    Args:
+        batch: Tree of (N, ...) arrays.
+        i: Index of the environment.
+    """
     return map_tree(lambda leaf: leaf[i], batch)

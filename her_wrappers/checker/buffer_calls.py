@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from her_wrappers.trees import Tree
 
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
-"""Batch sizes that are common in practice; 205 is the number of relabeled rows in a batch of 256."""
+"""Batch sizes that are common in practice; 205 rows of 256 are relabeled if n_sampled_goal is 4."""
 
 MAX_BYTES = 2**24
-"""Largest batch of goals in bytes; larger batches, of images, are skipped."""
+"""Largest size in bytes of the achieved goals of a batch; larger batches, of images, are skipped."""
 
 REPEATED_CALLS, REPEATED_SIZE = 4, 3
 """Number and size of the batches that are computed one after another, to detect a shared output array."""
@@ -29,7 +29,7 @@ REPEATED_CALLS, REPEATED_SIZE = 4, 3
 
 @dataclass(frozen=True)
 class BufferCalls:
-    """Results of calls of the goal functions.
+    """Results of calls of the goal functions as in a replay buffer.
 
     Attributes:
         large: For each large batch, the indices of its pairs and the result of ``compute_reward``.
@@ -44,7 +44,11 @@ class BufferCalls:
 
     @classmethod
     def of(cls, evidence: Evidence) -> BufferCalls:
-        """Call the goal functions of an environment whose ``compute_reward`` takes batches."""
+        """Call the goal functions of an environment whose ``compute_reward`` takes batches.
+
+        Args:
+            evidence: Evidence with at least one relabeled pair.
+        """
         rows = range(len(evidence.pairs))
         on_views, reused = [], []
         for name, function in (
@@ -88,7 +92,7 @@ def _reuses_output(function: Probe, evidence: Evidence) -> bool:
 
 
 def _read_only_view(goals: Tree) -> Any:
-    """Return goals as fields of larger read-only records, the form in which buffers store them."""
+    """Return goals as fields of larger read-only records, as in a buffer that stores packed records."""
 
     def view(leaf: np.ndarray) -> np.ndarray:
         fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]

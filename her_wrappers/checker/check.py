@@ -41,19 +41,22 @@ def check_goal_env(
 
     The check runs the environment with random actions, with actions repeated for several steps, and with
     actions that steer to the goal by a linear model of the recorded steps. Then it calls the goal functions
-    with relabeled goals, and compares the environment with replicas. The report depends on ``seed`` and
-    ``max_steps``, not on the speed of the machine. An environment passed in is not closed.
+    with relabeled goals, and compares the environment with replicas, which are further environments of the
+    same kind. Vector environments are not steered; random actions take the place of steering. The report
+    depends on ``seed`` and ``max_steps``, not on the speed of the machine, unless ``max_seconds`` stops the
+    run. An environment passed in is not closed.
 
     Args:
         env_or_factory: A single or vectorized goal environment, with any wrappers, or a function without
             arguments that returns one. Replicas are made by the function, else from the environment's spec,
             else by a deep copy.
-        max_steps: Number of steps of the environment. The replicas together take up to 25 % more steps, and
-            at least 200.
-        max_seconds: Time in seconds after which the run stops early, as the report then says;
-            None for no limit.
+        max_steps: Number of steps of the run, summed over the environments of a vector environment. Replicas
+            take up to 25 % more steps plus about 200 calls of ``step``, and up to 300 steps per layer to
+            attribute findings to wrappers.
+        max_seconds: Time in seconds after which the run stops early, as the report then says; None for no
+            limit. The experiments after the run, with the goal functions and replicas, have no time limit.
         policy: Function ``observation -> action`` that chooses the actions of two thirds of the steps, for
-            goals that random actions do not reach; None for the policies of the check.
+            goals that random actions do not reach; None for the actions described above.
         reset_options: Options dict of ``reset`` for every second episode, or a list of dicts that are used in
             turn.
         select: Rule codes or prefixes of codes to report, such as ``"GE1"``; empty for all. Other rules are
@@ -126,7 +129,10 @@ def ignore_warnings() -> Iterator[None]:
 
 
 def open_env(env_or_factory: Any) -> tuple[AnyEnv, Factory | None]:
-    """Return the environment, and the factory if ``env_or_factory`` is a function.
+    """Return the environment, and the factory if ``env_or_factory`` is a function, else None.
+
+    Args:
+        env_or_factory: A single or vector environment, or a function without arguments that returns one.
 
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one.

@@ -35,8 +35,8 @@ class Budget:
     """Steps, time, policy and seed of a run.
 
     Attributes:
-        max_steps: Number of steps of the environment under test; replicas take up to 25 % more steps, and at
-            least 200.
+        max_steps: Number of steps of the environment under test, summed over the environments of a vector
+            environment. Replicas take further steps, see `check_goal_env`.
         max_seconds: Time in seconds after which the run stops early, or None.
         policy: Function ``observation -> action`` of the user, or None.
         reset_options: Options of ``reset``, used in turn for every second episode.
@@ -53,7 +53,7 @@ class Budget:
 
 
 def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
-    """Run an environment and return the evidence.
+    """Run an environment, do the experiments, and return the evidence.
 
     Args:
         env: A single or a vector environment.
@@ -93,7 +93,16 @@ def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:
 
 
 def run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None:
-    """Run several policies, which reach different states, within the budget."""
+    """Run several policies, which reach different states.
+
+    Args:
+        collector: Collector of ``env``.
+        env: A single or a vector environment.
+        budget: Policy and seed of the run; ``max_steps`` is the number of calls of ``step``.
+
+    Raises:
+        InterruptedRunError: The run stopped early.
+    """
     rng = np.random.default_rng(budget.seed)
     space, total = env.action_space, budget.max_steps
     random = random_policy(space, budget.seed)
@@ -108,7 +117,7 @@ def run_phases(collector: RolloutCollector, env: AnyEnv, budget: Budget) -> None
 
 
 def _steering(rollout: Rollout, space: gym.Space[Any], rng: np.random.Generator, fallback: Policy) -> Policy:
-    """Return a policy that steers to the goal; without a valid action, it calls ``fallback``."""
+    """Return a policy that steers to the goal, and calls ``fallback`` if steering gives no valid action."""
     try:
         steer = steering_policy(rollout, space, rng)
     except MODEL_ERRORS:

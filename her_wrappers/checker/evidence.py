@@ -65,7 +65,7 @@ class Evidence:
         repeated_results: `pair_results` computed several times more, without steps between the calls.
         later_results: `pair_results` computed again after further steps and resets; None if this failed.
         relabels: Whether the goal functions are called with relabeled pairs too.
-        spaces_replaced: Names of the space attributes that were replaced since the first reset.
+        spaces_replaced: Names of the space attributes that were replaced during the run.
     """
 
     env: Any
@@ -132,7 +132,7 @@ class Evidence:
         return [self.reward(pair.achieved, pair.desired, pair.info) for pair in self.pairs]
 
     def batches(self) -> list[list[int]]:
-        """Return batches of relabeled pairs, as indices: one of each size in `BATCH_SIZES`, and all pairs."""
+        """Return batches as indices of `pairs`: one of each size in `BATCH_SIZES` that fits, and all."""
         ends = np.cumsum([0, *BATCH_SIZES])
         batches = [list(range(start, end)) for start, end in itertools.pairwise(ends)]
         return [batch for batch in batches if batch[-1] < len(self.pairs)] + [list(range(len(self.pairs)))]
@@ -142,7 +142,8 @@ class Evidence:
 
         Args:
             rows: Indices of the pairs.
-            form: Form of the info, from `INFO_FORMS`; the first accepted one by default.
+            form: Form of the info, from `INFO_FORMS`; by default, the first form that ``compute_reward``
+                accepts.
         """
         pairs = [self.pairs[i] for i in rows]
         achieved, desired = (
@@ -154,7 +155,13 @@ class Evidence:
         return achieved, desired, info_of(pairs, form or self.info_form or INFO_FORMS[0])
 
     def call_batch(self, function: Probe, rows: Sequence[int], form: str) -> CallResult:
-        """Call a goal function with a batch of relabeled pairs, which may be empty; see `batch`."""
+        """Call a goal function with a batch of relabeled pairs, which may be empty.
+
+        Args:
+            function: Probe of the goal function.
+            rows: Indices of the pairs.
+            form: Form of the info, from `INFO_FORMS`.
+        """
         return function(*self.batch(rows, form))
 
     @cached_property
@@ -206,7 +213,7 @@ class Evidence:
 
     @cached_property
     def success_reward(self) -> float | None:
-        """Reward of a reached goal, which is the reward of two equal goals; None if unknown."""
+        """Reward of a reached goal: the largest reward of two equal goals, or None if unknown."""
         numbers = [
             row.number for row, pair in zip(self.pair_results, self.pairs, strict=True) if pair.is_self
         ]
@@ -221,14 +228,14 @@ class Evidence:
         return [flag_of(step.info) is True for step in self.steps]
 
     def starts_solved(self, record: ResetRecord) -> bool:
-        """Whether an episode started with its goal reached."""
+        """Whether the goal is reached at the reset in ``record``, by the success flag or the reward."""
         flag = flag_of(record.info)
         if flag is not None or not self.is_sparse:
             return flag is True
         return self.is_rewarded_as_success(record)
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
-        """Whether ``compute_reward`` returns the reward of success for the goals of a reset."""
+        """Whether ``compute_reward`` returns the reward of success for the goals of ``record``."""
         if self.reward is None or self.success_reward is None:
             return False
         number = call_at(self.reward, record).number
@@ -290,7 +297,7 @@ NEEDS: dict[str, Callable[[Evidence], str]] = {
 
 
 def call_at(function: Probe, record: ResetRecord | StepRecord) -> CallResult:
-    """Call a goal function with the goals and the info of a step or reset."""
+    """Call a goal function with the goals and the info of the step or reset in ``record``."""
     goals = record.observation
     return function(goals["achieved_goal"], goals["desired_goal"], record.info)
 

@@ -17,7 +17,7 @@ LIBRARIES = [
     if (spec := find_spec(name)) is not None
     for folder in spec.submodule_search_locations or ()
 ]
-"""Folders whose lines do not show where the user's code raised."""
+"""Folders of libraries, whose lines do not show where the user's code raised."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class FailedCall:
     """A call of the environment that raised an exception.
 
     Attributes:
-        place: Episode and step, for messages.
+        place: Episode and step, or part of the check, for messages.
         call: The method, such as ``"step()"``.
         error: The exception.
     """
@@ -36,7 +36,7 @@ class FailedCall:
 
     @property
     def hint(self) -> str:
-        """Likely cause: an API of old Gym versions, or the line that raised."""
+        """Likely cause: an API of old Gym versions, or the line that raised; empty if both are unknown."""
         text = str(self.error)
         if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
             return "seed or options is missing; define reset(self, *, seed=None, options=None)"
@@ -54,7 +54,16 @@ def describe(error: BaseException) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """Return file and line of the innermost frame outside libraries, or an empty text."""
+    """Return the place where an exception was raised: a file and a line, for messages.
+
+    This is the innermost frame outside the standard library and `LIBRARIES`.
+
+    Args:
+        error: Exception with its traceback.
+
+    Returns:
+        A text such as ``"raised in my_env.py, line 3"``; empty if all frames are in libraries.
+    """
     frames = [
         (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
     ]

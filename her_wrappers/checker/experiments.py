@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy, ResetRecord, Rollout, StepRecord
 
 REPLAY_DIVISOR = 20
-"""The first twentieth of the steps of the rollout is replayed on each replica."""
+"""Each replay repeats the first twentieth of the steps of the rollout."""
 
 MIN_CLOCK_STEPS = 80
-"""Smallest number of steps with calls of the goal functions; it contains the ends of some episodes."""
+"""Smallest number of steps in `find_state_changes`, in which short episodes end."""
 
 STEPS_BEFORE_REPEATING = 3
 """Number of steps between two calls of ``compute_reward`` with the same arguments."""
@@ -64,12 +64,14 @@ def replay_on_replicas(
     The first replay takes place while another replica takes steps, which reveals shared state, such as a
     global generator or class attributes. A second replay on the same replica reveals state that survives a
     reset. A replay with calls of ``compute_reward`` between the steps reveals side effects of these calls.
+    These two are left out if the first replay differs. Further experiments search for resets whose options
+    disable the seed, for goal functions that depend on the state, and for seeded global generators.
 
     Args:
         evidence: Evidence to extend.
         rollout: Rollout as the environment returned it; batches for a vector environment.
         replicator: Makes the replicas.
-        reset_options: Options of the user, which are tried with a seed.
+        reset_options: Options of ``reset`` from the user, see `reset_twice_with_options`.
     """
     steps = len(rollout.steps) // REPLAY_DIVISOR
     try:
@@ -152,7 +154,15 @@ def repeat_calls(evidence: Evidence, first: ResetRecord) -> None:
 def reset_twice_with_options(
     evidence: Evidence, env: Any, reset_options: Sequence[dict[str, Any]]
 ) -> Divergence | None:
-    """Reset a replica twice with the same seed and options, and return the first difference, or None."""
+    """Return the first difference between two resets with the same seed and options, or None.
+
+    Options that raise are skipped. The result is None if resets without options differ, which GE401 reports.
+
+    Args:
+        evidence: Evidence with the seed of the check.
+        env: A replica.
+        reset_options: Options of the user, tried before an empty dict and an unknown option.
+    """
     for options in [None, *reset_options, {}, {"no such option": 0}]:
         try:
             first = _first_observation(env, evidence.seed, options)
@@ -173,7 +183,16 @@ def _first_observation(env: Any, seed: int, options: dict[str, Any] | None) -> A
 
 
 def find_state_changes(evidence: Evidence, env: Any, steps: int) -> list[StateChange]:
-    """Call the goal functions during episodes, and again with the same arguments after another reset."""
+    """Call the goal functions during episodes, and again with the same arguments after another reset.
+
+    Args:
+        evidence: Evidence with the seed of the check and the relabeled pairs.
+        env: A replica.
+        steps: Number of calls of ``step`` between which the goal functions are called.
+
+    Returns:
+        The calls with different results; empty without relabeled pairs.
+    """
     functions = {name: probe(env, name) for name in ("compute_reward", "compute_terminated")}
     calls: list[tuple[str, str, Probe, tuple[Any, ...], CallResult]] = []
 

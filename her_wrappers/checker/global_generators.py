@@ -1,7 +1,7 @@
 """Detection of environments that seed the global random generators of Python, NumPy or torch.
 
-After a global generator is seeded, the random numbers of all other code repeat: exploration noise, or the
-batches of a replay buffer.
+After a global generator is seeded, the random numbers of all other code that uses this generator repeat, such
+as exploration noise or the batches of a replay buffer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from her_wrappers.checker.evidence import Evidence
 
 MAX_EPISODE_STEPS = 60
-"""Number of steps that are searched for one that seeds a generator, such as the last step of an episode."""
+"""Largest number of steps in the search for a step that seeds a generator, such as the last of an episode."""
 
 
 def find_global_seeding(evidence: Evidence, env: Any, make: Callable[[], Any]) -> list[tuple[str, str]]:

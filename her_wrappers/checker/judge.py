@@ -20,6 +20,10 @@ def judge(evidence: Evidence, rules: Sequence[Rule]) -> list[Finding]:
 
     Rules that imply one of ``rules`` are applied too. Their findings are not returned, but they remove the
     findings that they imply. No other rule is applied.
+
+    Args:
+        evidence: Evidence of a run.
+        rules: Rules to report.
     """
     codes = {rule.code for rule in rules}
     applied = [rule for rule in RULES.values() if rule.code in codes or codes.intersection(rule.implies)]
@@ -38,7 +42,12 @@ def apply(rules: Iterable[Rule], evidence: Any) -> list[Finding]:
 
 
 def without_implied(findings: Sequence[Finding], rules: Mapping[str, Rule] = RULES) -> list[Finding]:
-    """Return the findings that no other finding implies."""
+    """Return the findings that no other finding implies.
+
+    Args:
+        findings: Findings of one check.
+        rules: Rules of the findings, by code.
+    """
     implied = {code for finding in findings for code in rules[finding.code].implies}
     return [finding for finding in findings if finding.code not in implied]
 
@@ -75,7 +84,7 @@ def _finding(rule: Rule, group: Sequence[Violation]) -> Finding:
 
 
 def not_exercised(evidence: Evidence, rules: Sequence[Rule]) -> list[NotExercised]:
-    """Return the situations that did not occur, each with the rules among ``rules`` that need it."""
+    """Return the reason of an early stop, and each unmet need with the rules among ``rules`` that have it."""
     gaps = unmet_needs(evidence, rules)
     if evidence.rollout.cut_off:
         cut = f"the run stopped early, after {len(evidence.steps)} steps: {evidence.rollout.cut_off}"

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import StepRecord
 
 NUM_STEPS = 12
-"""Number of steps whose goals are used."""
+"""Largest number of steps whose achieved goals are used."""
 
 NUM_EXTREME_STEPS = 500
-"""Number of steps whose goals are searched for extreme values."""
+"""Largest number of steps whose goals are searched for extreme values."""
 
 GOALS = ("achieved_goal", "desired_goal")
 
 NUM_THRESHOLDS = 3
-"""Number of steps with pairs on both sides of the success threshold."""
+"""Largest number of steps with pairs on both sides of the success threshold."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,7 +68,11 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: Probe, rng: np.random.G
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return two pairs of the elementwise minimum and maximum of the recorded goals, in both orders."""
+    """Return two pairs of the elementwise minimum and maximum of recorded goals, in both orders.
+
+    Args:
+        steps: Steps of the rollout, at least one; the goals of up to 500 of them are searched.
+    """
     indices = np.unique(np.linspace(0, len(steps) - 1, NUM_EXTREME_STEPS).astype(int))
     observations = [steps[i].observation for i in indices]
     goals = stack([observation[key] for observation in observations for key in GOALS])
@@ -99,9 +103,15 @@ def _at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
 def threshold(achieved: Any, desired: Any, info: Any, reward: Probe) -> float | None:
     """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
 
+    Args:
+        achieved: Achieved goal, with float leaves.
+        desired: Desired goal of the same structure.
+        info: Info of the step.
+        reward: Probe of ``compute_reward``.
+
     Returns:
-        The fraction of the way at which the reward changes, or None if the rewards on the way have fewer or
-        more than two values.
+        The fraction of the way at which the reward changes, or None if the rewards found on the way do not
+        have exactly two values.
     """
 
     def at(fraction: float) -> float | None:

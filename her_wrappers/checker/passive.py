@@ -22,10 +22,10 @@ from her_wrappers.trees import copy_tree
 from her_wrappers.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
-"""Number of first steps that are all checked, with their resets."""
+"""Number of first steps that are all checked; resets after these steps are not checked."""
 
 STRIDE = 16
-"""After the first steps, one in this number of steps is checked."""
+"""After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
 
 HELD = 8
 """Number of later steps that are judged together, since rules cost more than the recording of steps."""
@@ -43,18 +43,21 @@ LATER_RULES = [rule for rule in FIRST_RULES if rule.code != "GE302"]
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Checks an environment while it is used, and warns once for each finding.
 
-    Each of the first 1000 steps is checked, and one in 16 of the later steps. The rules are applied to groups
-    of eight later steps, and when `report` or `close` is called. The wrapper applies the rules that need no
-    experiments: observations outside of their space (GE005), rewards that differ from ``compute_reward``
-    (GE101), changed arguments (GE109), rewards that are not finite (GE114), success flags and terminations
-    that contradict the rewards (GE202, GE205), data that changes later (GE301), shared memory (GE302), and
-    goals that change within an episode (GE303). Actions, observations, rewards and infos are not changed.
+    Each of the first 1000 steps, the resets before and between them, and one in 16 of the later steps are
+    checked. Later steps are checked in groups of eight; `report` and `close` check an incomplete group. The
+    wrapper applies the rules that need no experiments: observations outside of their space (GE005), rewards
+    that differ from ``compute_reward`` (GE101), a ``compute_reward`` that changes its arguments (GE109),
+    rewards that are not finite (GE114), success flags that contradict the rewards (GE202), terminations that
+    contradict ``compute_terminated`` (GE205), data that changes later (GE301), shared memory (GE302, first
+    1000 steps only), and goals that change within an episode (GE303). The wrapper does not change the values
+    that ``reset`` and ``step`` take and return.
 
     Args:
         env: A single goal environment, with any wrappers.
 
     Raises:
-        TypeError: ``env`` is not a single environment.
+        TypeError: ``env`` is a vector environment, or has invalid goal functions or goal spaces, see
+            `GoalInterface.of`.
         ValueError: ``env`` is not a goal environment, see `GoalInterface.of`.
 
     Example:
@@ -89,7 +92,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment and check the observation and info.
+        """Reset the environment and, during the first 1000 steps, check the observation and info.
 
         Args:
             seed: Seed of the environment, or None; see `gymnasium.Env.reset`.
@@ -147,7 +150,10 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return the report of all findings since the first reset."""
+        """Return the report of all findings since the first reset.
+
+        Its number of successes counts checked steps only.
+        """
         self._judge_pending()
         experiments = tuple(rule.code for rule in RULES.values() if not rule.passive)
         return Report(
@@ -158,7 +164,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             successes=self._successes,
             findings=tuple(errors_first(without_implied(list(self._findings.values())))),
             not_exercised=(
-                NotExercised("GoalEnvChecker does no experiments, call check_goal_env", experiments),
+                NotExercised("GoalEnvChecker does no experiments; call check_goal_env", experiments),
             ),
         )
 
@@ -245,7 +251,7 @@ def _is_true(flag: Any) -> bool:
 
 
 class _RewardHistory:
-    """The different rewards of all steps since the first reset."""
+    """The different rewards of the checked steps, at most three, and the reward of two equal goals."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -270,7 +276,7 @@ class _RewardHistory:
 
 @dataclass(eq=False)
 class WindowEvidence(Evidence):
-    """Evidence of the new records, with the reward values of all earlier records."""
+    """Evidence of the new records, with the different rewards of all checked steps."""
 
     history: _RewardHistory = field(default_factory=_RewardHistory)
 
@@ -282,7 +288,7 @@ class WindowEvidence(Evidence):
 
     @property
     def reward_values(self) -> list[float]:
-        """Different finite rewards of all records, at most three of them."""
+        """Different rewards of all checked steps, at most three of them."""
         return self.history.values
 
     @property

@@ -14,18 +14,28 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Policy, Rollout
 
 MAX_GOAL_SIZE = 64
-"""Largest goal that is modeled; models of larger goals, of images, are costly and find few successes."""
+"""Largest number of values of a goal for steering; for larger goals, of images, models are costly."""
 
 
 def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
-    """Return a policy that samples from a copy of the space, so that the space keeps its generator."""
+    """Return a policy that samples from a copy of the space, so that the space keeps its random state.
+
+    Args:
+        space: Action space.
+        seed: Seed of the copy.
+    """
     copied = copy.deepcopy(space)
     copied.seed(seed)
     return lambda observation: copied.sample()
 
 
 def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Policy:
-    """Return a policy that repeats each random action for 1 to 20 steps, since single steps cancel out."""
+    """Return a policy that repeats each random action for 1 to 20 steps, to move further.
+
+    Args:
+        space: Action space.
+        rng: Generator of the seed of the actions, and of the numbers of steps.
+    """
     sample = random_policy(space, int(rng.integers(2**31)))
     remaining, action = 0, None
 
@@ -50,7 +60,12 @@ def steering_policy(rollout: Rollout, space: spaces.Space[Any], rng: np.random.G
         rng: Generator of the random choices.
 
     Returns:
-        The policy, or None if the goals are too large or the action space is neither Box nor Discrete.
+        The policy, or None if the rollout has no steps, the goals are too large, or the action space is
+        neither Box nor Discrete.
+
+    Raises:
+        IndexError, KeyError, TypeError, ValueError, numpy.linalg.LinAlgError: The observations or actions of
+            the rollout do not fit the model; calls of the policy can raise the same errors.
     """
     goals = [flat(step.before["achieved_goal"]) for step in rollout.steps]
     if not goals or goals[0].size > MAX_GOAL_SIZE:

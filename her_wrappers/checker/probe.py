@@ -25,7 +25,7 @@ class CallResult:
     Attributes:
         value: Returned value; None if the call raised.
         error: Exception that the call raised, or None.
-        mutated_argument: Name of the argument that the call changed, or an empty text.
+        mutated_argument: Name of the first argument that the call changed, or an empty text.
     """
 
     value: Any
@@ -34,7 +34,7 @@ class CallResult:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of the value; None if the call raised or the value is not an array."""
+        """Shape of the value; None if the call raised, or the value is None or lists of different lengths."""
         if self.error is not None or self.value is None:
             return None
         try:
@@ -44,7 +44,7 @@ class CallResult:
 
     @property
     def numbers(self) -> np.ndarray | None:
-        """The value as float64 array; None if it does not consist of numbers."""
+        """The value as a float64 array; None if the call raised or the value does not consist of numbers."""
         if self.error is not None or self.value is None:
             return None
         try:
@@ -54,7 +54,7 @@ class CallResult:
 
     @property
     def number(self) -> float | None:
-        """The value as a float; None unless it consists of a single number."""
+        """The value as a float; None unless the value consists of a single number."""
         if isinstance(self.value, float):
             return float(self.value)
         numbers = self.numbers
@@ -77,7 +77,7 @@ class Probe:
         self.function = function
 
     def __call__(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with copies of the arguments."""
+        """Call the function with copies of the arguments: two goals and an info, or batches of them."""
         copies = (copy_tree(achieved), copy_tree(desired), copy_tree(info))
         try:
             value = self.function(*copies)
@@ -90,7 +90,7 @@ class Probe:
         return CallResult(_copy_array(value), None, mutated[0] if mutated else "")
 
     def call_on_views(self, achieved: Any, desired: Any, info: Any) -> CallResult:
-        """Call the function with the goals themselves, which must be read-only arrays."""
+        """Call the function with the goals themselves, which must be read-only, and a copy of the info."""
         try:
             return CallResult(_copy_array(self.function(achieved, desired, copy_tree(info))))
         except Exception as error:
@@ -98,18 +98,23 @@ class Probe:
 
 
 def _copy_array(value: Any) -> Any:
-    """Return a copy of an array, which later calls cannot change; other values as they are."""
+    """Return a copy of an array, so that later calls cannot change the value, or another value as it is."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def probe(env: AnyEnv, name: str) -> Probe | None:
-    """Return a probe of an environment's goal function, or None if the environment has no such function."""
+    """Return a probe of an environment's goal function, or None if the environment has no such function.
+
+    Args:
+        env: A single or vector environment, with any wrappers.
+        name: Name of the goal function, such as ``"compute_reward"``.
+    """
     function = find_function(env, name)
     return Probe(function) if callable(function) else None
 
 
 def same_result(a: CallResult, b: CallResult) -> bool:
-    """Whether two results are equal up to rounding, or have the same error."""
+    """Whether the values of two results are equal up to rounding, or both have the same error."""
     if a.numbers is None or b.numbers is None:
         return a.numbers is b.numbers and a.error_text == b.error_text
     return close(a.numbers, b.numbers)

@@ -43,10 +43,11 @@ Check: TypeAlias = Callable[[Any], Iterator[Violation]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A requirement on goal environments, and the function that finds its violations.
+    """A requirement, and the function that finds its violations.
 
     Attributes:
-        code: ``GE`` and three digits, of which the first is the family.
+        code: ``GE`` (environments), ``HB`` (replay buffers) or ``GD`` (diagnoses), and three digits, of which
+            the first is the family.
         name: Name of the rule in words, such as ``"reward-mismatch"``.
         severity: ``"error"`` if training data would be wrong or the run would crash, ``"warning"`` if this
             happens in some uses, ``"info"`` for a note.
@@ -54,9 +55,9 @@ class Rule:
         fix: The fix in one line, without a period.
         wrong: Example of code that violates the rule.
         right: The example with the fault corrected.
-        needs: Keys of `evidence.NEEDS`; the rule is not applied if one of these needs is not met.
-        inconclusive_without: Keys of `evidence.NEEDS`; the absence of findings is inconclusive if one of
-            these needs is not met.
+        needs: Needs that the evidence must meet for the rule to be applied: keys of `evidence.NEEDS`, or
+            names that other kinds of evidence define.
+        inconclusive_without: Needs without which the absence of findings is inconclusive.
         implies: Codes of rules whose findings follow from a finding of this rule. These findings are not
             reported together with a finding of this rule.
         adapter: Class of `her_wrappers.adapters` that fixes the fault, or an empty text.
@@ -84,7 +85,7 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-"""All rules on environments, by code."""
+"""The rules on environments, by code; filled when `her_wrappers.checker.rules` is imported."""
 
 REWARD_VALUE_RULES = ("GE101", "GE103", "GE106", "GE119", "GE121", "GE202", "GE205")
 """Rules that compare values of ``compute_reward``; faults of this function can cause their findings."""
@@ -126,6 +127,11 @@ def rule(
 def selected(select: Iterable[str], ignore: Iterable[str], rules: Mapping[str, Rule] = RULES) -> list[Rule]:
     """Return the rules whose codes begin with one of ``select`` (all if empty) and none of ``ignore``.
 
+    Args:
+        select: Codes or prefixes of codes; a single string counts as one prefix.
+        ignore: Codes or prefixes of codes.
+        rules: The rules to choose from, by code.
+
     Raises:
         ValueError: No rule code begins with one of the prefixes.
     """
@@ -145,7 +151,12 @@ def _prefixes(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def unknown_code(code: Any, rules: Iterable[str] = RULES) -> str:
-    """Return the error message for an unknown rule code."""
+    """Return the error message for an unknown rule code.
+
+    Args:
+        code: The unknown code.
+        rules: Known codes.
+    """
     near = difflib.get_close_matches(str(code), rules, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists them"
     return f"unknown rule code {code!r}; {hint}"

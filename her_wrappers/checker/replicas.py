@@ -126,7 +126,7 @@ class Divergence:
     """The first difference between a rollout and its repetition.
 
     Attributes:
-        place: Episode and step.
+        place: Episode and step, or the options of a reset.
         at_reset: Whether the difference is in a reset.
         path: Path of the value that differs, such as ``"desired_goal[0]"``.
         original: Value in the rollout.
@@ -144,6 +144,8 @@ def replay(
     rollout: Rollout, replica: AnyEnv, steps: int, before_step: Callable[[StepRecord], None]
 ) -> Divergence | None:
     """Repeat the beginning of a rollout on a replica, and return the first difference, or None.
+
+    Observations, rewards, terminations and truncations are compared; infos are not.
 
     Args:
         rollout: Rollout of the environment under test.
@@ -168,7 +170,12 @@ def replay(
 
 
 def compare_reset(record: ResetRecord, replica: AnyEnv) -> Divergence | None:
-    """Repeat a reset on a replica, and return the first difference, or None."""
+    """Repeat a reset, and return the first difference of the observations, or None.
+
+    Args:
+        record: Record of the reset.
+        replica: Environment to reset with the same seed and options.
+    """
     observation, _ = replica.reset(seed=record.seed, options=copy_tree(record.options))
     return divergence_of(
         record.place, at_reset=True, original=record.observation, repeated=copy_tree(observation)
@@ -187,6 +194,13 @@ def _compare_step(step: StepRecord, replica: AnyEnv) -> Divergence | None:
 
 
 def divergence_of(place: str, *, at_reset: bool, original: Any, repeated: Any) -> Divergence | None:
-    """Return the first difference between two trees, or None."""
+    """Return the first difference between two trees, or None.
+
+    Args:
+        place: Episode and step, or the options of a reset.
+        at_reset: Whether the trees are from resets.
+        original: Tree of the rollout.
+        repeated: Tree of the repetition.
+    """
     found = first_difference(original, repeated)
     return Divergence(place, at_reset, *found) if found else None

@@ -18,21 +18,21 @@ class GoalEnvError(ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """The violations of one rule: the first violation, and the number of violations.
+    """The violations of one rule for one subject: the first of the most severe violations, and their number.
 
     Attributes:
         code: Code of the rule, such as ``"GE101"``.
         name: Name of the rule, such as ``"reward-mismatch"``.
         severity: ``"error"``, ``"warning"`` or ``"info"``.
         subject: The element concerned, such as a key of the observation; may be empty.
-        place: Episode and step of the first violation; empty if the violation has no place.
+        place: Episode and step of the violation; empty if the violation has no place.
         expected: The value that the rule expects.
         got: The value found.
         hint: Likely cause; may be empty.
         fix: How to correct the environment.
         adapter: Class of `her_wrappers.adapters` that fixes the fault, or an empty text.
         wrapper: Wrapper that causes the finding, such as ``"TransformReward (layer 2 from the outside)"``;
-            empty if no wrapper does or it is unknown.
+            empty if no wrapper causes the finding or the cause is unknown.
         count: Number of violations.
     """
 
@@ -69,7 +69,8 @@ class NotExercised:
 
     Attributes:
         reason: The situation, such as ``"no episode ended in 30 steps"``.
-        codes: Codes of the rules whose absence from the findings is inconclusive.
+        codes: Codes of the rules whose absence from the findings is inconclusive; empty for the reason of an
+            early stop.
     """
 
     reason: str
@@ -89,7 +90,7 @@ class Report:
         seed: Seed of the check; None for the report of `GoalEnvChecker`.
         steps: Number of steps.
         episodes: Number of episodes that began.
-        successes: Number of steps that reached their goal.
+        successes: Number of steps that reached their goal; of the checked steps for `GoalEnvChecker`.
         findings: Findings, errors first.
         not_exercised: Situations that did not occur, with the rules that need them.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Policy = Callable[[Any], Any]
 
 MAX_BYTES = 2**30
-"""Size of the observations at which a rollout of large images stops early."""
+"""Size in bytes of observations with their copies; a rollout of larger ones, of images, stops early."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
 """Number and length of the first episodes, which are short so that replays contain resets."""
@@ -27,7 +27,7 @@ SHORT_EPISODES, SHORT_STEPS = 3, 10
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ResetRecord:
-    """One call of ``reset``.
+    """One call of ``reset`` with ``seed`` and ``options``; ``episode`` is the index of the new episode.
 
     Fields that begin with ``live_`` are the returned objects, which may change later; ``observation`` and
     ``info`` are copies made when ``reset`` returned.
@@ -43,17 +43,18 @@ class ResetRecord:
 
     @property
     def place(self) -> str:
-        """Episode and step, for messages."""
+        """Episode, for messages."""
         return f"episode {self.episode}, reset"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepRecord:
-    """One call of ``step``; ``t`` is its index in the episode.
+    """One call of ``step``; ``episode`` is the index of the episode, ``t`` that of the step in the episode.
 
-    Fields that begin with ``live_`` are the objects passed and returned, which may change later; the other
-    fields are copies made when ``step`` was called or returned. ``before`` is the observation in which the
-    action was taken.
+    Fields that begin with ``live_`` are the objects passed and returned, which may change later. ``action``,
+    ``observation``, ``reward`` and ``info`` are copies made when ``step`` was called or returned; ``before``
+    is a copy of the observation in which the action was taken. ``terminated`` and ``truncated`` are the
+    returned flags.
     """
 
     episode: int
@@ -96,12 +97,12 @@ class StepRecord:
 
 @dataclass(eq=False)
 class Rollout:
-    """Resets and steps, each in their order in time.
+    """The resets in order of time, and the steps in order of time.
 
     Attributes:
         resets: Records of the calls of ``reset``.
         steps: Records of the calls of ``step``.
-        failure: The call that raised an exception and ended the run, or None.
+        failure: The call that raised an exception, in the run or in an experiment after the run, or None.
         cut_off: Reason why the run stopped early, or an empty text.
         ended_episodes: Number of episodes that terminated or were truncated.
     """
@@ -119,7 +120,7 @@ class Rollout:
 
 
 class InterruptedRunError(Exception):
-    """The run stopped early; the rollout has the reason."""
+    """The run stopped early: a call raised, a limit was reached, or a batch lacks rows."""
 
 
 class RolloutCollector:
@@ -161,7 +162,8 @@ class RolloutCollector:
             steps: Number of steps.
 
         Raises:
-            InterruptedRunError: The environment raised, or the limit of time or memory was reached.
+            InterruptedRunError: The environment raised, the limit of time or memory was reached, or a batch
+                of a vector environment lacks rows.
         """
         while steps > 0:
             cap = self._episode_cap if len(self.rollout.resets) >= SHORT_EPISODES else SHORT_STEPS
@@ -232,6 +234,10 @@ class RolloutCollector:
 
 def require_tuple(returned: Any, length: int) -> tuple[Any, ...]:
     """Return ``returned`` if it is a tuple of ``length`` values.
+
+    Args:
+        returned: Value that ``reset`` or ``step`` returned.
+        length: Number of values expected.
 
     Raises:
         TypeError: ``returned`` is not a tuple of this length.

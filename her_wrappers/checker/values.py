@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DEPTH = 4
-"""Depth up to which containers and attributes of attributes are searched."""
+"""Depth up to which the items of containers and the attributes of objects are searched."""
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
-"""Tolerances of differences by rounding; float32 observations of float64 states differ by up to 1e-7."""
+"""Tolerances of differences by rounding; the relative error of a cast to float32 is up to 1e-7."""
 
 
 def close(a: Any, b: Any) -> bool:
@@ -35,9 +35,11 @@ def close(a: Any, b: Any) -> bool:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two values are equal: arrays in dtype, shape and bytes, other leaves by ``==``, NaN to NaN.
+    """Whether two trees are equal.
 
-    Leaves that cannot be compared count as equal.
+    Arrays are equal if their dtypes, shapes and bytes are equal. Other leaves are compared by ``==``, and NaN
+    equals NaN. Leaves count as equal if the comparison raises TypeError or ValueError, or if both have the
+    same class and this class defines no ``__eq__``.
     """
     if not isinstance(a, np.ndarray):
         return next(differences(a, b, identical), None) is None
@@ -47,7 +49,7 @@ def identical(a: Any, b: Any) -> bool:
 
 
 def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
-    """Return the path of the first difference of more than rounding, and both values; None if equal."""
+    """Return the path and both values of the first difference larger than rounding, or None."""
     found = next(differences(a, b, close), None)
     return _first_element(*found) if found else None
 
@@ -66,7 +68,8 @@ def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[s
     Args:
         a: First tree of dicts, lists, tuples and leaves.
         b: Second tree.
-        equal: Function ``(array, array) -> bool`` for arrays and numbers.
+        equal: Function ``(array, array) -> bool`` for arrays; floats are compared by `close` if ``equal`` is
+            `close`. Other leaves are compared by ``==``, and NaN equals NaN.
         path: Path of ``a`` and ``b`` in larger trees.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
@@ -104,12 +107,12 @@ def _equal_arrays(a: Any, b: Any, equal: Any) -> bool:
 
 
 def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
-    """Return the arrays in a container or in the attributes of an object, with their paths as names."""
+    """Return the arrays in a container or in the attributes of an object, each after its path as a name."""
     return [(path_name(path), child) for path, child in _walk(value) if isinstance(child, np.ndarray)]
 
 
 def owns_resources(value: Any) -> bool:
-    """Whether an object or one of its attributes has a finalizer, as an open connection has.
+    """Whether an object, or an object that its attributes refer to, has a finalizer, as connections have.
 
     The finalizer of a copy would release the resource of the original.
     """
@@ -151,7 +154,7 @@ def type_name(value: Any) -> str:
 
 
 def show(value: Any, limit: int = 80) -> str:
-    """Return a value as a short text on one line, for messages."""
+    """Return a value as a text of at most ``limit`` characters, for messages."""
     if isinstance(value, np.ndarray) and value.ndim:
         text = np.array2string(value, threshold=6, precision=6, separator=", ").replace("\n", "")
     elif isinstance(value, np.generic | np.ndarray):

@@ -32,8 +32,8 @@ Record = TypeVar("Record", ResetRecord, StepRecord)
 class VectorRolloutCollector(RolloutCollector):
     """Runs a vector environment and records batches.
 
-    An episode of this rollout lasts from one call of ``reset`` to the next. In mode DISABLED this is until an
-    episode of some environment ends, in the other modes a whole run.
+    An episode of this rollout lasts from one call of ``reset`` to the next: in mode DISABLED until an episode
+    of some environment ends, in the other modes until a number of steps.
     """
 
     @property
@@ -67,7 +67,14 @@ class VectorRolloutCollector(RolloutCollector):
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
-    """Return the autoreset mode from the metadata, else SAME_STEP if infos have final observations."""
+    """Return the autoreset mode from the metadata, else the mode that the infos suggest.
+
+    If infos have final observations, this is SAME_STEP, else NEXT_STEP.
+
+    Args:
+        env: A vector environment.
+        rollout: Rollout of the vector environment.
+    """
     mode = declared_mode(env)
     if mode is not None:
         return mode

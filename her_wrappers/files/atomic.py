@@ -67,7 +67,7 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 
 
 def lock(file: IO[Any]) -> bool:
-    """Lock an open file; return False if another open file of the same path is locked.
+    """Lock an open file; return False if the file is already locked through another open file object.
 
     The operating system releases the lock when the file is closed or the process is killed.
     """
@@ -90,7 +90,7 @@ class Claim:
 
     Raises:
         InUseError: Another writer has the lock, in this process or in another one.
-        OSError: The file cannot be created.
+        OSError: The file cannot be created or opened.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -119,10 +119,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file for reading; raise OSError for pipes and devices.
+    """Open a regular file for reading in binary mode, without waiting for the writer of a pipe.
+
+    Args:
+        path: Path of the file; links are followed.
 
     Raises:
-        OSError: The file does not exist, or is not a regular file.
+        OSError: The file does not exist, cannot be read, or is not a regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -148,7 +151,9 @@ def _create(part: Path) -> io.BufferedRandom:
 def _remove_leftover(part: Path) -> None:
     # Deletes the file of a killed writer, unless another writer has locked it or it is not a regular file.
     if part.is_symlink() or not part.is_file():
-        raise OSError(f"{part} must be a regular file or must not exist; delete it")
+        raise OSError(
+            f"{part} must be a regular file or must not exist, got a folder, link or device; delete it"
+        )
     try:
         file = os.fdopen(os.open(part, os.O_RDWR | NO_FOLLOW), "r+b")
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Read files of arrays that may be damaged or malicious.
 
 The footer has the position of the header, and the header has the positions of the arrays; the structure of
-the zip is not used. The allocated memory is not larger than the file, and nothing is unpickled or executed.
+the zip is not used. The allocated arrays are not larger than the file, and nothing is unpickled or executed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_TAIL = 3 * MAX_HEADER
 
 
 class CorruptFileError(ValueError):
-    """A file is damaged, or was not written by her-toolkit."""
+    """A file is damaged, of another kind or of a later version, or was not written by her-toolkit."""
 
 
 class ArrayFile:
@@ -50,6 +50,7 @@ class ArrayFile:
         version: Latest version that the caller can read.
 
     Attributes:
+        path: Path of the file.
         header: Header that `write_arrays` wrote.
         version: Version that `write_arrays` wrote.
         arrays: Description of each array, by name, in the order in which the arrays were written.
@@ -57,7 +58,7 @@ class ArrayFile:
 
     Raises:
         CorruptFileError: The file is damaged, of another kind, or of a later version.
-        OSError: The file does not exist, or cannot be read.
+        OSError: The file does not exist, is not a regular file, or cannot be read.
     """
 
     header: dict[str, Json]
@@ -156,7 +157,9 @@ def _read_header(file: io.BufferedReader, path: Path) -> tuple[int, int, dict[st
     layout, start, size, expected_length = map(int, match.groups()[:4])
     tail_size = length - FOOTER_SIZE - start
     if length != expected_length or not size <= tail_size <= MAX_TAIL:
-        raise CorruptFileError(f"{path} is damaged: expected {expected_length} bytes, got {length}")
+        raise CorruptFileError(
+            f"{path} is damaged: expected {expected_length} bytes and a valid header size, got {length} bytes"
+        )
     file.seek(start)
     tail = file.read(tail_size)
     crc = int(match[5], 16)
@@ -203,7 +206,7 @@ def _stored_arrays(path: Path, entries: dict[str, Json], end: int) -> dict[str, 
 
 
 def _as_stored(entry: dict[str, Json]) -> StoredArray:
-    """Return the description of one array in the header, or raise ValueError if it is not valid."""
+    """Return a description in the header; raise KeyError, TypeError or ValueError if it is not valid."""
     dtype_name, shape = entry["dtype"], tuple(entry["shape"])
     numbers = (*shape, entry["start"], entry["skip"], entry["crc32"])
     if not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
@@ -217,7 +220,7 @@ def _as_stored(entry: dict[str, Json]) -> StoredArray:
 
 
 def _fill(out: np.ndarray, file: io.BufferedReader, crc: int) -> int:
-    """Read the elements of ``out``; return the checksum of the member, which starts with ``crc``."""
+    """Read the elements of ``out``; return the checksum ``crc`` continued over the bytes that were read."""
     for rows in row_slices(out.shape, out.dtype):
         part = out[rows]
         block = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)

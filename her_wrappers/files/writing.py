@@ -52,7 +52,7 @@ MAX_AXES = 32
 """NumPy 1 supports at most this number of axes."""
 
 MAX_NAME = 4000
-"""Maximal length of the name of an array; zip files allow slightly more."""
+"""Maximal length of the name of an array in characters; the names in zip files are limited too."""
 
 DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
 
@@ -64,9 +64,9 @@ class StoredArray:
     Attributes:
         dtype: Dtype of the elements.
         shape: Shape of the array.
-        start: Position of the array's member in the file.
+        start: Position of the first byte of the array's ``.npy`` data in the file.
         skip: Size of the ``.npy`` header at the beginning of the member, in bytes.
-        crc: Checksum of the member.
+        crc: Checksum (CRC-32) of the ``.npy`` data: its header and the elements.
     """
 
     dtype: np.dtype[Any]
@@ -109,7 +109,12 @@ def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
 
 
 def row_slices(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[slice]:
-    """Split an array of at least one axis into slices of rows of about ``BLOCK`` bytes."""
+    """Yield slices of rows of at most ``BLOCK`` bytes, or of one row if a row is larger.
+
+    Args:
+        shape: Shape of the array, which has at least one axis.
+        dtype: Dtype of the array.
+    """
     row = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
     count = max(1, BLOCK // max(1, row))
     for first in range(0, shape[0], count):
@@ -149,8 +154,8 @@ def write_arrays(
     Args:
         path: File to write or replace.
         arrays: Arrays of numbers, bools or strings by name, or pairs of names and arrays, iterated over while
-            the file is written. Names may have slashes. `RowBlocks` for arrays that should not be completely
-            in memory.
+            the file is written. Names may have slashes. Arrays that should not be completely in memory
+            are given as `RowBlocks`.
         header: JSON that belongs to the arrays.
         kind: Kind of the file, such as ``"episodes"``.
         version: Version of the format of ``header`` and of the names.
@@ -163,7 +168,7 @@ def write_arrays(
         OSError: The file cannot be written.
         TypeError: An array has elements that are not numbers, bools or strings, or the header is not JSON.
         ValueError: Row blocks do not have the shape or dtype of their array, an array has too many axes, a
-            name cannot be stored or is used twice, or the header is too long or has an infinite number.
+            name cannot be stored or is used twice, or the header is too long or has a NaN or infinity.
     """
     with replacement(path) as file, _ZipWriter(file, "w") as zip_file:
         entries: dict[str, Json] = {}
@@ -213,7 +218,7 @@ def _write_array(
 
 
 def _whole(name: str, array: RowBlocks, dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
-    # Yields the blocks of an array.
+    # Yields the blocks of an array, and checks that they make up the array.
     rows = 0
     for block in array.blocks:
         if block.dtype != dtype or block.shape[1:] != tuple(array.shape[1:]) or block.ndim == 0:

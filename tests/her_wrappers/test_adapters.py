@@ -103,7 +103,9 @@ def test_reset_options_can_set_the_goal():
 
 
 def test_a_goal_of_another_shape_is_an_error():
-    with pytest.raises(ValueError, match=r"^goals must have shape \(1,\), got \(2,\)$"):
+    with pytest.raises(
+        ValueError, match=r"^goals must have shape \(1,\), got \(2,\); return goals of goal_space$"
+    ):
         make_car(achieved_goal=lambda observation, info: observation).reset(seed=0)
 
 

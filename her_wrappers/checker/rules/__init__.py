@@ -1,4 +1,4 @@
-"""The rules, one file for each family; importing this package registers them all."""
+"""The rules, in one file for each topic; importing this package registers them all."""
 
 from her_wrappers.checker.rules import (  # noqa: F401 - each module registers its rules
     aliasing,

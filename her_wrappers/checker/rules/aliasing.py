@@ -1,4 +1,4 @@
-"""GE30x: returned observations and infos do not change later, and share no memory."""
+"""GE30x: returned observations and infos do not change later, share no memory, and keep the goal."""
 
 from __future__ import annotations
 

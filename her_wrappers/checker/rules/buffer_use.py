@@ -1,4 +1,4 @@
-"""GE119 to GE122: the goal functions work as replay buffers call them."""
+"""GE119, GE121, GE122: the goal functions give right results when they are called as in replay buffers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
     "GE121",
     "goals-read-only",
     "error",
-    meaning="A goal function raises or returns other values for the read-only strided arrays of buffers.",
+    meaning="A goal function raises or returns other values for read-only strided arrays, as in buffers.",
     fix="never write to an argument; call np.ascontiguousarray where the memory layout matters",
     needs=("batch",),
     wrong="""

@@ -1,4 +1,4 @@
-"""GE10x, GE11x: compute_reward computes the rewards of a batch of relabeled goals, one for each row."""
+"""GE104 to GE108, GE113, GE115, GE116, GE118: compute_reward works for relabeled goals and for batches."""
 
 from __future__ import annotations
 

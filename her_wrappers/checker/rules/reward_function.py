@@ -1,4 +1,4 @@
-"""GE109 to GE117: compute_reward is a pure function of the two goals and the info, and returns numbers."""
+"""GE109 to GE112, GE114, GE117: compute_reward is a pure function of its arguments and returns numbers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _reads_info(evidence: Evidence) -> bool:
     "GE111",
     "reward-nondeterministic",
     "error",
-    meaning="Two successive calls of compute_reward with the same arguments return different rewards.",
+    meaning="Repeated calls of compute_reward with the same arguments return different rewards.",
     fix="remove the randomness from compute_reward",
     needs=("later",),
     implies=(
@@ -126,7 +126,7 @@ def reward_nondeterministic(evidence: Evidence) -> Iterator[Violation]:
     "reward-side-effect",
     "error",
     meaning="Calls of compute_reward change the steps that follow.",
-    fix="write to no attribute and draw no random number in compute_reward",
+    fix="do not write to attributes or draw random numbers in compute_reward",
     needs=("reward", "replica"),
     implies=("GE101", "GE103", "GE106", "GE110", "GE401"),
     wrong="""
@@ -176,7 +176,8 @@ def _is_not_finite(result: CallResult) -> bool:
     "GE117",
     "reward-signature",
     "info",
-    meaning="The parameters are not named achieved_goal, desired_goal and info, so calls by keyword fail.",
+    meaning="The parameters of compute_reward are not named achieved_goal, desired_goal and info, so calls "
+    "by keyword fail.",
     fix="rename the parameters",
     needs=("reward",),
     wrong="def compute_reward(self, achieved_goal, goal, info):",

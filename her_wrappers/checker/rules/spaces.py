@@ -70,7 +70,7 @@ def not_dict_observation(evidence: Evidence) -> Iterator[Violation]:
     "missing-goal-key",
     "error",
     meaning="The observation space or an observation lacks a goal key.",
-    fix="add the key to the space and to what reset() and step() return",
+    fix="add the key to the space and to the observations of reset() and step()",
     adapter="AsGoalEnv",
     wrong='return {"observation": position, "desired_goal": self.goal}',
     right="""

@@ -1,4 +1,4 @@
-"""GE201 to GE203, GE207: the success flag in the info agrees with the reward."""
+"""GE201 to GE203, GE207: the info has a success flag that agrees with the reward, also at reset."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def success_mismatch(evidence: Evidence) -> Iterator[Violation]:
                 f"{name}=False, since compute_reward does not return the reward of success",
                 record.place,
                 "reset",
-                hint="the flag belongs to the last episode",
+                hint="the flag may belong to the previous episode",
             )
 
 

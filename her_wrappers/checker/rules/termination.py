@@ -61,7 +61,7 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 terminated = bool(self.compute_terminated(achieved_goal, desired_goal, info))""",
 )
 def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
-    """An episode terminates if compute_terminated returns True; a crash may terminate it too."""
+    """An episode terminates if compute_terminated returns True; other reasons may terminate it too."""
     if evidence.terminated is None:
         return
     for step, reached in zip(evidence.steps, evidence.reached, strict=True):
@@ -117,7 +117,8 @@ def _ends_by_goal(evidence: Evidence, step: StepRecord) -> bool:
     "GE209",
     "terminated-depends-on-state",
     "error",
-    meaning="compute_terminated returns other values for the same arguments later: it reads the environment.",
+    meaning="compute_terminated returns other values for the same arguments later: it depends on the state "
+    "of the environment.",
     fix="use only the arguments; return time limits as truncated, and other reasons from step()",
     needs=("replica", "reward"),
     implies=("GE205", "GE206", "GE208"),

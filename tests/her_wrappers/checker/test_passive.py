@@ -112,7 +112,7 @@ def test_errors_precede_warnings_that_were_found_earlier():
 
 def test_the_report_lists_the_rules_that_need_experiments():
     (gap,) = GoalEnvChecker(Reach()).report().not_exercised
-    assert gap.reason == "GoalEnvChecker does no experiments, call check_goal_env"
+    assert gap.reason == "GoalEnvChecker does no experiments; call check_goal_env"
     assert gap.codes == tuple(code for code, rule in RULES.items() if not rule.passive)
 
 

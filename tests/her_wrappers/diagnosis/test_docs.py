@@ -20,7 +20,7 @@ def test_the_table_of_rules_is_complete_and_correct():
 
 
 def test_the_pages_name_the_numbers_of_the_code():
-    assert f"when {FIRST_DIAGNOSIS} evaluations in a row had no success" in PAGE
+    assert f"when the first {FIRST_DIAGNOSIS} evaluations had no success" in PAGE
     assert f"{len(DIAGNOSIS_RULES)} rules on the episodes" in (ROOT / "CHANGELOG.md").read_text()
 
 
