@@ -1,4 +1,4 @@
-"""Collecting: episodes from many processes or a Ray cluster, bit-identical wherever they are played."""
+"""Collecting: episodes from workers in this process, in other processes, or in a Ray cluster."""
 
 from her_wrappers.collecting.collector import Collector, CollectorError, Round
 

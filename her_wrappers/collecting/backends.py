@@ -1,4 +1,7 @@
-"""Backends: where workers run. Each runs the same `Worker`, and reports workers that are lost."""
+"""Backends, which run the workers of a `Collector` in this process or in other processes on this machine.
+
+`ray_backend` has the backend for a Ray cluster. All backends run the same class, `Worker`.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,34 @@ if TYPE_CHECKING:
     from her_wrappers.collecting.worker import Setup, Task
 
 GRACE = 0.5
-"""Seconds in which idle worker processes may close their environments before they are killed."""
+"""Seconds for which `ProcessBackend.close` waits for the worker processes to exit, before it kills them."""
 
 
 class Backend(Protocol):
-    """The workers of a collector, by number."""
+    """Runs the workers of a collector, which have the numbers 0 to W - 1."""
 
     def start(self, worker: int) -> None:
-        """Start a worker, or replace it by a new one without tasks."""
+        """Start a worker. If it already exists, replace it by a new worker without tasks.
+
+        Args:
+            worker: Number of the worker.
+        """
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Give a worker a task; tasks of one worker are done in their order."""
+        """Submit a task to a started worker, which runs its tasks in the order of submission.
+
+        Args:
+            worker: Number of the worker.
+            task: The task.
+            state: Pickled state of the policy, or None for the initial state.
+        """
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Wait for a worker; return its number and what `Worker.run` returned, or None if it is lost."""
+        """Wait until a worker has completed a task or is lost.
+
+        Returns:
+            The number of the worker; and the result of `Worker.run`, or None if the worker is lost.
+        """
 
     def close(self) -> None:
         """Stop all workers."""
@@ -51,18 +68,18 @@ class LocalBackend:
         self._tasks: deque[tuple[int, Task, bytes | None]] = deque()
 
     def start(self, worker: int) -> None:
-        """Start a worker, or replace it by a new one without tasks."""
+        """Start a worker, or replace it by a new worker without tasks; see `Backend`."""
         self._tasks = deque(task for task in self._tasks if task[0] != worker)
         if worker in self._workers:
             self._workers[worker].close()
         self._workers[worker] = Worker(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Add a task to the queue of a worker."""
+        """Add a task of a worker to the queue of all workers; see `Backend`."""
         self._tasks.append((worker, task, state))
 
     def receive(self) -> tuple[int, bytes | None]:
-        """Do the next task; return the worker's number and the result of `Worker.run`."""
+        """Run the next task of the queue; return the worker's number and the result of `Worker.run`."""
         worker, task, state = self._tasks.popleft()
         return worker, self._workers[worker].run(task, state)
 
@@ -75,8 +92,8 @@ class LocalBackend:
 class ProcessBackend:
     """Workers in processes of their own on this machine.
 
-    Each process is a new Python interpreter that is connected to this process by a socket. It exits when the
-    socket is closed, which the operating system does when this process is killed.
+    Each worker process is a new Python interpreter that is connected to this process by a socket. A worker
+    process exits when the socket is closed. The operating system closes the socket if this process is killed.
 
     Args:
         setup: The environments and the policy.
@@ -93,7 +110,7 @@ class ProcessBackend:
         self._connections: dict[int, connection.Connection] = {}
 
     def start(self, worker: int) -> None:
-        """Start a process, or replace it by a new one without tasks."""
+        """Start the process of a worker, or replace it by a new process without tasks; see `Backend`."""
         self._kill(worker)
         ours, theirs = socket.socketpair()
         with theirs:
@@ -102,13 +119,13 @@ class ProcessBackend:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 process_group=0,  # Ctrl-C in a terminal reaches the learner only
-                env=os.environ | {"OMP_NUM_THREADS": "1"},  # the same bits wherever the worker runs
+                env=os.environ | {"OMP_NUM_THREADS": "1"},  # as Ray does; more threads round differently
             )
         self._connections[worker] = connection.Connection(ours.detach())
         self._send(worker, self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Send a task to a process."""
+        """Send a task to the process of a worker; see `Backend`."""
         self._send(worker, pickle.dumps((task, state), protocol=5))
 
     def receive(self) -> tuple[int, bytes | None]:
@@ -121,7 +138,7 @@ class ProcessBackend:
             return worker, None
 
     def close(self) -> None:
-        """Stop the processes: idle ones close their environments and exit, the others are killed."""
+        """Stop the processes: idle ones close their environments and exit; the others are killed."""
         for worker in self._connections:
             self._send(worker, b"")
         end = time.monotonic() + GRACE

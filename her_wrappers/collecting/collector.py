@@ -1,12 +1,14 @@
-"""Collector: rounds of episodes from workers, while the learner learns from the round before.
+"""Collector: rounds of episodes from workers, while the learner learns from the previous round.
 
-Time goes from left to right; ``s1`` is the state that `Collector.update` gets after round 1:
+Time goes from left to right. ``s-`` is the initial state of the policy, and ``s1`` is the state that
+`Collector.update` gets after round 1:
 
     workers   round 0 (s-)   round 1 (s-)   round 2 (s0)   round 3 (s1)
     learner                  learns from 0  learns from 1  learns from 2
 
-A round is a function of the seed and of the policy state. Recovery from any fault is therefore to start a
-worker again and to submit its rounds again.
+The episodes of a worker in a round are a function of the seed, the numbers of the worker and the round, and
+the policy state. Therefore, after the failure of a worker, the collector starts the worker again, and submits
+the same rounds again.
 """
 
 from __future__ import annotations
@@ -40,11 +42,17 @@ BACKENDS = ("local", "process", "ray")
 RAISED, LOST, FINAL = "raised", "lost", "final"
 
 MAX_ATTEMPTS = {RAISED: 3, LOST: 20, FINAL: 1}
-"""Failed attempts of a worker at the same round after which collecting ends, by the kind of failure."""
+"""Number of failed attempts of a worker at one round at which `CollectorError` is raised, by kind of failure.
+
+``RAISED``: an exception in the worker. ``LOST``: the worker ended. ``FINAL``: a `NotRepeatableError`.
+"""
 
 
 class CollectorError(RuntimeError):
-    """A worker failed too often in the same round; the cause has the traceback of the worker."""
+    """A worker failed too often in the same round, or its episodes are not repeatable.
+
+    If the worker raised an exception, ``__cause__`` has the traceback of the worker.
+    """
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never raised
@@ -58,11 +66,13 @@ class Round:
     Attributes:
         number: Number of the round, from 0.
         episodes: The episodes: those of worker 0, then those of worker 1, and so on.
-        policy_age: Number of rounds since `update` got the state of the policy: 2 if `update` is called after
-            each round.
+        policy_age: ``number`` minus the number of the round after which `Collector.update` got the state of
+            the policy: 2 from round 1 on if `update` is called after each round, and ``number + 1`` for the
+            initial state.
         steps_per_second: (W,) float64, steps of the episodes per second, for each worker.
         seconds_waiting: Seconds for which the learner waited for this round.
-        lost_workers: Number of workers that ended and were replaced while the learner waited.
+        lost_workers: Number of times that a worker was lost and replaced, in this round and, until this round
+            was complete, in the next round. The `Round` of the next round counts the latter again.
     """
 
     number: int
@@ -85,39 +95,43 @@ class Collector:
 
     In each round, each worker plays ``episodes_per_env`` episodes in each of its environments. The episodes
     depend only on the seed, the worker, the round and the state of the policy. They are bit-identical for all
-    backends and timings, also if workers are killed and replaced, on one type of processor with the same
-    versions of all packages.
+    backends and timings, even if workers are killed and replaced, provided that all processors are of one
+    type, all packages have the same versions, and the policy computes in one thread.
 
     While the learner works with round r - 1, the workers play round r, with the state that `update` got after
-    round r - 2. Rounds 0 and 1 use the policy as it is at the start. Without an `update` the
-    latest state stays in use.
+    round r - 2. Rounds 0 and 1 use the initial state of the policy. If `update` is not called after a round,
+    the latest state is used again.
 
-    Environments must depend on nothing but ``reset(seed=...)``, and policies on nothing but their state and
-    ``seed(n)``. Each worker verifies this by playing round 0 twice.
+    After ``reset(seed=...)``, an environment must depend only on this seed and the actions. The actions of a
+    policy must depend only on the observations, the state of the policy and ``seed(n)``. Each worker plays
+    round 0 twice, and collecting ends with an error if the episodes differ.
 
     Args:
         make_env: Returns a new environment or a new vector environment; called in the workers.
         policy: Returns the actions for the N observations of a vector environment. A policy that
             learns needs a method ``load_state_dict(state)``, and a policy that explores needs ``seed(n)``,
-            which is called with an int at the start of each round. Pickled once.
+            which is called with an int at the start of each round. The collector pickles the policy when it
+            is made.
         num_workers: Number of workers, W.
-        num_envs: Number of environments of each worker; None for one, or for the number of
-            environments in the vector environment that ``make_env`` returns.
+        num_envs: Number of environments of each worker, N. None uses the number of environments in the vector
+            environment that ``make_env`` returns, or 1 if ``make_env`` returns a single environment.
         backend: ``"local"``: in this process. ``"process"``: in processes on this machine. ``"ray"``: in a
             Ray cluster.
         seed: Seed of environments and policies.
         info_keys: Entries of the infos to record; each must exist at every step.
-        fresh_envs: Whether to make new environments for each round, for environments that remember the
-            episodes before, or that are seeded only when they are made. If ``make_env`` has a parameter
-            ``seed``, it gets an int that differs for each environment and round.
-        address: Address of a Ray cluster. None uses the Ray that the program has initialized, or starts Ray
-            on this machine.
+        fresh_envs: Whether to make new environments for each round, for environments that remember earlier
+            episodes, or that are seeded only when they are made. If ``fresh_envs`` is True and ``make_env``
+            has a parameter ``seed``, each call gets an int that depends on the seed of the collector, the
+            worker, the round and the environment.
+        address: Address of a Ray cluster; None starts Ray on this machine. If the program has initialized
+            Ray, the collector uses this Ray instead.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
-        TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, or ``info_keys`` is not
-            a list of strings.
+        OSError: ``backend`` is ``"process"``, and the operating system is not POSIX.
+        TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, ``info_keys`` is not a
+            list of strings, or ``fresh_envs`` is not a bool.
         ValueError: A number is out of range, the backend does not exist, or ``address`` is given for a
             backend other than ``"ray"``.
 
@@ -170,14 +184,14 @@ class Collector:
         self._submitted: dict[int, _PolicyState] = {}  # the state of each round that workers play
         self._episodes_per_env = 0
         self._results: dict[tuple[int, int], WorkerResult] = {}  # by round and worker
-        self._attempts: Counter[tuple[str, int, int]] = Counter()  # that failed, by kind, round and worker
+        self._attempts: Counter[tuple[str, int, int]] = Counter()  # failures, by kind, round and worker
         self._spaces: tuple[Any, Any] | None = None
-        self._is_consistent = False  # whether each worker has the tasks that it should have
+        self._is_consistent = False  # False: start all workers again
         self._is_closed = False
         self._backend = _make_backend(backend, setup, self._num_workers, address)
 
     def rounds(self, episodes_per_env: int = 1) -> Iterator[Round]:
-        """Collect one round after the other, without an end.
+        """Collect rounds without end.
 
         Args:
             episodes_per_env: Number of episodes that each environment plays in a round. Environments whose
@@ -187,17 +201,17 @@ class Collector:
             The next round. Calling this method again continues with the next round.
 
         Raises:
-            CollectorError: The environment or the policy raised three times in the same round, or a worker
-                was lost 20 times in the same round.
+            CollectorError: A worker raised an exception three times in the same round, was lost 20 times in
+                the same round, or played different episodes when it repeated round 0.
             RuntimeError: The collector is closed.
             ValueError: Workers have different spaces, or ``episodes_per_env`` is out of range or differs from
-                that of a round that is being collected.
+                that of earlier rounds.
         """
         count = require_count("episodes_per_env", episodes_per_env, at_least=1)
         if self._submitted and count != self._episodes_per_env:
             raise ValueError(
                 f"episodes_per_env must stay {self._episodes_per_env}, since the workers play round "
-                f"{self._next} with it already, got {count}"
+                f"{self._next} with this number already, got {count}; make a new Collector for another number"
             )
         self._episodes_per_env = count
         while True:
@@ -223,9 +237,12 @@ class Collector:
         self._state = _PolicyState(_pickle("state", state), self._next - 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of the next round, and the policy states of the next two rounds.
+        """Return the state of this collector.
 
-        With `load_state_dict` another collector with the same arguments continues with the same episodes.
+        The state contains the number of the next round, the policy states of the next two rounds,
+        ``episodes_per_env``, and the arguments of this collector that `load_state_dict` compares.
+
+        With `load_state_dict`, another collector with the same arguments continues with the same episodes.
         """
         states = self._submitted.get(self._next, self._state), self._state
         return {
@@ -237,7 +254,7 @@ class Collector:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where another collector was when `state_dict` was called.
+        """Continue from the state that `state_dict` of another collector returned.
 
         Args:
             state: Returned by `state_dict`.
@@ -261,7 +278,7 @@ class Collector:
         self._results = {}
 
     def close(self) -> None:
-        """Stop the workers."""
+        """Stop the workers; afterwards, `rounds` raises RuntimeError."""
         if not self._is_closed:
             self._is_closed = True
             self._backend.close()
@@ -279,7 +296,7 @@ class Collector:
         return {"seed": self._setup.seed, "num_workers": self._num_workers, "num_envs": self._num_envs}
 
     def _collect(self) -> Round:
-        """Return the next round, and let the workers play the one after it."""
+        """Return the next round, after submitting the round that follows it to the workers."""
         if self._is_closed:
             raise RuntimeError("the collector is closed; make a new Collector")
         started, number = time.perf_counter(), self._next

@@ -18,12 +18,13 @@ TIMEOUT = 5.0
 class RayBackend:
     """Workers that are Ray actors, one logical CPU each.
 
-    If the program has initialized Ray already, this backend uses it. Otherwise this backend connects to
-    ``address``, or starts Ray on this machine if ``address`` is None, and disconnects at the end.
+    If the program has already initialized Ray, this backend uses it and ignores ``address``. Otherwise this
+    backend connects to ``address``, or starts Ray on this machine if ``address`` is None; `close` then
+    disconnects.
 
     Args:
         setup: The environments and the policy.
-        num_workers: Number of workers.
+        num_workers: Number of workers, W; Ray on this machine is started with at least W logical CPUs.
         address: Address of a Ray cluster, as for ``ray.init``, or None.
 
     Raises:
@@ -37,16 +38,16 @@ class RayBackend:
         self._make_actor = self._ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(Worker).remote
         self._setup = self._ray.put(setup)
         self._actors: dict[int, Any] = {}
-        self._workers: dict[Any, int] = {}  # by the references of their results
+        self._workers: dict[Any, int] = {}  # numbers of workers, by the references of their results
         self._latest_state: tuple[bytes | None, Any] = None, None
 
     def start(self, worker: int) -> None:
-        """Start an actor, or replace it by a new one without tasks."""
+        """Start the actor of a worker, or replace it by a new actor without tasks; see `Backend`."""
         self._kill(worker)
         self._actors[worker] = self._make_actor(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Give an actor a task. A state that several workers need is stored in the cluster once."""
+        """Submit a task to an actor; see `Backend`. Ray stores a state once for successive tasks with it."""
         if state is not self._latest_state[0]:
             self._latest_state = state, self._ray.put(state)
         result = self._actors[worker].run.remote(task, self._latest_state[1])
@@ -94,13 +95,13 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
 
     Args:
         address: Address of the cluster, or None to start Ray on this machine.
-        num_cpus: Number of logical CPUs to start with.
+        num_cpus: Logical CPUs that are needed if Ray is started here; Ray then has at least one per core.
 
     Returns:
         True if this call initialized Ray, so that the caller has to shut it down.
 
     Raises:
-        ConnectionError: No cluster answers at the address.
+        ConnectionError: The connection to the address failed.
         ImportError: Ray is not installed.
     """
     ray = import_ray()
@@ -120,11 +121,7 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
 
 
 def _require_answer(address: str) -> None:
-    """Raise unless a server accepts connections at an address with a port; Ray would wait for a minute.
-
-    Raises:
-        ConnectionError: Nothing answers.
-    """
+    """Raise ConnectionError if no server answers at an address with a port; Ray would wait for a minute."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdecimal():
         return

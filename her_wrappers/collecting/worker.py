@@ -36,12 +36,13 @@ class Setup:
     Attributes:
         make_env: Pickled function that makes an environment or a vector environment.
         policy: Pickled policy in its initial state.
-        num_envs: Number of environments of a worker, or None.
+        num_envs: Number of environments of a worker, or None; see `Collector`.
         seed: Seed of the collector.
-        info_keys: Infos to record.
+        info_keys: Keys of the infos to record.
         fresh_envs: Whether each round is played in new environments.
-        sys_path: Folders of the user's modules.
-        registered: Pickled specs of the environments that are registered in the program of the learner.
+        sys_path: ``sys.path`` of the program of the learner.
+        registered: Pickled specs of the environments that are registered in the program of the learner,
+            except Gymnasium's own environments.
     """
 
     make_env: bytes
@@ -61,7 +62,7 @@ class Task:
     Attributes:
         worker: Number of the worker.
         round: Number of the round.
-        episodes_per_env: Number of episodes of each environment.
+        episodes_per_env: Number of episodes that each environment plays.
     """
 
     worker: int
@@ -76,7 +77,7 @@ class WorkerResult:
     Attributes:
         task: The task.
         episodes: The episodes, in the order in which they ended.
-        seconds: Wall-clock time of the round in the worker.
+        seconds: Wall-clock time of the round in the worker [s], without the repetition of round 0.
         spaces: Observation space and action space of one environment.
     """
 
@@ -92,7 +93,7 @@ class WorkerFailure:
 
     Attributes:
         task: The task.
-        reason: Type and message of the exception.
+        reason: Type and message of the exception; only the message if ``is_final`` is True.
         trace: Traceback of the exception, as a text.
         is_final: Whether another attempt would fail too.
     """
@@ -108,13 +109,22 @@ class NotRepeatableError(Exception):
 
 
 def seeds_of(seed: int, worker: int, round_number: int) -> tuple[int, int]:
-    """Return the seeds of the environments and of the policy of a worker in a round."""
+    """Return the seeds of a worker in a round.
+
+    Args:
+        seed: Seed of the collector.
+        worker: Number of the worker.
+        round_number: Number of the round.
+
+    Returns:
+        The seed of the environments and the seed of the policy, in 0..2**31 - 1.
+    """
     numbers = np.random.SeedSequence(seed, spawn_key=(worker, round_number)).generate_state(2)
     return int(numbers[0] >> 1), int(numbers[1] >> 1)
 
 
 class Worker:
-    """Plays rounds; keeps environments and policy for the next round.
+    """Plays rounds; keeps the environments and the policy between rounds, unless ``fresh_envs`` is True.
 
     Args:
         setup: The environments and the policy.
@@ -130,8 +140,8 @@ class Worker:
         """Play one round.
 
         Args:
-            task: The task.
-            state: Pickled state of the policy, or None for the initial one.
+            task: The round to play.
+            state: Pickled state of the policy, or None for the initial state.
 
         Returns:
             A pickled `WorkerResult` or `WorkerFailure`.
@@ -213,11 +223,7 @@ class Worker:
         state: bytes | None,
         episodes: Episodes,
     ) -> None:
-        """Play a round again with the used environments and policy, and raise if the episodes differ.
-
-        Raises:
-            NotRepeatableError: The episodes differ.
-        """
+        """Repeat a round with the same policy object; raise NotRepeatableError if the episodes differ."""
         if self._setup.fresh_envs:
             self.close()
             envs, _ = self._prepare(task)
@@ -246,7 +252,7 @@ class Worker:
 
 
 class _LatestEpisodes:
-    """A sink that keeps the episodes of the latest step."""
+    """A sink that keeps only the latest episodes, which ended in the same step."""
 
     episodes: Episodes
 
@@ -257,13 +263,13 @@ class _LatestEpisodes:
 def _make_envs(
     make_env: Callable[..., Any], num_envs: int | None, seed: int | None
 ) -> VectorEnv[Any, Any, Any]:
-    """Return the vector environment that a user's function makes, or one of ``num_envs`` environments.
+    """Return the vector environment that ``make_env`` returns, or one of ``num_envs`` single environments.
 
-    If there is a seed, the function is called with the seed plus the index of the environment.
+    If ``seed`` is not None, ``make_env`` is called with the seed plus the index of the environment.
 
     Raises:
-        TypeError: The function returns neither an environment nor a vector environment.
-        ValueError: The vector environment has another number of environments.
+        TypeError: ``make_env`` returns neither an environment nor a vector environment.
+        ValueError: The vector environment does not have ``num_envs`` environments.
     """
     seeds = [{} if seed is None else {"seed": seed + i} for i in range(num_envs or 1)]
     first = make_env(**seeds[0])
@@ -287,7 +293,7 @@ def _select(episodes: Episodes, is_wanted: np.ndarray) -> list[Episodes]:
 
 
 def _first_difference(one: Episodes, other: Episodes) -> str | None:
-    """Return the name of the first field in which episodes differ by a bit, or None."""
+    """Return the name of the first field that is not bit-identical in both arguments, or None."""
     for name in ("observations", "actions", "rewards", "lengths", "terminated", "truncated", "infos"):
         leaves = (leaf_arrays(getattr(each, name)) for each in (one, other))
         if [_bits(leaf) for leaf in next(leaves)] != [_bits(leaf) for leaf in next(leaves)]:

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from her_wrappers.collecting.worker import Worker
 
 CHECK_PARENT = 1.0
-"""Seconds between checks that the process of the learner exists."""
+"""Largest number of seconds between checks that the process of the learner exists."""
 
 
 def run_worker(file_number: int) -> None:
@@ -19,7 +19,8 @@ def run_worker(file_number: int) -> None:
 
     Args:
         file_number: File descriptor of the socket to the learner. The first message is a pickled `Setup`;
-            each of the others is a pickled task with its policy state, or empty to stop.
+            each further message is a pickled tuple of a `Task` and the pickled policy state or None, or it is
+            empty to stop the worker.
     """
     connection = Connection(file_number)
     messages: SimpleQueue[bytes] = SimpleQueue()
@@ -31,7 +32,7 @@ def run_worker(file_number: int) -> None:
 
 
 def _read(connection: Connection, messages: SimpleQueue[bytes]) -> None:
-    """Put messages into a queue; end this process, busy or not, when the learner is gone."""
+    """Put messages into a queue; exit, even during a task, when the learner ended or disconnected."""
     parent = os.getppid()
     try:
         while os.getppid() == parent:

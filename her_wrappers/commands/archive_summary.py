@@ -1,7 +1,7 @@
 """Summary of an archive: lengths, returns, success, and coverage of the goals.
 
-The coverage counts goals in cells. Each distinct goal of integers or bits is a cell. For floats a cell is a
-tenth of the range of all goals along each axis.
+The coverage counts goals in cells. Each distinct goal of integers, bits or strings is a cell. For goals of
+floats, a cell is a tenth of the range of all goals along each axis.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Summary:
         terminated: Share of episodes that terminated.
         truncated: Share of episodes that were truncated.
         success: Share of episodes with ``is_success`` at the last step; None if it was not recorded.
-        goals: Coverage of the goals; None without goals, or if desired and achieved goals differ in form.
+        goals: Coverage of the goals; None without goals, or if desired and achieved goals differ in shape.
     """
 
     episodes: int
@@ -124,7 +124,10 @@ def _success(batch: Episodes) -> np.ndarray:
 
 
 def goal_coverage(archive: EpisodeArchive) -> Coverage | None:
-    """Read the goals of an archive; return None if desired and achieved goals differ in form.
+    """Return the coverage of the goals of an archive; None if desired and achieved goals differ in shape.
+
+    Args:
+        archive: An archive with at least one episode, all of goal environments.
 
     Raises:
         CorruptFileError: The archive is damaged.
@@ -145,7 +148,7 @@ def goal_coverage(archive: EpisodeArchive) -> Coverage | None:
 
 
 def _goals(batch: Episodes) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the desired and the achieved goals of all states, as (T + n, G) of one dtype."""
+    """Return desired and achieved goals of all states, (T + n, G) of one dtype; None if shapes differ."""
     trees = [batch.observations[name] for name in ("desired_goal", "achieved_goal")]
     desired, achieved = (
         {leaf.path: (leaf.shape, leaf.dtype.kind in STRINGS) for leaf in SpaceSpec.of_rows("goal", tree)}
@@ -182,7 +185,7 @@ def _widened(bounds: Bounds, goals: tuple[np.ndarray, ...]) -> Bounds:
 def _cells(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> set[bytes]:
     if goals.dtype.kind == "f":
         goals = _tenths(goals.astype(np.float64), low, high)
-    if goals.dtype.kind == "U":  # the width depends on the batch
+    if goals.dtype.kind == "U":  # strings: their width depends on the batch
         return {_digest(repr(row).encode()) for row in goals.tolist()}
     if goals.shape[1] == 0:
         return {b""}
@@ -191,8 +194,8 @@ def _cells(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> set[bytes]:
 
 
 def _tenths(goals: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the number of the cell of each component, int8."""
-    with np.errstate(all="ignore"):  # of infinite numbers
+    """Return the number of the cell of each component, int8; -1 for NaN."""
+    with np.errstate(all="ignore"):  # goals may be infinite
         width = np.where(high > low, high / 2 - low / 2, 1)  # halves: the range may be too large for a float
         shares = np.nan_to_num((goals / 2 - low / 2) / width, nan=-1, posinf=1, neginf=0)
     return np.clip(np.floor(shares * CELLS), -1, CELLS - 1).astype(np.int8)

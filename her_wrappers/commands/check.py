@@ -37,11 +37,15 @@ class Format(StrEnum):
 
 
 SelectedCodes: TypeAlias = Annotated[
-    list[str] | None, typer.Option(help="Report only codes that begin so: GE1 selects all of GE1xx.")
+    list[str] | None, typer.Option(help="Report only codes with this prefix: GE1 selects all of GE1xx.")
 ]
-IgnoredCodes: TypeAlias = Annotated[list[str] | None, typer.Option(help="Do not report these codes.")]
+IgnoredCodes: TypeAlias = Annotated[
+    list[str] | None, typer.Option(help="Do not report codes with this prefix.")
+]
 ReportFormat: TypeAlias = Annotated[Format, typer.Option("--format", help="Format of the report.")]
-Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Warnings and notes exit with code 1 too.")]
+Strict: TypeAlias = Annotated[
+    bool, typer.Option("--strict", help="Exit with code 1 for warnings and notes too.")
+]
 
 
 def check(
@@ -53,14 +57,14 @@ def check(
     ],
     *,
     option: EnvOptions = None,
-    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 3000,
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps of the environment.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
     select: SelectedCodes = None,
     ignore: IgnoredCodes = None,
     output: ReportFormat = Format.TEXT,
     strict: Strict = False,
 ) -> None:
-    """Check a goal environment. Exit code 0: clean, 1: findings, 2: wrong usage, 3: unusable environment.
+    """Check a goal environment. Exit code 0: no errors, 1: errors, 2: wrong usage, 3: unusable environment.
 
     For example:
 
@@ -83,7 +87,7 @@ def rules(
     replay: Annotated[bool, typer.Option("--replay", help="List the rules of her check-replay.")] = False,
     doctor: Annotated[bool, typer.Option("--doctor", help="List the rules of her doctor.")] = False,
 ) -> None:
-    """List all rules.
+    """List the rules of her check, or of another command.
 
     For example:
 
@@ -123,7 +127,11 @@ def console() -> Console:
 
 
 def codes(options: Sequence[str] | None) -> list[str]:
-    """Return the rule codes of options, each of which can have several codes separated by commas."""
+    """Return rule codes in upper case.
+
+    Args:
+        options: Values of an option, each with one or more codes, separated by commas; None for none.
+    """
     return [code.strip().upper() for option in options or () for code in option.split(",")]
 
 
@@ -146,7 +154,13 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
 
 
 def finish(report: Report, output: Format, *, strict: bool) -> NoReturn:
-    """Print a report, and end the command with the exit code that fits its findings."""
+    """Print a report, and end the command with the exit code of `exit_with_findings`.
+
+    Args:
+        report: The report.
+        output: Format of the printed report.
+        strict: Whether any finding counts, not only errors.
+    """
     write_report(report, output)
     exit_with_findings(report, strict=strict)
 
@@ -157,7 +171,7 @@ def exit_with_findings(report: Report, *, strict: bool) -> NoReturn:
 
 
 def write_report(report: Report, output: Format) -> None:
-    """Print a report in a format."""
+    """Print a report in the format ``output``."""
     if output is Format.JSON:
         typer.echo(report.json())
     elif output is Format.GITHUB:

@@ -1,4 +1,4 @@
-"""``her check-replay``: check a replay buffer by its adapter."""
+"""``her check-replay``: check a replay buffer through its adapter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_replay(
     output: ReportFormat = Format.TEXT,
     strict: Strict = False,
 ) -> None:
-    """Check a HER replay buffer. Exit code 0: clean, 1: findings, 2: wrong usage, 3: unusable adapter.
+    """Check a HER replay buffer. Exit code 0: no errors, 1: errors, 2: wrong usage, 3: unusable adapter.
 
     For example:
 

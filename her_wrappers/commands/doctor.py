@@ -30,10 +30,12 @@ def doctor(
     ],
     *,
     option: EnvOptions = None,
-    steps: Annotated[int, typer.Option(min=1, help="Number of steps of an environment.")] = 3000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of an environment.")] = 0,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Number of steps for which an environment is run.")
+    ] = 3000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the run of an environment.")] = 0,
     gamma: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Discount per step, if the target does not have it.")
+        float | None, typer.Option(min=0, max=1, help="Discount per step. By default that of the training.")
     ] = None,
     clip_targets: Annotated[
         bool, typer.Option("--clip-targets", help="Targets are clipped to returns of rewards in [-1, 0].")
@@ -46,7 +48,7 @@ def doctor(
     ] = None,
     strict: Strict = False,
 ) -> None:
-    """Find out why a training does not learn. Exit code 0: clean, 1: findings, 2: wrong usage, 3: bad data.
+    """Find out why a training does not learn. Exit code 0: no errors, 1: errors, 2: wrong usage, 3: bad data.
 
     For example:
 
@@ -65,7 +67,7 @@ def doctor(
         raise typer.BadParameter(str(error)) from error
     try:
         name, case = open_target(target, max_steps=steps, seed=seed, env_options=options)
-    except TypeError as error:  # of spaces or values that cannot be used
+    except TypeError as error:  # the target cannot be used
         fail(str(error))
     case = with_given(case, gamma=gamma, clip_targets=clip_targets or None)
     report = judge_case(name, case, rules, seed=seed)

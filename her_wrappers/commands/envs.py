@@ -45,7 +45,6 @@ def envs(
 
 
 def _make(env_id: str) -> TaskEnv:
-    # Makes a bundled environment.
     env = make_env(env_id).unwrapped if env_id in ENTRY_POINTS else None
     if not isinstance(env, TaskEnv):
         raise typer.BadParameter(f"unknown id {env_id!r}; choose from {', '.join(map(repr, ENTRY_POINTS))}")

@@ -22,7 +22,7 @@ from her_wrappers.replay.relabeling import relabel_episode
 from her_wrappers.trees import map_tree
 
 MAX_EPISODE_STEPS = 1000
-"""Number of steps after which an episode without an end is cut."""
+"""Number of steps after which an episode is truncated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Hindsight:
         rewards: (T,) float32, rewards for the new goal.
         reached_before: (T,) bool, steps that reach the episode's own goal.
         reached_after: (T,) bool, steps that reach the new goal.
-        copies: k relabeled copies of every step, each with a goal of its own; the copies of step 0 first.
+        copies: k relabeled copies of every step, with goals from the strategy; the copies of step 0 first.
     """
 
     rendered: RenderedEpisode
@@ -80,10 +80,10 @@ class EpisodeRenderer:
     info_keys: list[str]
 
     def render_episode(self, policy: Policy, seed: int) -> RenderedEpisode:
-        """Play one episode, and render its states.
+        """Play one episode of at most `MAX_EPISODE_STEPS` steps, and render its states.
 
         Args:
-            policy: Policy that acts.
+            policy: Policy that chooses the actions.
             seed: Seed of the reset.
         """
         episodes: list[Episode] = []
@@ -104,7 +104,12 @@ class EpisodeRenderer:
         return None if self.env.render_mode is None else picture_of(self.env)
 
     def relabel(self, episode: Episode, state: int) -> Batch:
-        """Return all steps of an episode with the goal that one of its states achieved."""
+        """Return all T steps of an episode with the goal that one of its states achieved.
+
+        Args:
+            episode: The episode.
+            state: Number of the state, in 1..T.
+        """
         return relabel_episode(
             episode,
             lambda t, length, rng: np.full_like(t, state),
@@ -126,7 +131,12 @@ class EpisodeRenderer:
         return np.asarray(flags | (episode.rewards >= self.relabel(episode, len(episode)).rewards[-1]))
 
     def reached_after(self, relabeled: Batch, state: int) -> np.ndarray:
-        """Return (T,) bool: which steps of `relabel` reach their new goal, which ``state`` achieved."""
+        """Return (T,) bool: which relabeled steps reach the new goal.
+
+        Args:
+            relabeled: The T steps that `relabel` returned.
+            state: Number of the state that achieved the new goal, in 1..T.
+        """
         observations: Any = relabeled.next_observations
         env = self.env.unwrapped
         if isinstance(env, TaskEnv):
@@ -139,9 +149,9 @@ def farthest_miss(
 ) -> RenderedEpisode:
     """Play an episode for each seed; return the failed episode that moved its achieved goal farthest.
 
-    The score is the distance between the first and the last achieved goal, times the share of the goal's
-    components that changed in a step, which is low along a wall. Episodes that achieved their last goal only
-    in the last fifth of their steps are preferred.
+    The measure is the distance between the first and the last achieved goal, times the mean share of goal
+    components that change in a step. This share is low if the agent moves along a wall. Episodes that achieve
+    their last goal only in the last fifth of their steps are preferred.
 
     Args:
         renderer: The environment.

@@ -14,7 +14,7 @@ from her_envs.canvas import Keys
 
 
 class KeyMap(ABC):
-    """Keys of an action space.
+    """Translates pressed keys into actions.
 
     Attributes:
         help: Description of the keys, in one line.
@@ -24,7 +24,7 @@ class KeyMap(ABC):
 
     @abstractmethod
     def action(self, keys: Keys) -> Any:
-        """Return the action of the pressed keys, or None."""
+        """Return an action for the state of the keyboard, or None if no key chooses an action."""
 
     @property
     def hint(self) -> str:
@@ -33,7 +33,11 @@ class KeyMap(ABC):
 
 
 class ArrowKeys(KeyMap):
-    """Arrow keys for the two components of an action, while the keys are held."""
+    """Arrow keys set the two components of an action.
+
+    Args:
+        space: A Box of shape (2,).
+    """
 
     help = "arrow keys move"
     _moves = {"left": (-1, 0), "right": (1, 0), "down": (0, -1), "up": (0, 1)}  # noqa: RUF012 - never changed
@@ -42,7 +46,10 @@ class ArrowKeys(KeyMap):
         self._space = space
 
     def action(self, keys: Keys) -> Any:
-        """Return the sum of the arrows, or None if no arrow key is held."""
+        """Return the action of the arrow keys that are held or were pressed, or None without arrow keys.
+
+        An arrow sets its component to the bound of the space in its direction; other components are 0.
+        """
         arrows = (keys.held | set(keys.pressed)) & self._moves.keys()
         if not arrows:
             return None
@@ -51,7 +58,7 @@ class ArrowKeys(KeyMap):
 
 
 class NumberKeys(KeyMap):
-    """Number keys choose one of several actions; or left and right move a cursor and space chooses.
+    """Number keys choose an action; or left and right move a cursor, and space chooses.
 
     Args:
         count: Number of actions.
@@ -66,7 +73,7 @@ class NumberKeys(KeyMap):
         self._cursor = 0
 
     def action(self, keys: Keys) -> Any:
-        """Return the action of the first key that chooses one, or None; keys before it move the cursor."""
+        """Return the action that the pressed keys choose, or None if they only move the cursor."""
         for key in keys.pressed:
             if key in {"left", "right"}:
                 self._cursor = (self._cursor + (1 if key == "right" else -1)) % self._count
@@ -85,6 +92,10 @@ class NumberKeys(KeyMap):
 def key_map(space: spaces.Space[Any]) -> KeyMap:
     """Return the keys of an action space.
 
+    Args:
+        space: A Discrete space; a Box of shape (2,), with arrow keys; or another Box of shape (A,), where a
+            number key sets one component to its upper bound, and the others to their lower bounds.
+
     Raises:
         typer.BadParameter: No keys are defined for the space.
     """
@@ -95,7 +106,10 @@ def key_map(space: spaces.Space[Any]) -> KeyMap:
         return ArrowKeys(space)
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return NumberKeys(space.shape[0], lambda number: _one_high(space, number))
-    raise typer.BadParameter(f"there are no keys for the action space {space}; watch a --policy instead")
+    raise typer.BadParameter(
+        f"the keyboard needs a Discrete action space or a Box of shape (A,), got {space}; "
+        "pass --policy to watch a policy"
+    )
 
 
 def _one_high(space: spaces.Box, number: int) -> np.ndarray:

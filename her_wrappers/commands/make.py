@@ -16,7 +16,7 @@ from her_wrappers import SinkError
 from her_wrappers.environments import import_module
 
 AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard")
-"""Modules of the extra `agents`."""
+"""Modules that the extra `agents` installs."""
 
 OPTIONS_HELP = "Option of the environment: name=value or a JSON object; can be repeated."
 
@@ -90,12 +90,16 @@ def usage_errors() -> Iterator[None]:
 
 
 def load_policy(name: str, space: gym.Space[Any]) -> Policy:
-    """Return the policy that the user named: ``random``, which samples the space, or ``module:function``.
+    """Return the policy that the user named.
+
+    Args:
+        name: ``random``, which samples the space, or ``module:function``.
+        space: Action space of one environment.
 
     Raises:
         BrokenModuleError: The module raised an error.
         EnvNameError: The module does not exist.
-        typer.BadParameter: The function does not exist, or is not callable.
+        typer.BadParameter: The name has another form, or the function does not exist or is not callable.
     """
     if name == "random":
         return lambda observation: space.sample()
@@ -112,7 +116,7 @@ def import_policy(name: str, known: Iterable[str]) -> Policy:
     Raises:
         BrokenModuleError: The module raised an error.
         EnvNameError: The module does not exist.
-        typer.BadParameter: The function does not exist, or is not callable.
+        typer.BadParameter: The name has another form, or the function does not exist or is not callable.
     """
     origin, colon, function = name.rpartition(":")
     if not colon:
@@ -124,4 +128,4 @@ def import_policy(name: str, known: Iterable[str]) -> Policy:
     if not callable(policy):
         got = repr(policy) if hasattr(module, function) else f"a module without {function!r}"
         raise typer.BadParameter(f"--policy must be a function of an observation, got {got} for {name}")
-    return policy  # type: ignore[no-any-return] # its signature shows when it is called
+    return policy  # type: ignore[no-any-return] # the first call shows whether the signature fits

@@ -22,7 +22,7 @@ class Panels(Protocol):
     """Draws pictures of the states of one episode, (size, size, 3) uint8.
 
     Attributes:
-        goals_are_places: Whether goals are places, so that one picture can show several of them.
+        goals_are_places: Whether goals are positions in the picture, so that one picture can show several.
     """
 
     goals_are_places: bool
@@ -31,11 +31,14 @@ class Panels(Protocol):
         """Draw state ``t`` with the episode's own goal."""
 
     def with_goal_of(self, t: int, goal_state: int) -> np.ndarray:
-        """Draw state ``t`` with the goal that state ``goal_state`` achieved; the own goal is faint."""
+        """Draw state ``t`` with the goal that state ``goal_state`` achieved.
+
+        If ``goals_are_places`` is True, the episode's own goal is drawn faintly too.
+        """
 
 
 def panels_of(env: gym.Env[Any, Any], rendered: RenderedEpisode, size: int) -> Panels:
-    """Return the panels of an episode: drawings of a bundled task, or else a chart of the goals.
+    """Return the panels of an episode: drawings of a bundled task, or else rendered pictures and a chart.
 
     Args:
         env: The environment of the episode.
@@ -95,7 +98,7 @@ class TaskPanels:
 
 
 class ChartPanels:
-    """Draws the path of the achieved goal in a plane: the two components that vary most, in one scale.
+    """Draws the path of the achieved goal: the two components that vary most, with one scale for both axes.
 
     Args:
         observation_space: Observation space of the environment.
@@ -155,7 +158,7 @@ class FramePanels:
         self._size = size
 
     def with_own_goal(self, t: int) -> np.ndarray:
-        """Return the rendered picture, scaled to the frame of the chart."""
+        """Return the rendered picture of a state, scaled to the frame of the chart."""
         from her_wrappers.commands.paper import fitted  # noqa: PLC0415 - needs pillow, an extra
 
         return fitted(np.asarray(self._frames[t], np.uint8), self._size, margin=self._size // 20)

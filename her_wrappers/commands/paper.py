@@ -21,6 +21,9 @@ class Paper:
         width: Width of the page.
         height: Height of the page.
         scale: Pixels per unit of length.
+
+    Attributes:
+        image: The page as a pillow image.
     """
 
     def __init__(self, width: float, height: float, scale: float) -> None:
@@ -36,7 +39,7 @@ class Paper:
         Args:
             text: The text.
             at: Upper left corner of the line, or upper right corner if ``right``.
-            size: Height of the letters.
+            size: Size of the font.
             color: Color of the letters.
             right: Whether the line is aligned to the right.
         """
@@ -67,7 +70,13 @@ class Paper:
 
 
 def fitted(pixels: np.ndarray, size: int, margin: int) -> np.ndarray:
-    """Return a picture scaled to fit a square with a margin, (size, size, 3) uint8."""
+    """Return a picture scaled to fit a square with a margin, (size, size, 3) uint8.
+
+    Args:
+        pixels: (H, W, 3) uint8.
+        size: Side of the square with its margin [pixels].
+        margin: Width of the margin [pixels].
+    """
     inside = (size - 2 * margin, size - 2 * margin)
     return np.asarray(
         ImageOps.expand(ImageOps.pad(Image.fromarray(pixels), inside, color=BACKGROUND), margin, BACKGROUND)
@@ -86,7 +95,7 @@ def as_gif(papers: list[Paper], milliseconds: list[int]) -> bytes:
 
     Args:
         papers: Pages of one size, at least one.
-        milliseconds: Duration of each page.
+        milliseconds: Duration of each page [ms].
     """
     samples = np.concatenate([np.asarray(paper.image) for paper in (papers[0], papers[-1])])
     palette = Image.fromarray(samples).quantize(256, dither=Image.Dither.NONE)

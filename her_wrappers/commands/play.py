@@ -16,7 +16,9 @@ from her_wrappers.goal_interface import env_name
 
 
 def play(
-    env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment's id; `her envs` lists ours.")],
+    env_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of an environment; `her envs` lists the bundled ones.")
+    ],
     *,
     policy: Annotated[str | None, typer.Option(help="Policy to watch: random, or module:function.")] = None,
     record: Annotated[
@@ -25,11 +27,11 @@ def play(
     option: EnvOptions = None,
     episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 3,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the environment and random policy.")
+        int | None, typer.Option(min=0, help="Seed of the first episode and of the random policy.")
     ] = None,
     fps: Annotated[int, typer.Option(min=1, help="Steps per second.")] = 10,
 ) -> None:
-    """Play an environment with the keyboard, watch a policy, or record a GIF of one.
+    """Play an environment with the keyboard, watch a policy, or record a GIF of a policy.
 
     Keys: arrow keys move a point; number keys, or left, right and space, flip bits; escape quits.
 
@@ -62,7 +64,7 @@ def _chosen_policy(env: gym.Env[Any, Any], name: str | None, screen: Screen | Fi
 
 
 def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Policy:
-    """Return a policy that waits for keys of the player."""
+    """Return a policy that waits until a key of the player chooses an action."""
     keys = key_map(env.action_space)
     typer.echo(f"{keys.help}; escape quits")
 
@@ -76,7 +78,7 @@ def _keyboard_policy(env: gym.Env[Any, Any], screen: Screen) -> Policy:
 
 
 def _watched(policy: Policy, screen: Screen) -> Policy:
-    """Return a policy that the player can stop."""
+    """Return ``policy`` with a check of the keys before each action, so that the player can quit."""
 
     def act(observation: Any) -> Any:
         screen.keys()

@@ -24,17 +24,20 @@ from her_wrappers.recording.sinks import SinkError
 
 
 def record(
-    env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment's id; `her envs` lists ours.")],
+    env_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of an environment; `her envs` lists the bundled ones.")
+    ],
     *,
     out: Annotated[Path, typer.Option(help="Folder of the archive; episodes are added to an existing one.")],
     episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 100,
     policy: Annotated[str, typer.Option(help="Policy: random, or module:function.")] = "random",
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the environment and random policy.")
+        int | None, typer.Option(min=0, help="Seed of the episodes and of the random policy.")
     ] = None,
     option: EnvOptions = None,
     info: Annotated[
-        list[str] | None, typer.Option(help="Key of an info to record; is_success is always recorded.")
+        list[str] | None,
+        typer.Option(help="Key of an info to record; is_success is recorded too if it exists."),
     ] = None,
     max_episode_steps: Annotated[
         int | None, typer.Option(min=1, help="Truncate episodes after this number of steps.")
@@ -57,7 +60,7 @@ def record(
     options = parse_options(option)
     env = make_env(env_id, **options)
     act = load_policy(policy, env.action_space)
-    with make_env(env_id, **options) as other:  # a seeded step of env itself would fix unseeded episodes
+    with make_env(env_id, **options) as other:  # a seeded reset of env would seed its first episode
         keys = info_keys(other, info or [])
     with _archive(out, env) as archive, _progress(episodes) as advance:
         recorder = EpisodeRecorder(env, archive, advance, info_keys=keys, max_episode_steps=max_episode_steps)
@@ -96,10 +99,14 @@ def record(
 
 
 def info_keys(env: gym.Env[Any, Any], keys: list[str]) -> list[str]:
-    """Return the keys of the infos to record: ``keys``, and ``is_success`` if a step has it.
+    """Return the keys of the infos to record: ``keys``, and ``is_success`` if the environment has it.
+
+    Args:
+        env: An environment; it is reset with seed 0, and takes one random step.
+        keys: Keys that the user chose.
 
     Raises:
-        typer.BadParameter: A step has no info of one of ``keys``.
+        typer.BadParameter: The info of the step lacks one of ``keys``.
     """
     env.reset(seed=0)
     info = env.step(env.action_space.sample())[-1]

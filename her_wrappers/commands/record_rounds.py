@@ -1,4 +1,4 @@
-"""``her record --workers``: episodes of many processes or machines in one archive."""
+"""``her record --workers``: episodes from many processes or machines in one archive."""
 
 from __future__ import annotations
 
@@ -79,6 +79,17 @@ def make_collector(
 ) -> Collector:
     """Make the collector for the options of the command line; each worker has one environment.
 
+    Args:
+        env_id: Name of the environment.
+        options: Arguments of the environment.
+        policy: Returns the action for an observation.
+        num_workers: Number of workers.
+        backend: Backend of the `Collector`.
+        address: Address of a Ray cluster, or None.
+        seed: Seed of the collector; None for a random seed.
+        info_keys: Keys of the infos to record.
+        max_episode_steps: Number of steps after which episodes are truncated, or None.
+
     Raises:
         typer.BadParameter: An option is wrong, or the policy cannot be pickled.
     """
@@ -115,7 +126,10 @@ def record_rounds(
         archive: The archive.
         episodes: Number of episodes.
         num_workers: Number of workers.
-        advance: Called once for each episode.
+        advance: Called with each added episode.
+
+    Raises:
+        typer.Exit: The collector raised `CollectorError`.
     """
     from her_wrappers.collecting import CollectorError
 

@@ -20,7 +20,7 @@ MAX_FRAMES = 100
 """Maximal number of states that a GIF shows."""
 
 FIRST, LAST = 800, 3000
-"""Durations of the first and the last picture [ms]."""
+"""Smallest duration of the first picture, and duration of the last picture [ms]."""
 
 PANEL, MARGIN, INSET = 320, 10, 16
 """Side of a panel, margin around both panels, and inset of the frame that a task draws in a panel."""
@@ -56,7 +56,7 @@ class Side:
     reached: np.ndarray
 
     def outcome(self, t: int) -> str:
-        """Return a sentence about the first ``t`` steps."""
+        """Return a text about the first ``t`` steps: whether the goal was reached, and the rewards."""
         if t == 0:
             return "not yet reached"
         reached = np.flatnonzero(self.reached[:t])
@@ -90,7 +90,7 @@ class RelabelingPage:
 
     Args:
         name: Name of the environment.
-        hindsight: The episode.
+        hindsight: The episode and its relabeling.
         panels: Returns the panels of a given size.
         size: Side of a panel [pixels].
 
@@ -113,7 +113,7 @@ class RelabelingPage:
         return [round(t) for t in np.linspace(0, self._length, count).tolist()]
 
     def gif(self, fps: int) -> bytes:
-        """Return a GIF of the states, with ``fps`` states per second."""
+        """Return a GIF with ``fps`` states per second; the first and the last state are shown longer."""
         papers = [self._paper(t, HEIGHT) for t in self.shown_states()]
         usual = 1000 // fps
         return as_gif(papers, [max(FIRST, usual), *[usual] * (len(papers) - 2), LAST])

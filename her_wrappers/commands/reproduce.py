@@ -26,7 +26,12 @@ Seeds = Annotated[
     typer.Option(min=1, help="Number of seeds of each variant. [default: 3, or 1 with --quick]", metavar="N"),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Parallel processes. [default: one for each core]", metavar="N")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Parallel processes. [default: one for each core; recipe: one for two cores]",
+        metavar="N",
+    ),
 ]
 Quick = Annotated[
     bool, typer.Option("--quick", help="A short version, about two minutes: fewer variants, one seed.")

@@ -36,7 +36,7 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
 
 
 class Quit(Exception):  # noqa: N818 - not an error
-    """The player closed the window."""
+    """The player closed the window, or pressed escape or q."""
 
 
 class Screen:
@@ -93,7 +93,8 @@ class Film:
         fps: Pictures per second.
 
     Raises:
-        typer.BadParameter: The file is not a GIF.
+        typer.BadParameter: The name of the file does not end in .gif.
+        typer.Exit: The file cannot be written.
     """
 
     def __init__(self, path: Path, fps: int) -> None:
@@ -105,7 +106,7 @@ class Film:
         self._pictures: list[np.ndarray] = []
 
     def show(self, picture: np.ndarray, caption: str) -> None:
-        """Add a picture."""
+        """Add a picture; a GIF does not show the caption."""
         self._pictures.append(picture)
 
     def close(self) -> None:
@@ -116,7 +117,7 @@ class Film:
             import imageio.v3 as imageio  # noqa: PLC0415 - an extra
         except ImportError:
             fail('--record needs imageio and pillow; run: pip install "her-toolkit[render]"')
-        # Not to the path: if it cannot be written, imageio prints a traceback when Python exits.
+        # imageio writes to memory: if it cannot write to a path, it prints a traceback when Python exits.
         gif: bytes = imageio.imwrite(
             "<bytes>", self._pictures, extension=".gif", duration=1000 / self._fps, loop=0
         )
@@ -125,7 +126,7 @@ class Film:
 
 
 def write_picture(path: Path, content: bytes) -> None:
-    """Write a file; make its folder if necessary."""
+    """Write a file, and make its folder if necessary; end the command if the file cannot be written."""
     require_writable(path)
     try:
         path.write_bytes(content)

@@ -38,7 +38,9 @@ class StrategyName(StrEnum):
 
 
 def show_relabeling(
-    env_id: Annotated[str, typer.Argument(metavar="ID", help="A goal environment; `her envs` lists ours.")],
+    env_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A goal environment; `her envs` lists the bundled ones.")
+    ],
     *,
     out: Annotated[Path, typer.Option(help="File to write: .gif is animated, .png shows more goals.")] = Path(
         "relabeling.gif"
@@ -55,7 +57,7 @@ def show_relabeling(
     """Show a failed episode, and next to it the same episode with a goal that it achieved.
 
     The command plays several episodes and shows the failed one that got farthest. Bundled tasks are drawn
-    again with the new goal. For other environments their own pictures and a chart of the goals are shown.
+    again with the new goal. For other environments, the rendered pictures and a chart of the goals are shown.
 
     For example:
 

@@ -7,8 +7,8 @@ from typing import NoReturn
 import typer
 
 EXIT_CODES = {
-    0: "clean",
-    1: "findings",
+    0: "no errors",
+    1: "errors found",
     2: "wrong usage",
     3: "the environment or the data cannot be used",
     130: "ended by Ctrl-C",
@@ -28,5 +28,5 @@ def fail(message: str) -> NoReturn:
 
 
 def printable(text: str) -> str:
-    """Return a text with its control characters escaped, since escape sequences control a terminal."""
+    """Return a text with escaped control characters, so that it cannot control the terminal."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

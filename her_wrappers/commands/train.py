@@ -1,6 +1,6 @@
 """``her train``: train an agent on a goal environment."""
 
-# Without `from __future__ import annotations`: typer would compile each annotation, in every `her` command.
+# No `from __future__ import annotations`: typer would compile each annotation string in every `her` command.
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,12 +43,19 @@ ENV, GOALS, LEARN, FILES = "Environment", "Relabeling", "Learning", "Files and o
 
 
 def option(panel: str, text: str, *names: str, **options: Any) -> Any:
-    """Return a command-line option with the help ``text``, listed under ``panel`` in the help."""
+    """Return a command-line option; ``names`` and ``options`` are further arguments of `typer.Option`.
+
+    Args:
+        panel: Panel of ``--help`` that lists the option.
+        text: Help of the option.
+        *names: Names of the option.
+        **options: Other arguments.
+    """
     return typer.Option(*names, rich_help_panel=panel, help=text, **options)
 
 
 def number(panel: str, text: str, **options: Any) -> Any:
-    """Return a numeric command-line option with the help ``text``, listed under ``panel`` in the help."""
+    """Return a numeric command-line option; the arguments are those of `option`."""
     return option(panel, text, metavar="N", **options)
 
 
@@ -127,7 +134,7 @@ def train(
         bool,
         option(
             LEARN,
-            "Whether to stop after two evaluations in which all episodes are successes.",
+            "Whether to stop after two successive evaluations in which all episodes are successes.",
             "--stop/--no-stop",
         ),
     ] = True,
@@ -196,7 +203,7 @@ def train(
         bool,
         option(
             FILES,
-            "Whether to look for the reason when no evaluation had a success; see her doctor.",
+            "Whether to print a diagnosis if no evaluation had a success; see her doctor.",
             "--doctor/--no-doctor",
         ),
     ] = True,
@@ -330,7 +337,7 @@ def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _defaults_for(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the algorithm and the number of steps that fit the environment."""
+    """Return the algorithm and the number of steps that fit the environment; {} if both are given."""
     from her_agents.algorithms import default_options
 
     if "env" not in options or {"algo", "steps"} <= options.keys():
@@ -363,7 +370,7 @@ def _check(name: str, factory: "Callable[[], gym.Env[Any, Any]]", *, force: bool
 
 
 def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: bool) -> "Config":
-    """Check the success flag and the rewards; disable clipped targets for dense rewards unless required.
+    """Check the success flag and the rewards; disable clipped targets for dense rewards by default.
 
     Raises:
         ValueError: ``--clip-targets`` is given, and a reward is outside [-1, 0].
@@ -388,7 +395,11 @@ def _clip_if_possible(config: "Config", env: "gym.Env[Any, Any]", *, is_given: b
 
 @contextmanager
 def unusable(*errors: type[Exception]) -> Iterator[None]:
-    """Print an error about an unusable environment or file as one sentence, and exit with code 3."""
+    """Print an error about an unusable environment or file as one sentence, and exit with code 3.
+
+    Args:
+        *errors: Types of the errors to print; others are raised.
+    """
     try:
         yield
     except errors as error:
@@ -396,7 +407,7 @@ def unusable(*errors: type[Exception]) -> Iterator[None]:
 
 
 def _train(config: "Config", folder: Path, *, stop: bool, doctor: bool, **options: Any) -> "Result":
-    """Train, with a progress bar, a line for each epoch, and a diagnosis if all evaluations failed."""
+    """Train, with a progress bar, a line for each epoch, and a diagnosis if no evaluation had a success."""
     from her_agents.loop import epoch_line, is_solved, train
 
     console.print(
@@ -430,12 +441,14 @@ def _train(config: "Config", folder: Path, *, stop: bool, doctor: bool, **option
 
 
 def is_new_diagnosis_due(history: "Sequence[Mapping[str, float]]", diagnosed: "Sequence[int]") -> bool:
-    """Return whether no evaluation had a success, and a diagnosis is due for their number.
+    """Return whether no evaluation had a success, and it is time for another diagnosis.
+
+    The first diagnosis is due after `FIRST_DIAGNOSIS` evaluations, and each further one after twice as many
+    evaluations as the one before.
 
     Args:
         history: A row for each evaluation, with its ``success_rate``.
-        diagnosed: Numbers of evaluations after which a diagnosis was printed. A diagnosis is due after
-            `FIRST_DIAGNOSIS` evaluations, and each time that their number has doubled.
+        diagnosed: Numbers of evaluations after which a diagnosis was printed, in ascending order.
     """
     due = 2 * diagnosed[-1] if diagnosed else FIRST_DIAGNOSIS
     return len(history) >= due and not any(row["success_rate"] for row in history)
@@ -447,7 +460,7 @@ def _print_diagnosis(training: "Training", folder: Path) -> None:
 
     report = diagnose_training(training.buffer, training.config.as_dict(), training.history)
     console.print(
-        f"No evaluation of {len(training.history)} had a success. `her doctor {folder}` shows the "
+        f"None of {len(training.history)} evaluations had a success. `her doctor {folder}` shows the "
         "complete diagnosis:",
         highlight=False,
         soft_wrap=True,
@@ -458,7 +471,10 @@ def _print_diagnosis(training: "Training", folder: Path) -> None:
 def progress_display(output: Console) -> Progress:
     """Return a progress bar with the success rate, steps per second and updates per second.
 
-    Its tasks have the fields ``success``, ``steps_per_s`` and ``updates_per_s``.
+    The tasks of the progress bar need the fields ``success``, ``steps_per_s`` and ``updates_per_s``.
+
+    Args:
+        output: Console that shows the progress bar.
     """
     return Progress(
         TextColumn("{task.description:<11}"),

@@ -14,13 +14,18 @@ PERSISTENCE = 0.9
 
 
 def random_actions(space: spaces.Space[Any], seed: int) -> Policy:
-    """Return a policy of uniformly random actions."""
+    """Return a policy that samples the action space; ``seed`` seeds the space."""
     space.seed(seed)
     return lambda observation: space.sample()
 
 
 def wandering(space: spaces.Space[Any], seed: int) -> Policy:
-    """Return a policy of random actions; successive actions of a Box are correlated."""
+    """Return a policy of random actions; successive actions of a Box are correlated.
+
+    Args:
+        space: Action space of one environment.
+        seed: Seed of the actions.
+    """
     if not isinstance(space, spaces.Box):
         return random_actions(space, seed)
     rng = np.random.default_rng(seed)

@@ -27,7 +27,9 @@ console = Console()
 def watch(
     checkpoint: Annotated[
         Path | None,
-        typer.Argument(help="A checkpoint, a policy file, or the folder of a training with best.pt."),
+        typer.Argument(
+            help="A checkpoint, a policy file, or the folder of a training, whose best.pt is used."
+        ),
     ] = None,
     *,
     recipe: Annotated[

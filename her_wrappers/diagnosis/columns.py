@@ -35,7 +35,14 @@ class Bounds:
 
     @classmethod
     def of(cls, rows: np.ndarray) -> Bounds:
-        """Return the bounds of (N, ...) rows; NaN is ignored, and infinity counts as 0."""
+        """Return the bounds of (N, ...) rows.
+
+        NaN is ignored. If a component has an infinite value or only NaN, then NaN and infinity count as 0 in
+        all components.
+
+        Args:
+            rows: (N, ...) numbers, N >= 1.
+        """
         flat = rows.reshape(len(rows), -1)
         if flat.dtype.kind != "f":
             return cls(flat.min(axis=0).astype(np.float64), flat.max(axis=0).astype(np.float64))
@@ -46,7 +53,7 @@ class Bounds:
 
     @classmethod
     def joined(cls, parts: Sequence[Bounds]) -> Bounds:
-        """Return the bounds of all parts."""
+        """Return the smallest bounds that contain all parts, of which there is at least one."""
         return cls(
             np.min([part.low for part in parts], axis=0), np.max([part.high for part in parts], axis=0)
         )
@@ -76,11 +83,11 @@ class Columns:
         starts: (n, G) float64, achieved goal of the first state.
         finals: (n, G) float64, achieved goal of the last state.
         moves: (n,) float64, largest distance of the achieved goal from that of the first state.
-        is_observation_moved: (n,) bool, whether the rest of the observation ever changes.
+        is_observation_moved: (n,) bool, whether the observation without goals ever changes.
         start_distances: (n,) float64, Euclidean distance of achieved and desired goal in the first state.
-        episode_hashes: (n,) uint64, hash of the first observation and all actions.
+        episode_hashes: (n,) uint64, hash of the first observation without its goals, and all actions.
         start_hashes: (n,) uint64, hash of the first observation with its goals.
-        rewards: (T,) float32.
+        rewards: (T,) float32; 0 instead of NaN and infinity.
         flags: (T,) int8, success flag of each step; -1 where it was not recorded.
         distances: (T,) float32, distance of achieved and desired goal after each step.
         speeds: (T,) float32, distance by which the achieved goal moves in each step.
@@ -90,9 +97,10 @@ class Columns:
         achieved: Bounds of the achieved goals.
         desired_bounds: Bounds of the desired goals.
         actions: Bounds of the actions.
-        observations: Bounds of each array of the observation other than goals, by name.
-        has_fractions: Whether first observations have values that are not integers.
-        is_projected: Whether goals have more than `MAX_GOAL_SIZE` components, and are projected.
+        observations: Bounds of each array of numbers in the observation, without the goals, by name.
+        has_fractions: Whether first observations, without the goals, have values that are not integers.
+        is_projected: Whether goals have more than `MAX_GOAL_SIZE` components. Such goals are projected, and G
+            is `PROJECTED_SIZE`.
     """
 
     lengths: np.ndarray
@@ -207,14 +215,14 @@ def _split(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.nda
     missing = [key for key in GOAL_KEYS if not isinstance(observations, dict) or key not in observations]
     if not isinstance(observations, dict) or missing:
         raise ValueError(
-            f"the observations must have the keys {', '.join(GOAL_KEYS)}, and lack {', '.join(missing)}; "
+            f"the observations must have the keys {', '.join(GOAL_KEYS)}, but lack {', '.join(missing)}; "
             "her doctor needs episodes of a goal environment"
         )
     achieved, desired = (_flat_goals(key, observations[key]) for key in GOAL_KEYS[1:])
     if achieved.shape != desired.shape:
         raise ValueError(
-            f"achieved_goal has {achieved.shape[1]} components and desired_goal has {desired.shape[1]}; "
-            "they must be equal, see `her check`"
+            "achieved_goal and desired_goal must have equal numbers of components, got "
+            f"{achieved.shape[1]} and {desired.shape[1]}; run `her check` on the environment"
         )
     rest = {key: value for key, value in observations.items() if key not in GOAL_KEYS[1:]}
     return achieved, desired, {leaf.name: leaf.find(rest, "") for leaf in SpaceSpec.of_rows("", rest)}
@@ -223,7 +231,7 @@ def _split(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.nda
 def _flat_goals(name: str, tree: Tree) -> np.ndarray:
     leaves = {leaf.name: leaf.find(tree, "") for leaf in SpaceSpec.of_rows("", tree)}
     if not leaves or any(leaf.dtype.kind not in NUMBERS for leaf in leaves.values()):
-        raise ValueError(f"{name} must be made of numbers; her doctor cannot use other goals")
+        raise ValueError(f"{name} must consist of arrays of numbers; her doctor cannot use other goals")
     rows = [leaf.reshape(len(leaf), -1) for _, leaf in sorted(leaves.items())]
     return np.concatenate(rows, axis=1).astype(np.float64)
 
@@ -231,7 +239,7 @@ def _flat_goals(name: str, tree: Tree) -> np.ndarray:
 def _not_finite_rows(
     block: Episodes, achieved: np.ndarray, desired: np.ndarray, others: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """Return (T, 4) bools: the states after each step (for the first step also before it), action, reward."""
+    """Return ``not_finite`` of `Columns`; the states before the first steps are part of the first steps."""
     observation = _not_finite(list(others.values()), len(achieved))
     goals = _not_finite([achieved, desired], len(achieved))
     before, begins = block.state_of_step, block.ends[:-1]
@@ -270,7 +278,7 @@ def _action_bounds(actions: Tree) -> Bounds:
 
 
 def _flags(block: Episodes) -> np.ndarray:
-    """Return the success flag of each step as int8, -1 where it was not recorded."""
+    """Return the success flag of each step, (T,) int8, or -1 for all steps if flags were not recorded."""
     name = flag_name(block.infos)
     flags = None if name is None else block.infos[name]
     if flags is None or flags.size != block.num_steps or flags.dtype.kind not in NUMBERS:

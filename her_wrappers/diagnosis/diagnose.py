@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from her_wrappers.replay.buffer import HindsightReplayBuffer
 
 FAMILIES = "532416"
-"""Families in the order of causes: wrong data make all other numbers wrong, and learning comes last."""
+"""First digits of the rule codes, in the order in which a report lists them: possible causes before effects.
+
+Faults of the data (GD5xx) can cause all others. The metrics of learning (GD6xx) have no effect on others.
+"""
 
 
 def diagnose(
@@ -42,26 +45,28 @@ def diagnose(
             `EpisodeArchive`; a `HindsightReplayBuffer`; `Episodes`, or an iterable of `Episode`; or an
             environment, its id, or a function that returns one. An environment is run for ``max_steps`` steps
             with the policies of the checker; an environment passed in is not closed.
-        gamma: Discount per step; by default that of the training or the buffer.
-        clip_targets: Whether targets are clipped to returns of rewards in [-1, 0]; by default as in the
-            training.
-        time_limit: Largest number of steps of an episode; by default as in the episodes.
+        gamma: Discount per step; by default that of the run folder, unknown for other targets.
+        clip_targets: Whether targets are clipped to returns of rewards in [-1, 0]; by default as in the run
+            folder, unknown for other targets.
+        time_limit: Largest number of steps of an episode; by default that of the run folder or of the
+            environment's spec, else an estimate from the truncated episodes.
         history: A row for each evaluation, such as ``train(...).history``, with ``success_rate`` and, where
-            measured, ``q_mean``, ``critic_loss``, ``temperature``, ``env_steps``, ``updates`` and
+            measured, ``q_mean``, ``critic_loss`` or ``loss``, ``temperature``, ``env_steps``, ``updates`` and
             ``collected_success``; by default that of the run folder.
-        max_steps: Number of steps of an environment.
-        seed: Seed of all random choices.
+        max_steps: Number of steps for which an environment is run; other targets ignore it.
+        seed: Seed of the run of an environment; other targets ignore it.
         select: Rule codes or prefixes of codes to report, such as ``"GD1"``; empty for all.
         ignore: Rule codes or prefixes of codes that are not reported.
 
     Returns:
-        The report. Errors come first, and causes before the findings that they can cause.
+        The report. Errors come first; within a severity, possible causes come before their effects.
 
     Raises:
+        BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
         OSError: A file does not exist, or cannot be read.
-        TypeError: ``target`` has another type.
-        ValueError: A rule code is unknown, ``gamma`` is outside [0, 1], a file is damaged, the
-            target lacks episodes or goals, or an environment cannot be used.
+        TypeError: ``target`` has another type, or is a vector environment.
+        ValueError: A rule code is unknown, ``gamma`` is outside [0, 1], another number is out of range, a
+            file is damaged, the target lacks episodes or goals, or an environment cannot be used.
 
     Example:
         >>> import her_envs
@@ -90,6 +95,9 @@ def diagnose_training(
         buffer: Replay buffer with at least one complete episode.
         config: Options of the training, as in ``config.json``.
         history: A row for each evaluation.
+
+    Raises:
+        ValueError: The buffer has no complete episode.
     """
     name, case = open_target(buffer, max_steps=1, seed=0)
     case = replace(case, options=options_of_config(config), history=history)
@@ -102,8 +110,9 @@ def judge_case(name: str, case: Case, rules: Sequence[Rule], *, seed: int | None
     Args:
         name: Name of the target.
         case: The facts and options of the target.
-        rules: Rules to report.
-        seed: Seed of the collection, for the report.
+        rules: Rules to report. All rules are applied, since findings of other rules can imply, and thus
+            remove, findings of these rules.
+        seed: Seed of the run of an environment, which the report shows; not used for other targets.
     """
     with np.errstate(all="ignore"):
         findings = without_implied(apply(DIAGNOSIS_RULES.values(), case), DIAGNOSIS_RULES)

@@ -1,4 +1,4 @@
-"""Facts of recorded episodes: numbers that rules read, derived from the columns at their first use."""
+"""Facts of recorded episodes: numbers that rules read, computed from the columns at their first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
 """Rewards of a missed and a reached goal that environments with sparse rewards use."""
 
 MOVED = 0.01
-"""An achieved goal has moved if it moved by this part of the distance that `Facts.has_moved` describes."""
+"""Share of the distance in `Facts.has_moved` by which an achieved goal must move to count as moved."""
 
 
 class Facts(Columns):
@@ -25,7 +25,7 @@ class Facts(Columns):
 
     @cached_property
     def goal_width(self) -> np.ndarray:
-        """(G,) range of all achieved and desired goals."""
+        """(G,) float64, largest minus smallest value of each component of all achieved and desired goals."""
         return Bounds.joined([self.achieved, self.desired_bounds]).width
 
     @cached_property
@@ -42,7 +42,7 @@ class Facts(Columns):
 
     @cached_property
     def sparse_pair(self) -> tuple[float, float] | None:
-        """Rewards of a missed and a reached goal, if all rewards are one of the two."""
+        """Rewards of a missed and a reached goal: the first of `SPARSE_PAIRS` with all rewards, or None."""
         low, high = float(self.rewards.min()), float(self.rewards.max())
         for pair in SPARSE_PAIRS:
             if low in pair and high in pair and np.isin(self.rewards, pair).all():
@@ -56,7 +56,7 @@ class Facts(Columns):
 
     @cached_property
     def success(self) -> np.ndarray | None:
-        """(T,) bool, success of each step, by the recorded flags or sparse rewards; None if unknown."""
+        """(T,) bool, success of each step, by the recorded flags or else sparse rewards; None if unknown."""
         if (self.flags >= 0).all():
             return self.flags > 0
         return None if self.sparse_pair is None else self.rewards == self.sparse_pair[1]
@@ -79,7 +79,10 @@ class Facts(Columns):
 
     @cached_property
     def success_steps(self) -> np.ndarray:
-        """Steps until the first success, of each episode that has one and does not begin with it."""
+        """(m,) int64, number of steps up to the first success, for each of m episodes.
+
+        These are the episodes with a success whose first state has not achieved the desired goal.
+        """
         if self.success is None:
             return np.zeros(0, np.int64)
         begins = self.offsets[:-1].repeat(self.lengths)
@@ -90,7 +93,11 @@ class Facts(Columns):
 
     @cached_property
     def radius(self) -> float:
-        """Largest distance of a success, or smallest of a failure if that is smaller; 0 if unknown."""
+        """Estimated distance to the goal within which a step is a success; 0 without successes.
+
+        The radius is the largest distance to the goal in a successful step, or the smallest distance in
+        another step if the latter is smaller.
+        """
         if self.success is None or not self.success.any():
             return 0.0
         reached = float(self.distances[self.success].max())
@@ -99,14 +106,14 @@ class Facts(Columns):
 
     @cached_property
     def tolerance(self) -> float:
-        """Distance at which two goals count as the same: the radius, or rounding errors if it is unknown."""
+        """Distance up to which goals count as equal: `radius`; without success, 1e-6 of the widest range."""
         if self.success is not None and self.success.any():
             return self.radius
         return 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
     def trivial_share(self) -> float:
-        """Share of transitions whose relabeled goal was already achieved before the step."""
+        """Share of steps before which the achieved goal of a random later state was already achieved."""
         return float((self.future_distances <= self.tolerance).mean())
 
     @cached_property
@@ -116,7 +123,11 @@ class Facts(Columns):
 
     @cached_property
     def steps_needed(self) -> np.ndarray:
-        """(n,) float64, fewest steps to the goal: its distance, divided by the largest step seen."""
+        """(n,) float64, number of steps to the goal at the largest speed seen; 0 if no goal ever moves.
+
+        The number is the distance from the start to the edge of the success radius, divided by the largest
+        distance by which the achieved goal moved in any step.
+        """
         fastest = float(self.speeds.max(initial=0))
         if fastest <= 0:
             return np.zeros(len(self))
@@ -124,7 +135,7 @@ class Facts(Columns):
 
     @cached_property
     def time_limit(self) -> int | None:
-        """Largest length, if it is that of nine in ten truncated episodes; else None."""
+        """Largest length, if at least nine in ten truncated episodes have this length; else None."""
         lengths = self.lengths[self.truncated & ~self.terminated]
         longest = int(self.lengths.max())
         return longest if lengths.size and (lengths == longest).mean() >= 0.9 else None
@@ -133,7 +144,7 @@ class Facts(Columns):
     def outside_achieved(self) -> np.ndarray:
         """(n, G) bool, whether a component of the desired goal lies outside the range ever achieved.
 
-        The range is extended on both sides by the radius, and by 5 % of its width.
+        The range is extended on both sides by the radius or by 5 % of its width, whichever is larger.
         """
         margin = np.maximum(self.radius, 0.05 * self.achieved.width)
         low, high = self.achieved.low - margin, self.achieved.high + margin

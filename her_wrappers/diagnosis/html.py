@@ -24,7 +24,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 """Colors of the Okabe-Ito palette, which people with color blindness can tell apart."""
 
 MAX_POINTS = 2000
-"""Largest number of points of each kind in a picture."""
+"""Largest number of achieved goals, and of desired goals, in the picture of the goals."""
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 72rem;
@@ -63,6 +63,10 @@ def write_page(path: Path, report: Report, case: Case) -> None:
 
 def render_page(report: Report, case: Case) -> str:
     """Return the page of a report as HTML.
+
+    Args:
+        report: The report.
+        case: The facts and the history of the target, for the pictures.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -129,14 +133,14 @@ def _pictures(case: Case) -> Iterator[Picture]:
         yield "Steps of each episode, in the order of time.", lambda axes: _draw_lengths(axes, facts)
         yield "Sum of the rewards of each episode.", lambda axes: _draw_returns(axes, facts)
         if facts.success is not None:
-            yield "Share of successful episodes, in 20 equal groups.", lambda axes: _draw_success(axes, facts)
+            yield "Share of successful episodes, in up to 20 groups.", lambda axes: _draw_success(axes, facts)
         yield "Desired goals, and the last achieved goals of episodes.", lambda axes: _draw_goals(axes, facts)
         yield (
             "Distance to the goal over an episode: median and middle half of the episodes.",
             lambda axes: _draw_distances(axes, facts),
         )
         yield (
-            "Share of later achieved goals that were achieved before the step already.",
+            "Share of later achieved goals that were already achieved before the step.",
             lambda axes: _draw_trivial(axes, facts),
         )
     for names, caption in (

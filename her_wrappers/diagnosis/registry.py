@@ -19,23 +19,23 @@ DIAGNOSIS_RULES: dict[str, Rule] = {}
 """All rules of the diagnosis, by code."""
 
 FEW_EPISODES = 10
-"""Shares of fewer episodes say little."""
+"""Number of episodes that rules about shares of episodes need."""
 
 SOLVED = 0.9
-"""A training with this success rate is solved: its exploration was sufficient."""
+"""Success rate from which a training counts as solved; rules with the need "unsolved" then do not apply."""
 
 Row = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of a training; None if unknown.
+    """Options of a training; None, or False for ``normalizes``, if unknown.
 
     Attributes:
         gamma: Discount per step.
         clip_targets: Whether targets are clipped to the returns of rewards in [-1, 0].
         time_limit: Largest number of steps of an episode.
-        batch_size: Transitions of an update.
+        batch_size: Number of transitions in an update.
         normalizes: Whether the agent normalizes its inputs, as all agents of `her train` do.
     """
 
@@ -48,11 +48,11 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class SelfGoals:
-    """Rewards that an environment computes for goals that equal the achieved goal, and for other goals.
+    """Rewards of ``compute_reward`` for desired goals that equal the achieved goals, and for other goals.
 
     Attributes:
         equal: (B,) rewards where achieved and desired goal are equal.
-        different: (B,) rewards of the same achieved goals with the desired goals of other episodes.
+        different: (B,) rewards of the same achieved goals with the desired goals of random steps.
     """
 
     equal: np.ndarray
@@ -68,7 +68,7 @@ class Case:
         options: Options of the training.
         history: A row for each evaluation of the training, as in ``progress.csv``; () if unknown.
         is_environment: Whether the policies of the checker collected the episodes from an environment.
-        self_goals: Rewards of goals that equal the achieved goal; None if unknown.
+        self_goals: Rewards of equal and of different goals; None if unknown.
     """
 
     episodes: Facts | None
@@ -90,7 +90,11 @@ class Case:
 
     @cached_property
     def is_solved(self) -> bool:
-        """Whether the training succeeds, in its last evaluation or else in its last quarter of episodes."""
+        """Whether the success rate is at least `SOLVED`; False for an environment.
+
+        The success rate is that of the last evaluation or, without evaluations, of the last quarter of the
+        episodes.
+        """
         if self.is_environment:
             return False
         rates = self.column("success_rate")
@@ -101,21 +105,29 @@ class Case:
         return float(self.facts.final_success[-(len(self.facts) // 4 + 1) :].mean()) >= SOLVED
 
     def column(self, name: str) -> np.ndarray:
-        """Return the values of a column of the history, without empty cells."""
+        """Return the values of a column of the history, (m,) float64, without rows that lack the column.
+
+        Args:
+            name: Name of the column, such as ``"success_rate"``.
+        """
         return np.array([row[name] for row in self.history if name in row], np.float64)
 
     def severity_of_exploration(self) -> Severity:
-        """Return "warning" for episodes of random policies, which may explore too little, else "error"."""
+        """Return "warning" for an environment, where the policies may explore too little, else "error"."""
         return "warning" if self.is_environment else "error"
 
     def missing(self, need: str) -> str:
-        """Return the reason why a need of rules is not met, or an empty text."""
+        """Return the reason why the case does not meet a need of rules, or an empty text if it does.
+
+        Args:
+            need: Key of `NEEDS`.
+        """
         is_met, reason = NEEDS[need]
         return "" if is_met(self) else reason(self)
 
     @property
     def horizon(self) -> float:
-        """Number of steps after which rewards count little: 1 / (1 - gamma)."""
+        """Number of steps after which rewards count little, 1 / (1 - gamma); infinite if gamma is unknown."""
         return (
             np.inf if self.options.gamma is None or self.options.gamma >= 1 else 1 / (1 - self.options.gamma)
         )
@@ -146,10 +158,10 @@ NEEDS: dict[str, tuple[Callable[[Case], bool], Callable[[Case], str]]] = {
     "gamma": (lambda case: case.options.gamma is not None, lambda case: "gamma is unknown; pass --gamma"),
     "clip_targets": (
         lambda case: bool(case.options.clip_targets),
-        lambda case: "targets are not clipped, or it is unknown; pass --clip-targets",
+        lambda case: "targets are not clipped, or this is unknown; pass --clip-targets",
     ),
 }
-"""Needs of rules: whether a case meets the need, and the reason if not."""
+"""Needs of rules, by name: whether a case meets the need, and the reason why a case does not meet it."""
 
 rule: Callable[..., Callable[[Check], Check]] = partial(checker_rule, rules=DIAGNOSIS_RULES)
 """Decorator that registers a function of a `Case` as a rule; the arguments are the fields of `Rule`."""

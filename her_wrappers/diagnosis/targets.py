@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Rollout
 
 CHUNK = 1000
-"""Number of episodes that are joined to a block."""
+"""Largest number of episodes that are concatenated in a block."""
 
 PAIRS = 256
-"""Number of goals whose rewards are computed, of equal goals and of different goals."""
+"""Number of pairs of goals whose rewards are computed, for equal goals and again for different goals."""
 
 EPISODE_SHARE = 0.1
 """An episode that does not end stops after this share of the steps, so that several episodes begin."""
@@ -54,13 +54,14 @@ def open_target(
 
     Args:
         target: See `diagnose`.
+        max_steps: Number of steps for which an environment is run.
+        seed: Seed of the run of an environment.
         env_options: Arguments of an environment that is given by its name.
-        max_steps: Number of steps that are collected from an environment.
-        seed: Seed of the collection.
 
     Raises:
+        BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
         OSError: A file does not exist, or cannot be read.
-        TypeError: The target is of another type.
+        TypeError: The target is of another type, or is a vector environment.
         ValueError: A file is damaged, the target lacks episodes or goals, or an environment cannot be used.
     """
     if isinstance(target, str | Path):
@@ -84,6 +85,10 @@ def open_target(
 def require_episodes(blocks: Iterable[Episodes], name: str) -> Facts:
     """Return the facts of episodes.
 
+    Args:
+        blocks: The episodes.
+        name: Name of the target, for the message.
+
     Raises:
         ValueError: ``blocks`` is empty, or the observations lack goals.
     """
@@ -98,7 +103,9 @@ def _blocks(episodes: Iterable[Any]) -> Iterator[Episodes]:
     while chunk := list(islice(source, CHUNK)):
         for episode in chunk:
             if not isinstance(episode, Episode):
-                raise TypeError(f"target must be made of episodes, got {type(episode).__name__}")
+                raise TypeError(
+                    f"all elements of target must be of type Episode, got {type(episode).__name__}"
+                )
         yield from Episodes.runs(chunk)
 
 
@@ -127,9 +134,13 @@ def _open_env_name(name: str, options: Mapping[str, Any], max_steps: int, seed: 
 def read_run(folder: Path) -> Case:
     """Return the case of a run folder of `her train`: config, history, and the latest saved buffer.
 
+    Args:
+        folder: The run folder.
+
     Raises:
         OSError: A file cannot be read.
-        ValueError: The folder is not that of a training, or a file is damaged.
+        ValueError: The folder is not that of a training, has neither evaluations nor saved episodes, or has a
+            damaged file.
     """
     if not (folder / "config.json").exists():
         raise ValueError(
@@ -158,6 +169,7 @@ def read_config(path: Path) -> TrainingOptions:
     """Return the options that rules read from a ``config.json`` of `her train`.
 
     Raises:
+        OSError: The file cannot be read.
         ValueError: The file is damaged.
     """
     try:
@@ -169,9 +181,13 @@ def read_config(path: Path) -> TrainingOptions:
 def options_of_config(config: Mapping[str, Any]) -> TrainingOptions:
     """Return the options that rules read from a config of `her train`.
 
+    Args:
+        config: Options of the training by name, as in ``config.json``.
+
     Raises:
+        AttributeError: ``env_kwargs`` is not a dict.
         KeyError: An option is missing.
-        TypeError: An option has another type.
+        TypeError: ``gamma`` is not a number.
         ValueError: An option is out of range.
     """
     limit = config["env_kwargs"].get("max_steps")
@@ -191,6 +207,7 @@ def read_progress(path: Path) -> list[Row]:
     """Return the rows of a ``progress.csv`` of `her train`, without empty cells.
 
     Raises:
+        OSError: The file cannot be read.
         ValueError: The file is damaged.
     """
     try:
@@ -207,7 +224,9 @@ def _open_environment(target: Any, *, max_steps: int, seed: int) -> tuple[str, C
     env, factory = open_env(target)
     try:
         if not isinstance(env, gym.Env):
-            raise TypeError("her doctor needs a single environment, got a vector environment")
+            raise TypeError(
+                "her doctor needs a single environment, got a vector environment; use gymnasium.make"
+            )
         interface = GoalInterface.of(env)
         spec = env_spec(env)
         limit = None if spec is None else spec.max_episode_steps
@@ -254,7 +273,7 @@ def _facts_of_rollout(rollout: Rollout, name: str) -> Facts:
 
 
 def episodes_of_rollout(rollout: Rollout) -> Iterator[Episode]:
-    """Iterate over the episodes of a rollout; one that was cut off is neither terminated nor truncated."""
+    """Yield the episodes of a rollout; an episode that was cut off is neither terminated nor truncated."""
     begin = 0
     steps = rollout.steps
     while begin < len(steps):
@@ -298,6 +317,11 @@ def _self_goals(
 
 
 def with_given(case: Case, **given: Any) -> Case:
-    """Return a case whose options are replaced by the given ones that are not None."""
+    """Return a copy of a case with other options.
+
+    Args:
+        case: The case.
+        **given: Fields of `TrainingOptions`; None keeps the option of the case.
+    """
     known = {name: value for name, value in given.items() if value is not None}
     return replace(case, options=replace(case.options, **known))

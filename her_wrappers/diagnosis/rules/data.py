@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from her_wrappers.diagnosis.registry import Case
 
 LARGE = 1e4
-"""Magnitude of an input that saturates a network that is not normalized."""
+"""Magnitude from which an input saturates a network whose inputs are not normalized."""
 
 MAX_DUPLICATES = 0.05
-"""Largest share of episodes that may equal an earlier episode."""
+"""GD504 is reported from this share of episodes that equal an earlier episode."""
 
 MIN_LENGTH = 5
-"""Shorter episodes can be equal by chance if actions are discrete."""
+"""Smallest length of episodes that GD504 compares, since shorter ones can be equal by chance."""
 
 
 @rule(
@@ -154,7 +154,7 @@ def repeated_episodes(case: Case) -> Iterator[Violation]:
     "GD505",
     "starts-repeated",
     "warning",
-    meaning="Few starts and goals come again and again: a seed is used several times.",
+    meaning="The same few starts and goals are repeated: a seed is used several times.",
     fix="pass a seed to the first reset only, and a different seed to each environment",
     wrong="""
 for episode in range(1000):
@@ -165,12 +165,12 @@ observation, info = env.reset(seed=0)
 for episode in range(1000):
     observation, info = env.reset()
 """,
-    threshold="at most half of at least 20 starts differ, although starts are not whole numbers",
+    threshold="at most half of at least 20 starts are different, although starts are not whole numbers",
     source="openai/baselines #314",
     needs=("episodes",),
 )
 def repeated_starts(case: Case) -> Iterator[Violation]:
-    """More than half of the starts must be new."""
+    """More than half of the starts must be different."""
     facts = case.facts
     different = len(np.unique(facts.start_hashes))
     is_varied = facts.has_fractions and different > 1 and facts.desired_bounds.width.any()

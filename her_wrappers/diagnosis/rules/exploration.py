@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from her_wrappers.diagnosis.registry import Case
 
 MAX_STILL = 0.8
-"""Largest share of episodes in which the achieved goal may stay where it is."""
+"""GD101 and GD102 are reported from this share of episodes in which the achieved goal does not move."""
 
 STILL_THRESHOLD = (
-    "80 % of the episodes; to move means by 1 % of the median distance to the goal at the start. "
-    "In an episode without a move each relabeled goal is reached already, so that relabeling teaches nothing"
+    "80 % of the episodes; the achieved goal moves if it changes by more than 1 % of the median distance to "
+    "the goal at the start, or of the diagonal of the achieved range if that is shorter. In an episode "
+    "without a move, each relabeled goal is already achieved, so the agent cannot learn how to reach it"
 )
 
 
@@ -41,7 +42,7 @@ def step(self, action):
     implies=("GD103", "GD204", "GD205", "GD501", "GD601", "GD605"),
 )
 def nothing_moves(case: Case) -> Iterator[Violation]:
-    """The achieved goal or the observation must change in at least one episode in five."""
+    """Where nothing else changes, the achieved goal must move in over one episode in five."""
     yield from _still_episodes(case, is_observation_moved=False)
 
 
@@ -67,7 +68,7 @@ her train --env FetchPush-v4 --algo ddpg --agent noise=0.2 --agent epsilon=0.3
     implies=("GD103", "GD204", "GD205", "GD601", "GD605"),
 )
 def object_is_still(case: Case) -> Iterator[Violation]:
-    """The achieved goal must change in at least one episode in five if the observation changes."""
+    """Where the rest of the observation changes, the achieved goal must move in over one episode in five."""
     yield from _still_episodes(case, is_observation_moved=True)
 
 
@@ -102,19 +103,19 @@ def _sample_goal(self):
     offset = self.np_random.uniform(-0.15, 0.15, 3)  # some goals are reached by chance
     return self.start + offset
 """,
-    threshold="no success in at least 10 episodes; relabeling works without it, but then evaluations show "
-    "progress only late",
+    threshold="no success in at least 10 episodes; relabeling works without successes, but evaluations then "
+    "show progress only late",
     source="hindsight relabeling: arXiv 1707.01495, section 4.2",
     needs=("episodes", "success", "unsolved"),
 )
 def no_success(case: Case) -> Iterator[Violation]:
-    """A step of some episode must be a success."""
+    """An episode that does not begin with its goal achieved must have a success."""
     facts = case.facts
     if not facts.success_steps.size:
         solved = int(facts.is_success_episode.sum())
         yield Violation(
             f"none in {len(facts)} episodes"
-            + (f", besides {solved} that begin with the goal achieved" if solved else "")
+            + (f", except {solved} that begin with the goal achieved" if solved else "")
             + f"; the smallest distance to a goal was {facts.distances.min():.3g}",
             "a success by chance",
         )

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from her_wrappers.diagnosis.registry import Case
 
 MAX_OUTSIDE, MOST_OUTSIDE = 0.5, 0.9
-"""Shares of desired goals outside the achieved region: a warning, and an error."""
+"""Above these shares of desired goals outside the achieved region, GD201 is a warning, and an error."""
 
 MAX_SOLVED_STARTS = 0.5
-"""Largest share of episodes that may begin with their goal achieved."""
+"""GD203 is reported from this share of episodes that begin with their goal achieved."""
 
 MAX_TRIVIAL = 0.8
-"""Largest share of relabeled goals that may be achieved before the step."""
+"""GD204 is reported from this share of relabeled goals that were achieved before the step."""
 
 SCALE_RATIO = 1e3
-"""Ratio of the ranges of two goal components at which the smaller one has no effect on distances."""
+"""Ratio of the ranges of two goal components from which the smaller range hardly affects distances."""
 
 
 @rule(
@@ -76,7 +76,7 @@ def outside_achieved(case: Case) -> Iterator[Violation]:
     "GD202",
     "desired-goal-never-varies",
     "warning",
-    meaning="All episodes have the same desired goal, so that the agent learns that goal at most.",
+    meaning="All episodes have the same desired goal, so the agent can learn to reach only this goal.",
     fix="sample a desired goal at each reset; with one goal on purpose, ignore this finding",
     wrong="""
 def reset(self, *, seed=None, options=None):
@@ -137,13 +137,13 @@ buffer = HindsightReplayBuffer.for_env(env)  # the puck rests during 90 % of eac
 buffer = HindsightReplayBuffer.for_env(env, resample_achieved_goals=True)
 """,
     threshold="80 % of the goals of the strategy future; with k = 4, less than a fifth of a batch then "
-    "teaches the effect of actions",
+    "shows how actions change the reward",
     source="RHER (arXiv 2208.00843) on initial non-negative rewards",
     needs=("episodes", "unsolved"),
     implies=("GD601",),
 )
 def trivial_goals(case: Case) -> Iterator[Violation]:
-    """Less than 80 % of later achieved goals may be achieved before the step."""
+    """Less than 80 % of the relabeled goals may be achieved before the step."""
     found = case.facts.trivial_share
     if found >= MAX_TRIVIAL:
         yield Violation(
@@ -173,11 +173,11 @@ achieved_goal = np.array([x, y, object_height])
     implies=("GD103", "GD201", "GD601", "GD605"),
 )
 def fixed_components(case: Case) -> Iterator[Violation]:
-    """A component that most desired goals need must change."""
+    """A component of the achieved goal must change if most desired goals have other values of it."""
     facts = case.facts
     widest = float(facts.goal_width.max(initial=0))
     if not facts.has_moved.any():
-        return  # no component changes: a question of exploration
+        return  # no component changes: GD101 and GD102 report this
     for component in np.flatnonzero(facts.achieved.width <= 1e-6 * widest):
         value = facts.achieved.low[component]
         differ = np.abs(facts.desired[:, component] - value) > max(facts.radius, 0.05 * widest)

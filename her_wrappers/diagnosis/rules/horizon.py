@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from her_wrappers.diagnosis.registry import Case
 
 FEW_SUCCESSES = 5
-"""The median of fewer successes says little."""
+"""Number of successes from which rules use the median number of steps until a success."""
 
 LATE = 0.8
-"""Part of the time limit after which a success is late."""
+"""Share of the time limit after which a success is late."""
 
 
 @rule(
@@ -35,18 +35,21 @@ her train --env her_envs/PointMaze-v0 --gamma 0.98  # a horizon of 50 steps
 """,
     threshold="a horizon below the median of the steps until the first success (a warning), or below a third "
     "of it (an error): there the value differs by less than gamma^(3 / (1 - gamma)) = 5 % from that of a "
-    "missed goal",
+    "missed goal. With fewer than 5 successes, the steps are those to the goal at the largest speed seen",
     source="TianhongDai/hindsight-experience-replay #26",
     needs=("episodes", "gamma", "unsolved"),
     implies=("GD601", "GD605"),
 )
 def short_discount(case: Case) -> Iterator[Violation]:
-    """The horizon must be at least as long as the median success."""
+    """The horizon must not be shorter than the median number of steps to the goal."""
     facts = case.facts
     if len(facts.success_steps) >= FEW_SUCCESSES:
         steps, kind = float(np.median(facts.success_steps)), f"median of {len(facts.success_steps)} successes"
     elif facts.has_moved.mean() >= 0.5:
-        steps, kind = float(np.median(facts.steps_needed)), "median distance to the goal in steps"
+        steps, kind = (
+            float(np.median(facts.steps_needed)),
+            "median number of steps to the goal at the largest speed seen",
+        )
     else:
         return
     if steps > case.horizon:
@@ -79,7 +82,7 @@ her train --env her_envs/PointMaze-v0 -o layout=large  # the default fits the la
     implies=("GD103", "GD601", "GD605"),
 )
 def short_time_limit(case: Case) -> Iterator[Violation]:
-    """The goal must be near enough for the time limit."""
+    """The goal must be near enough to be reached within the time limit."""
     facts = case.facts
     limit = case.options.time_limit or facts.time_limit
     if limit is None or facts.has_moved.mean() < 0.5:
@@ -87,8 +90,8 @@ def short_time_limit(case: Case) -> Iterator[Violation]:
     too_far = float((facts.steps_needed > limit).mean())
     if too_far >= 0.5:
         yield Violation(
-            f"a limit of {limit} steps; {too_far:.1%} of {len(facts)} goals are farther away than the "
-            "largest step seen in each of them",
+            f"a limit of {limit} steps; {too_far:.1%} of {len(facts)} goals are farther away than "
+            f"{limit} times the largest step seen",
             f"at least {np.quantile(facts.steps_needed, 0.9):.0f} steps for nine in ten goals",
         )
     elif len(facts.success_steps) >= FEW_SUCCESSES and facts.is_success_episode.mean() < 0.9:

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from her_wrappers.diagnosis.registry import Case
 
 FLAT = 0.05
-"""A success rate up to this value counts as no success: two or three lucky episodes of 50."""
+"""A success rate up to this value counts as no success, such as two lucky episodes of 50."""
 
 AT_BOUND = 0.95
-"""Part of the lowest value at which the mean value counts as clipped."""
+"""Share of the lowest possible value from which the mean value counts as clipped."""
 
 COLD, HOT = 1e-4, 10.0
 """Temperatures below and above which the entropy has no effect, or only the entropy has an effect."""
 
 FEW_SAMPLES, FEWEST_SAMPLES = 5.0, 1.0
-"""Sampled transitions for each collected one: a warning, and an error."""
+"""Sampled transitions for each collected one, below which GD606 is a warning, and an error."""
 
 MAX_GAP = 0.4
-"""Largest difference of the success rates while collecting and in evaluations."""
+"""Largest allowed excess of the success rate while collecting over that in evaluations."""
 
 EVALUATIONS = 5
-"""Number of evaluations that trends of a training need."""
+"""Number of evaluations and of losses that GD605 needs."""
 
 
 @rule(
@@ -78,13 +78,14 @@ her train --env MyReach-v0 --no-clip-targets --agent learning_rate=0.01
     right="""
 her train --env MyReach-v0 --clip-targets --agent learning_rate=0.001
 """,
-    threshold="twice the largest reward divided by (1 - gamma), since the entropy of SAC adds to the value",
+    threshold="twice the largest absolute reward divided by (1 - gamma), since the entropy of SAC adds to "
+    "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
     needs=("history", "gamma"),
     implies=("GD601", "GD605"),
 )
 def diverging_values(case: Case) -> Iterator[Violation]:
-    """The mean value must be possible."""
+    """The mean value must be at most twice as large as the rewards allow."""
     values = case.column("q_mean")
     largest = 1.0 if case.episodes is None else max(1e-6, float(np.abs(case.facts.rewards).max()))
     bound = 2 * largest * case.horizon
@@ -134,7 +135,7 @@ her train --env MyPush-v0 --algo sac  # minus the number of action components
     implies=("GD602", "GD605"),
 )
 def hot(case: Case) -> Iterator[Violation]:
-    """The temperature must not outweigh the rewards."""
+    """The temperature must be at most `HOT` until the training succeeds."""
     temperature = case.column("temperature")
     if temperature.size and temperature[-1] > HOT:
         yield Violation(f"temperature {temperature[-1]:.3g}", f"at most {HOT:g}")
@@ -159,7 +160,7 @@ her train --env MyPush-v0 --algo ddpg --agent epsilon=0.3 --agent noise=0.2
     needs=("history", "unsolved"),
 )
 def settled_critic(case: Case) -> Iterator[Violation]:
-    """A falling loss must come with successes."""
+    """If the loss falls, the success rate must rise."""
     rates = case.column("success_rate")
     losses = case.column("critic_loss") if case.column("critic_loss").size else case.column("loss")
     if len(rates) < EVALUATIONS or len(losses) < EVALUATIONS or rates.max() > FLAT:
@@ -191,7 +192,7 @@ her train --env MyReach-v0 --updates-per-step 0.25
     implies=("GD605",),
 )
 def few_updates(case: Case) -> Iterator[Violation]:
-    """Each collected step must be sampled several times."""
+    """Each collected step must be sampled at least 5 times on average."""
     steps, updates, batch = case.column("env_steps"), case.column("updates"), case.options.batch_size
     if not steps.size or not updates.size or not batch or steps[-1] <= 0:
         return
@@ -227,7 +228,7 @@ test_env = gym.make("MyReach-v0", goal_range=0.5)
     implies=("GD605",),
 )
 def evaluation_disagrees(case: Case) -> Iterator[Violation]:
-    """Evaluations must succeed about as often as the episodes of the training."""
+    """Evaluations must not succeed much less often than the episodes of the training."""
     rows = [row for row in case.history if "collected_success" in row and "success_rate" in row][-3:]
     if len(rows) == 3:
         collected, evaluated = (
@@ -244,7 +245,7 @@ def evaluation_disagrees(case: Case) -> Iterator[Violation]:
     "GD608",
     "losses-not-finite",
     "error",
-    meaning="A loss or a value of the training is NaN or infinite; its weights are lost.",
+    meaning="A loss or a value of the training is NaN or infinite; the weights of the agent are lost.",
     fix="look for NaN in the data (GD502); otherwise lower the learning rate (--agent learning_rate=3e-4), "
     "and continue from best.pt",
     wrong="""

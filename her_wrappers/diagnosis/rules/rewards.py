@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from her_wrappers.diagnosis.registry import Case
 
 MIXED = 0.05
-"""Smallest share of episodes of each kind at which sparse and dense rewards count as mixed."""
+"""Smallest share of episodes with sparse rewards, and of the others, at which both kinds count as mixed."""
 
 CORRELATED = 0.5
-"""Correlation of rewards with the distance to the goal at which larger distances are clearly rewarded."""
+"""Correlation of rewards with the distance to the goal above which rewards clearly prefer large distances."""
 
 
 @rule(
     "GD301",
     "rewards-never-differ",
     "error",
-    meaning="All rewards are equal, although goals were reached or relabeled goals were tried.",
+    meaning="All rewards are equal, although they should differ between reached and missed goals.",
     fix="compute the reward from the achieved goal after the step; `her check` compares both functions",
     wrong="""
 reward = -1.0
@@ -34,7 +34,8 @@ return observation, reward, False, False, {"is_success": self._is_success()}
     right="""
 reward = self.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
 """,
-    threshold="one value in all steps, with successes among them, or for equal and different goals too",
+    threshold="one reward in all steps, although some steps are successes and others are not, or although "
+    "compute_reward was called with equal goals and with different goals and returned one value for all",
     source="rl-zoo #433",
     needs=("episode",),
     implies=("GD103",),
@@ -80,7 +81,7 @@ def outside_clip(case: Case) -> Iterator[Violation]:
     "GD303",
     "dense-and-sparse-mixed",
     "error",
-    meaning="Some episodes have dense rewards and some have sparse rewards.",
+    meaning="Some episodes have dense rewards, and some have sparse rewards.",
     fix="record or train with one reward_type; a buffer must not be filled from both",
     wrong="""
 buffer.extend(EpisodeArchive("runs/dense"))
@@ -96,7 +97,7 @@ buffer.extend(EpisodeArchive("runs/sparse"))
     implies=("GD302",),
 )
 def mixed_rewards(case: Case) -> Iterator[Violation]:
-    """Either all episodes have sparse rewards or none."""
+    """Nearly all episodes must have sparse rewards, or nearly none."""
     facts = case.facts
     rounded = np.round(facts.rewards, 6)
     is_sparse = np.logical_and.reduceat(np.isin(rounded, (-1, 0, 1)), facts.offsets[:-1])

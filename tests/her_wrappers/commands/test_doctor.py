@@ -134,7 +134,7 @@ def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(arguments, tmp_
     out = ["--out", tmp_path / "far", "--no-tensorboard"]
     result = her("train", "--config", unreachable(tmp_path), "--steps", 880, *out, *arguments)
     assert result.exit_code == 0, result.output
-    is_printed = "No evaluation of 10 had a success." in result.output
+    is_printed = "None of 10 evaluations had a success." in result.output
     assert is_printed == (arguments == ["--doctor"])
     assert ("GD201 goals-outside-achieved" in result.output) == is_printed
     assert len(re.findall(r"^(?:error|warning) GD", result.output, re.MULTILINE)) <= 3

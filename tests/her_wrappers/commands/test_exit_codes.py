@@ -266,7 +266,9 @@ def test_all_commands_have_one_table_of_exit_codes():
     for command in [None, *app.registered_commands]:
         names = [command.callback.__name__.replace("_", "-")] if command else []
         shown = " ".join(her(*names, "--help").output.split())
-        assert "Exit codes: 0 clean, 1 findings, 2 wrong usage, 3 the environment or the data cannot" in shown
+        assert (
+            "Exit codes: 0 no errors, 1 errors found, 2 wrong usage, 3 the environment or the data" in shown
+        )
 
 
 def test_the_exit_code_reaches_the_shell():

@@ -157,5 +157,5 @@ def test_each_action_space_has_its_keys():
     np.testing.assert_array_equal(plane.action(held), [-2, 2])
     np.testing.assert_array_equal(plane.action(pressed("left", "right")), [0, 0])
     assert plane.action(pressed("x")) is None
-    with pytest.raises(typer.BadParameter, match="there are no keys for the action space"):
+    with pytest.raises(typer.BadParameter, match="the keyboard needs a Discrete action space"):
         key_map(spaces.MultiDiscrete([2, 2]))

@@ -210,7 +210,7 @@ UNUSABLE = {
     "missing path": (lambda folder: folder / "none", "there is no file or folder"),
     "empty folder": (lambda folder: folder, "is neither an archive nor a folder of her train"),
     "empty archive": (empty_archive, "has no complete episode"),
-    "archive without goals": (archive_without_goals, "and lack observation, achieved_goal, desired_goal"),
+    "archive without goals": (archive_without_goals, "but lack observation, achieved_goal, desired_goal"),
     "damaged archive": (damaged_archive, "damaged"),
     "text file": (text_file, "notes.txt"),
     "config of something else": (folder_of({"config.json": "{}"}), "is not the config of a training"),
