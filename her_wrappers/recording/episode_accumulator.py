@@ -24,7 +24,7 @@ from her_wrappers.infos import as_info, describe_info, missing_info
 from her_wrappers.recording.episode import Episode, unchecked
 from her_wrappers.recording.values import as_reward
 from her_wrappers.spaces import LeafSpec, SpaceSpec
-from her_wrappers.trees import map_tree
+from her_wrappers.trees import concatenate_trees, map_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -283,6 +283,8 @@ class EpisodeAccumulator:
                     f"info {key!r} must keep its shape and type within an episode, "
                     f"got {describe_info(earlier[0])} and then {describe_info(value)} {where}"
                 )
+            if earlier and value.dtype != earlier[-1].dtype:
+                concatenate_trees(f"infos/{key}", [each[None] for each in (*earlier, value)])  # exact
         return values
 
 

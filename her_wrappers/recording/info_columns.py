@@ -9,6 +9,7 @@ import numpy as np
 
 from her_wrappers.infos import InfoBatch, Where, describe_info, info_batch
 from her_wrappers.recording.batch_columns import moved, take_rows
+from her_wrappers.trees import concatenate_trees
 
 
 class InfoColumns:
@@ -113,6 +114,7 @@ class InfoColumns:
                 f"info {key!r} must keep its shape and type, got {before} and then {now} "
                 f"{where(int(batch.present.argmax()))}"
             )
+        concatenate_trees(f"infos/{key}", [column.values[column.present], values[batch.present]])  # exact
         wider = column.values.astype(np.promote_types(column.values.dtype, values.dtype))
         self._columns[key] = InfoBatch(wider, column.present)
 

@@ -197,6 +197,16 @@ class StepLayout:
                         duplicates.add(leaf.path)
         return frozenset(duplicates)
 
+    def info_field(self, key: str) -> np.dtype[Any]:
+        """Return the dtype in which the values of an info are stored, after the first episode.
+
+        Raises:
+            KeyError: No such info is stored.
+        """
+        if self.info_dtype is None:
+            raise KeyError(key)
+        return self.info_dtype[key].base
+
     def fitted_to(self, episodes: Episodes, deduplicated: frozenset[Path]) -> StepLayout:
         """Return a layout that fits both the stored episodes and some validated ones.
 
@@ -210,7 +220,7 @@ class StepLayout:
             # Infos that are integers at first, such as a cost of 0, may become floats.
             fields = []
             for key, column in episodes.infos.items():
-                dtypes = [column.dtype] if info_dtype is None else [column.dtype, info_dtype[key].base]
+                dtypes = [column.dtype] if info_dtype is None else [column.dtype, self.info_field(key)]
                 fields.append((key, np.result_type(*dtypes), column.shape[1:]))
             info_dtype = np.dtype(fields, align=True)
         if info_dtype == self.info_dtype and deduplicated == self.deduplicated:

@@ -18,6 +18,7 @@ from her_wrappers.replay.byte_rows import ByteRing, Records, StoredSteps, ring_s
 from her_wrappers.replay.episode_index import EpisodeIndex, EvictionPoint, PackedEpisodes, require_agreement
 from her_wrappers.replay.layout import GOAL_FIELD, StepLayout
 from her_wrappers.replay.n_step import NStepWindows
+from her_wrappers.trees import concatenate_trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,10 +120,13 @@ class EpisodeStorage:
 
         Raises:
             MemoryError: Not enough memory; nothing is stored or evicted.
+            ValueError: The common dtype of stored and new infos does not hold all their values; nothing is
+                stored or evicted.
         """
         added = None if source is None else weakref.ref(source)
         memory = self.memory
         layout = self._layout_for(memory, episodes)
+        _require_exact_infos(memory, layout, episodes)
         num_steps = len(episodes.rewards)
         if num_steps > self._buffer_size:
             skipped = int(episodes.ends.searchsorted(num_steps - self._buffer_size))
@@ -356,3 +360,15 @@ def _restored(
     ring = new_ring(capacity, rows.dtype)
     ring.write(first, rows)
     return ring
+
+
+def _require_exact_infos(memory: StoredMemory, layout: StepLayout, episodes: Episodes) -> None:
+    """Raise ValueError if the dtypes of the layout change infos, such as large integers as floats."""
+    for key, column in episodes.infos.items():
+        dtype = layout.info_field(key)
+        arrays = [np.empty((0, *column.shape[1:]), dtype), column]
+        if memory.infos is not None and memory.layout.info_field(key) != dtype:
+            index = memory.index
+            arrays.append(memory.infos.take_range(index.first.step, index.end.step)[key])
+        if any(array.dtype != dtype for array in arrays):
+            concatenate_trees(f"infos/{key}", arrays)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from her_wrappers import VectorEpisodeRecorder
+from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
 from tests.support.numbered_vector_env import NEXT_STEP, SAME_STEP, NumberedVectorEnv
 
 
@@ -142,3 +142,35 @@ def test_first_infos_can_be_sliced_and_pickled():
         assert episodes[1:3].reset_infos[0]["place"][0] == 1
         with pytest.raises(IndexError):
             firsts[4]
+
+
+class LargeAndSmall(gym.Env):
+    """The info ``count`` is 2**53 + 1 after the first step, and then 0.5."""
+
+    observation_space = gym.spaces.Dict(
+        dict.fromkeys(("observation", "achieved_goal", "desired_goal"), gym.spaces.Box(0, 1, (1,)))
+    )
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        self.steps += 1
+        info = {"count": 2**53 + 1 if self.steps == 1 else 0.5}
+        return self.observation_space.sample(), -1.0, False, self.steps == 5, info
+
+
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_large_integer_infos_next_to_floats_are_an_error(is_vector):
+    if is_vector:
+        env = gym.vector.SyncVectorEnv([LargeAndSmall] * 2)
+        recorder = VectorEpisodeRecorder(env, [].append, info_keys=["count"])
+    else:
+        recorder = EpisodeRecorder(LargeAndSmall(), [].append, info_keys=["count"])
+    recorder.reset(seed=0)
+    action = recorder.env.action_space.sample()
+    recorder.step(action)
+    with pytest.raises(ValueError, match=r"infos/count has .* and float64 does not hold all their values"):
+        recorder.step(action)

@@ -288,3 +288,26 @@ def test_an_exception_in_compute_terminated_has_a_note_with_its_name():
 def test_an_episode_with_arrays_of_wrong_lengths_is_an_error_when_it_is_created():
     with pytest.raises(ValueError, match=r"observations must have 4 rows, got shape \(3, 2\)"):
         Episode(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3), terminated=False, truncated=True)
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("values", [(2**53 + 1, 0.5), (0.5, 2**53 + 1)])
+def test_large_integer_infos_next_to_floats_are_an_error_also_one_by_one(values, device):
+    buffer = counting_buffer(info_keys=["cost"], buffer_size=30, device=device)
+    first, second = (
+        counting_episode(number, 3, infos={"cost": np.full(3, value)}) for number, value in enumerate(values)
+    )
+    buffer.add_episode(first)
+    message = "infos/cost has arrays of float64 and int64, and float64 does not hold all their values"
+    for add, episodes in ((buffer.add_episode, second), (buffer.add_episodes, [first, second])):
+        with pytest.raises(ValueError, match=message):
+            add(episodes)
+        buffer.verify()
+        assert_same_episodes(buffer.episodes(), [first])
+
+
+def test_small_integer_infos_may_become_floats():
+    buffer = counting_buffer(info_keys=["cost"], buffer_size=30)
+    for number, value in enumerate((1, 0.5, 2**53)):
+        buffer.add_episode(counting_episode(number, 3, infos={"cost": np.full(3, value)}))
+    assert [episode.infos["cost"][0] for episode in buffer.episodes()] == [1, 0.5, 2**53]
