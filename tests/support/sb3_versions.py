@@ -1,4 +1,4 @@
-"""Features of Stable-Baselines3 2.7, which is not the oldest supported version."""
+"""Features that Stable-Baselines3 has since version 2.7, while older versions are supported too."""
 
 import pytest
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples

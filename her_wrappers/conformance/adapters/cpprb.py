@@ -19,9 +19,11 @@ STATE = 3
 
 
 class Cpprb(ReplayAdapter):
-    """A state is the observation and the achieved goal, which ``goal_func`` takes from it.
+    """Adapter with states that concatenate observation and achieved goal.
 
-    ``size`` has room for the relabeled copies of each transition. Terminations are columns of the user.
+    ``goal_func`` returns the achieved goal of a state. ``size`` has room for the relabeled copies of each
+    transition. Batches have no terminations: cpprb stores flags only in columns that the user defines, and
+    does not recompute them.
     """
 
     name: ClassVar[str] = f"cpprb {version('cpprb')}"

@@ -1,4 +1,4 @@
-"""Adapter for `HindsightReplayBuffer`."""
+"""Adapter for the `HindsightReplayBuffer` of her-toolkit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Ours(ReplayAdapter):
-    """With one environment, `add` adds transitions; with several, it adds episodes, as recorders do."""
+    """Adapter that adds transitions with one environment, and complete episodes with several environments."""
 
     name: ClassVar[str] = "her-toolkit"
     offers: ClassVar[AbstractSet[str]] = set(OFFERS)
@@ -68,7 +68,7 @@ class Ours(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add a transition; with several environments, add the episode at its end."""
+        """Add a transition; with several environments, collect it and add the episode at its end."""
         if self._num_envs == 1:
             self.buffer.add(obs, action, reward, next_obs, terminated, truncated, info)
             return

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def _rewards(env: Any, achieved: np.ndarray, desired: np.ndarray) -> Any:
-    """Return rewards; a function of the module, which can be pickled."""
+    """Return rewards; not a nested function, so that the buffer can be pickled."""
     return env.compute_reward(achieved, desired, [{}] * len(achieved))
 
 
 class Tianshou(ReplayAdapter):
-    """``future_k`` is k, since it is documented as "the 'k' parameter introduced in the paper"."""
+    """Adapter with ``future_k=n_sampled_goal``: Tianshou documents ``future_k`` as the paper's k."""
 
     name: ClassVar[str] = f"Tianshou {version('tianshou')}"
     offers: ClassVar[AbstractSet[str]] = {

@@ -114,7 +114,7 @@ class TorchRL(ReplayAdapter):
 
 
 class TorchRLNextGoals(TorchRL):
-    """With ``achieved_goal_key=("next", "achieved_goal")``."""
+    """`TorchRL` with ``achieved_goal_key=("next", "achieved_goal")``."""
 
     name: ClassVar[str] = f"TorchRL {version('torchrl')}, goals after the step"
     arguments: ClassVar[dict[str, Any]] = {"achieved_goal_key": ("next", "achieved_goal")}

@@ -18,16 +18,20 @@ class Incomplete(ReplayAdapter):
     ("adapter", "error", "message"),
     [
         (3, TypeError, "adapter: expected a subclass of ReplayAdapter, got 3"),
-        (Incomplete, TypeError, "Incomplete: define __init__, add, sample"),
+        (Incomplete, TypeError, "define __init__, add, sample"),
         (
             type("Empty", (Reference,), {"offers": set()}),
             ValueError,
-            "Empty.offers: expected at least one of future",
+            "Empty.offers: expected at least one strategy of future",
         ),
-        (type("Odd", (Reference,), {"offers": {"futur"}}), ValueError, "Odd.offers: unknown 'futur'"),
+        (type("Odd", (Reference,), {"offers": {"futur"}}), ValueError, "Odd.offers: unknown feature 'futur'"),
         (type("Odd", (Reference,), {"termination": "keeps"}), ValueError, "got 'keeps'"),
-        (type("Odd", (Reference,), {"offers": "future"}), TypeError, "expected a set of texts"),
-        (type("Odd", (Reference,), {"offers": None}), TypeError, "expected a set of texts"),
+        (
+            type("Odd", (Reference,), {"offers": "future"}),
+            TypeError,
+            "expected a class attribute of type set",
+        ),
+        (type("Odd", (Reference,), {"offers": None}), TypeError, "expected a class attribute of type set"),
         (type("Odd", (Reference,), {"name": None}), TypeError, "Odd.name: expected a class attribute"),
     ],
 )
