@@ -1,4 +1,4 @@
-"""Adapters that are incomplete, raise, do not return, or return wrong values: findings or one sentence."""
+"""Adapters that are incomplete, raise, do not return, or return wrong values give findings or one error."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def exits(self, batch_size):
 
 
 def add_without_end_episode(self, *transition, env_index=0):
-    """Add a transition as `Reference` does, whose end_episode is missing."""
+    """Add a transition as `Reference` does, without the method end_episode of the adapter."""
     terminated, truncated = transition[4:6]
     Reference.add(self, *transition[:4], False, False, transition[6], env_index)
     self.open[env_index][-1] |= {"terminated": np.array(terminated), "truncated": np.array(truncated)}

@@ -45,7 +45,7 @@ def assert_refused(buffer, episodes, error, message):
 
 
 def with_part(**parts):
-    """Return a counting episode of three steps with other attributes."""
+    """Return a counting episode of three steps; ``parts`` replace its attributes."""
     return counting_episode(5, 3, **parts)
 
 

@@ -27,7 +27,7 @@ WEIGHTS = {
     "near": geometric_weights(0.6),
     "nearer": geometric_weights(0.3),
 }
-"""States that each strategy may choose, with their relative probabilities."""
+"""Functions that return the states that a strategy may select, with their relative probabilities."""
 
 
 def test_every_strategy_has_a_stated_set():

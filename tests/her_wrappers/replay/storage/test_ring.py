@@ -103,7 +103,7 @@ def test_a_copy_of_a_buffer_shares_no_memory_with_it(device, copied):
 
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_a_pickle_has_stored_rows_only(device):
-    """A pickle has neither unused memory nor evicted rows."""
+    """Pickles of an empty and of a cleared buffer are small, unlike the memory of the buffer."""
     empty = plain_buffer(100_000, device=device)
     assert len(pickle.dumps(empty)) < 10_000 < empty.nbytes
     for number in range(2000):
