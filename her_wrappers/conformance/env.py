@@ -172,7 +172,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return (abs(episodes) < 0.5) & (steps > -0.5) & (steps < 1.5)
 
     def new_episode(self, *, end: EndOfEpisode = "time limit", changing: bool = False) -> AddedEpisode:
-        """Register and return an episode without steps; arguments are attributes of `AddedEpisode`."""
+        """Register and return an episode without steps; ``end`` and ``changing`` are its attributes."""
         self.episodes.append(AddedEpisode(len(self.episodes), 0, end, changing))
         return self.episodes[-1]
 

@@ -18,7 +18,10 @@ REPLAY_RULES: dict[str, Rule] = {}
 """All rules on replay buffers, by code."""
 
 REPORTS_FAILURES: dict[str, str] = {}
-"""Rule code by scenario: the rule reports the exceptions of the scenario, for other scenarios HB001 does."""
+"""Code of the rule that reports the exceptions of a scenario, by the name of the scenario.
+
+HB001 reports the exceptions of the other scenarios.
+"""
 
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
 

@@ -72,7 +72,7 @@ class ScenarioResults:
         return self._results[name]
 
     def can_run(self, name: str) -> bool:
-        """Return whether a scenario can run: none exceeded its time limit, and the first did not fail."""
+        """Return whether ``name`` can run: no scenario exceeded its time limit, and the first succeeded."""
         return not self._stopped and (name == FIRST or self.of(FIRST) is not None)
 
     def goals(self, *strategies: str) -> dict[str, DecodedRows]:

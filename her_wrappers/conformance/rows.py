@@ -272,7 +272,7 @@ class DecodedRows:
         """Whether each row has the right termination.
 
         In an episode that ended with success, the last achieved goal equals the desired goal, so a row with
-        this goal can be relabeled or original. If relabeled rows never terminate, both values are right.
+        this goal can be relabeled or original. If relabeled rows never terminate, False is right for it too.
         """
         either = self.of_episode(self._success) & (self.termination == "never")
         return (self.is_terminated == self.expected_termination) | (either & ~self.is_terminated)

@@ -18,7 +18,7 @@ def assert_same_tree(tree, other):
         assert (tree.dtype, tree.shape) == (other.dtype, other.shape)
         if tree.tobytes() != other.tobytes():
             np.testing.assert_array_equal(tree, other)
-            raise AssertionError("the numbers are equal and the bits are not")
+            raise AssertionError("the numbers are equal, but their bits differ")
 
 
 def assert_same_batches(buffer, twin, sizes=(16,) * 40):

@@ -91,11 +91,11 @@ class Cpprb(ReplayAdapter):
             self.end_episode()
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Relabel the episode."""
+        """End the episode; cpprb then adds the original and the relabeled transitions."""
         self.buffer.on_episode_end(self._goal)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch = self.buffer.sample(batch_size)
         names = {"index": "indexes", "weight": "weights"}
         optional = {name: batch[key] for name, key in names.items() if key in batch}
@@ -111,5 +111,5 @@ class Cpprb(ReplayAdapter):
         }
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities."""
+        """Set the priorities of sampled transitions."""
         self.buffer.update_priorities(index, priorities)

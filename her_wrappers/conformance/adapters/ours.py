@@ -91,7 +91,7 @@ class Ours(ReplayAdapter):
             steps.clear()
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch = self.buffer.sample(batch_size)
         return {
             **batch.observations,
@@ -112,7 +112,7 @@ class Ours(ReplayAdapter):
         self.buffer.truncate_open_episode()
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities."""
+        """Set the priorities of sampled transitions."""
         self.buffer.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:

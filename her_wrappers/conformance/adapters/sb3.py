@@ -102,7 +102,7 @@ class StableBaselines3(ReplayAdapter):
             )
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch of arrays."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch: Any = self.buffer.sample(batch_size)
         arrays = {
             prefix + key: values.numpy().reshape(batch_size, *self._space[key].shape)

@@ -147,7 +147,7 @@ def newest_episode_missing(results: ScenarioResults) -> Iterator[Violation]:
     "HB506",
     "capacity-exceeded",
     "warning",
-    meaning="More than buffer_size transitions, plus one episode, are stored.",
+    meaning="More transitions are stored than buffer_size plus the steps of one episode.",
     fix="evict the oldest episodes until buffer_size transitions remain",
     wrong="self.episodes.append(episode)",
     right="self.episodes.append(episode); self.evict()",

@@ -135,6 +135,6 @@ def changed_keys(batch: dict[str, Any], copies: dict[str, np.ndarray]) -> list[s
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Return whether two arrays have the same shape, dtype and values."""
+    """Return whether ``a`` and ``b`` have the same shape, dtype and values; NaNs count as equal."""
     a, b = np.asarray(a), np.asarray(b)
     return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=True))

@@ -8,7 +8,7 @@ import pytest
 from her_wrappers import Geometric, Mixture
 from her_wrappers.replay.goal_sampler import GoalMixture
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it")
+pytestmark = pytest.mark.arrays_only("the tests use no buffer")
 
 SHORT = np.float32(0.7)
 """A share of the type float32."""

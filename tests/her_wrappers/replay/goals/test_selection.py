@@ -10,7 +10,7 @@ from scipy import stats
 
 from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, ValidatedStrategy
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it")
+pytestmark = pytest.mark.arrays_only("the tests use no buffer")
 
 STRATEGIES_UNDER_TEST = STRATEGIES | {"near": Geometric(0.6), "nearer": Geometric(0.3)}
 

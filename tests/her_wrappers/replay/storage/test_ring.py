@@ -16,7 +16,7 @@ from her_wrappers.replay.torch_records import TensorRing
 from tests.support.buffers import plain_buffer
 from tests.support.counting import counting_episode
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it, or one of each kind")
+pytestmark = pytest.mark.arrays_only("the tests use no buffer, or a buffer of each backend")
 
 ROW = np.dtype([("value", np.int64), ("low", np.int8), ("high", np.float64, 2)], align=True)
 
