@@ -12,7 +12,7 @@ MODES = ("NextStep", "SameStep", "Disabled")
 
 
 def findings(env):
-    """Findings of severity error or warning."""
+    """Return the findings of severity error or warning."""
     return check_goal_env(env, max_steps=1500).of_severity("error", "warning")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# Each module or folder may import itself and those listed for it.
+# Each module or folder may import itself and the modules listed for it.
 ALLOWED_IMPORTS = {
     "her_envs": set(),
     "her_wrappers.trees": set(),
@@ -106,7 +106,7 @@ ALLOWED_IMPORTS = {
     },
 }
 
-# Modules of the replay buffer; each may import the ones before it.
+# Modules of the replay buffer; each may import the modules before it.
 REPLAY = (
     "byte_rows",
     "torch_records",
@@ -137,7 +137,7 @@ COMMAND_LINE = ("her_wrappers.cli", "her_wrappers.commands")
 
 
 def component_of(module: str) -> str | None:
-    """The key of `ALLOWED_IMPORTS` to which a module belongs, or None for other packages."""
+    """Return the key of `ALLOWED_IMPORTS` to which a module belongs, or None for other packages."""
     if module.split(".", maxsplit=1)[0] == "her_agents":
         return "her_agents"
     if module.split(".", maxsplit=1)[0] == "her_envs":
@@ -146,7 +146,7 @@ def component_of(module: str) -> str | None:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """All modules that a file imports, including imports in functions and for type checking."""
+    """Return all modules that a file imports, including imports in functions and for type checking."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

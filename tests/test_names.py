@@ -203,7 +203,7 @@ import her_envs as obstacle
 
 
 def homonyms(places: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Names with the places where they are defined, if there are several."""
+    """Return the names that are defined in several places, with these places."""
     found = defaultdict(list)
     for name, place in places:
         found[name].append(place)

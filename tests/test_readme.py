@@ -69,14 +69,14 @@ def test_every_environment_has_a_row_with_its_action_space():
 
 
 def number(page, section, row, column):
-    """The number in a row of the first table after ``section`` that has this row."""
+    """Return the number in a column of the first row ``row`` after ``section`` in a page of results."""
     text = (RESULTS / page).read_text().split(section, 1)[1]
     (line,) = re.findall(rf"^\| {re.escape(row)} \|.*$", text, re.MULTILINE)[:1]
     return float(re.search(r"[\d.,]+", line.split("|")[column]).group().replace(",", ""))
 
 
 def speed_rows():
-    """Rows of the table of the README: time or memory of each library divided by ours, 0 if unknown."""
+    """Return the rows of the README table: cost of each library relative to her-toolkit, 0 if unknown."""
     small = [number("replay.md", "## sample(256)", peer, 2) for peer in PEERS]
     ours = number("replay.md", "## sample(256)", "her-toolkit", 2)
     tensors = number(

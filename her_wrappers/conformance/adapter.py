@@ -94,39 +94,76 @@ class ReplayAdapter(ABC):
         Several environments step together: ``env_index`` is 0, 1, ..., ``num_envs - 1``, then 0 again.
 
         Args:
-            obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step.
-            action: Action of the step.
+            obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step, each with
+                the shape and dtype of its space.
+            action: Action of the step, with the shape and dtype of the action space.
             reward: Reward of the step.
-            next_obs: Observation after the step, also for the last step of an episode.
-            terminated: Whether the episode terminated.
-            truncated: Whether the episode was truncated.
+            next_obs: Observation after the step. At the last step of an episode, this is the last observation
+                of the episode, not the first observation after the reset.
+            terminated: Whether the episode terminated at this step.
+            truncated: Whether the episode was truncated at this step.
             info: Info of the step.
             env_index: Index of the environment.
         """
 
     @abstractmethod
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch of B transitions as NumPy arrays.
+        """Return a batch of transitions as NumPy arrays of numbers.
+
+        Args:
+            batch_size: Number of transitions, B.
 
         Returns:
             (B, ...) arrays ``observation``, ``achieved_goal``, ``desired_goal``, ``action``,
             ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
-            and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``,
-            ``discount``, ``index``, ``weight``.
+            and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``;
+            ``discount``, the factor of the value of the next observation; ``index``, the indices of the
+            transitions, which the offer ``"priorities"`` requires; ``weight``, the importance weights.
         """
 
     def end_episode(self, env_index: int = 0) -> None:
-        """End an open episode that a reset interrupted."""
+        """End an open episode that a reset interrupted.
+
+        Args:
+            env_index: Index of the environment.
+
+        Raises:
+            NotImplementedError: The adapter offers ``"end episode"`` without defining this method.
+        """
         raise NotImplementedError("define end_episode, or remove 'end episode' from offers")
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set the priorities of the transitions with the given ``index`` values of a batch."""
+        """Set the priorities of sampled transitions.
+
+        Args:
+            index: (M,) values of ``index`` in sampled batches; a value can occur several times.
+            priorities: (M,) float priorities, greater than 0.
+
+        Raises:
+            NotImplementedError: The adapter offers ``"priorities"`` without defining this method.
+        """
         raise NotImplementedError("define update_priorities, or remove 'priorities' from offers")
 
     def save(self, path: str) -> None:
-        """Save the buffer to a path that does not exist."""
+        """Save the buffer and its transitions.
+
+        Args:
+            path: Path of the new file or folder, which does not exist yet.
+
+        Raises:
+            NotImplementedError: The adapter offers ``"save"`` without defining this method.
+        """
         raise NotImplementedError("define save, or remove 'save' from offers")
 
     def load(self, path: str) -> None:
-        """Replace the content of this buffer with that of a saved buffer that has the same options."""
+        """Replace the content of this buffer with the content of a saved buffer.
+
+        The saved buffer was constructed with the same arguments, except ``seed``.
+
+        Args:
+            path: Path that was passed to `save`.
+
+        Raises:
+            NotImplementedError: The adapter offers ``"save"`` without defining this method.
+        """
         raise NotImplementedError("define load, or remove 'save' from offers")

@@ -23,7 +23,7 @@ TERMINATIONS = (*get_args(Terminations), None)
 
 
 class ReplayError(ValueError):
-    """The check of a replay buffer has errors; the message is the report."""
+    """The report of a replay buffer has errors or, with ``strict``, warnings; the message is the report."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,12 @@ class ReplayReport(Report):
     Attributes:
         environment: Name of the buffer.
         seed: Seed of the check.
-        steps: Number of rows sampled in the first scenario.
-        episodes: Number of episodes added in the first scenario.
-        successes: Number of relabeled rows in the first scenario that reach their goal.
+        steps: Number of rows in the batches of 128 rows that the first scenario samples; 0 if it failed.
+        episodes: Number of episodes added in the first scenario; 0 if it failed.
+        successes: Number of relabeled rows among ``steps`` that reach their goal.
         findings: Findings, errors first.
-        not_exercised: Scenarios that failed or did not run, with the rules that need them.
+        not_exercised: Scenarios that failed, each with the rules that report its exceptions. If the first
+            scenario failed, the only entry has all selected rules except HB001 to HB004.
         not_offered: Features that the adapter does not offer, with the rules that need them.
     """
 
@@ -56,7 +57,7 @@ class ReplayReport(Report):
             raise ReplayError(self.text())
 
     def summary(self) -> str:
-        """Return the number of findings in one line."""
+        """Return the name of the buffer, the numbers of errors and warnings, and the seed in one line."""
         counts = [(len(self.of_severity(severity)), severity) for severity in ("error", "warning")]
         found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
         return f"{self.environment}: {found} (seed {self.seed})"
@@ -79,24 +80,27 @@ def check_replay(
 ) -> ReplayReport:
     """Check a HER replay buffer.
 
-    Each scenario adds episodes to a new buffer and samples batches. The goals contain the numbers of episode
-    and step, so each sampled row is compared with the transition that was added. Statistical rules allow six
-    standard deviations. The findings depend only on ``seed``, unless the buffer uses a global generator.
+    Each scenario adds episodes to new buffers and samples batches. The goals contain the numbers of episode
+    and step, so each sampled row is compared with the transition that was added. Statistical tests allow six
+    standard deviations. The findings depend only on ``seed`` if the buffer takes all random numbers from
+    generators that it seeds with its argument ``seed``, and if no scenario exceeds its time limit.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.
         select: Codes or beginnings of codes to report, such as ``"HB1"``; all by default.
         ignore: Codes or beginnings of codes not to report.
         seed: Seed of buffers and episodes.
-        max_seconds: Time limit of a scenario in seconds; a longer scenario is reported as not completed.
+        max_seconds: Time limit of a scenario in seconds. HB004 reports a scenario that exceeds the limit, and
+            no further scenario is run.
 
     Returns:
         The report; call ``report.raise_if_errors()`` in a test.
 
     Raises:
-        TypeError: ``adapter`` is not a subclass of `ReplayAdapter` with all abstract methods.
-        ValueError: The adapter offers no strategy or an unknown feature, a rule code is unknown, or ``seed``
-            is not an integer >= 0.
+        TypeError: ``adapter`` is not a subclass of `ReplayAdapter` with all abstract methods, its ``name`` is
+            not a str, or its ``offers`` is not a set.
+        ValueError: The adapter offers no strategy or an unknown feature, or has an unknown ``termination``; a
+            rule code is unknown; or ``seed`` is not an integer >= 0.
     """
     rules = selected(select, ignore, REPLAY_RULES)
     seed = require_count("seed", seed, at_least=0)
@@ -116,17 +120,23 @@ def check_replay(
 
 
 def require_adapter(adapter: Any) -> type[ReplayAdapter]:
-    """Return an adapter class.
+    """Validate an adapter class, and return it.
+
+    Args:
+        adapter: A subclass of `ReplayAdapter`; other objects raise an error.
 
     Raises:
-        TypeError: The argument is not a subclass of `ReplayAdapter`, or methods are missing.
+        TypeError: ``adapter`` is not a subclass of `ReplayAdapter`, abstract methods are missing, ``name`` is
+            not a str, or ``offers`` is not a set.
         ValueError: The class offers no strategy, or an unknown feature, or has an unknown termination.
     """
     if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
-        raise TypeError(f"adapter: expected a subclass of ReplayAdapter, got {adapter!r}")
+        raise TypeError(f"adapter: expected a subclass of ReplayAdapter, got {adapter!r}; pass the class")
     missing = sorted(getattr(adapter, "__abstractmethods__", ()))
     if missing:
-        raise TypeError(f"{adapter.__name__}: define {', '.join(missing)}")
+        raise TypeError(
+            f"{adapter.__name__}: expected all abstract methods of ReplayAdapter; define {', '.join(missing)}"
+        )
     name = getattr(adapter, "name", None)
     if not isinstance(name, str):
         raise TypeError(f"{adapter.__name__}.name: expected a class attribute of type str, got {name!r}")
@@ -141,27 +151,29 @@ def require_adapter(adapter: Any) -> type[ReplayAdapter]:
 def _require_offers(name: str, offers: Any) -> None:
     """Raise an error unless ``offers`` is a set of keys of `OFFERS` with at least one strategy."""
     if not isinstance(offers, Set):
-        raise TypeError(f"{name}: expected a set of texts as class attribute, got {offers!r}")
+        raise TypeError(f"{name}: expected a class attribute of type set, got {offers!r}")
     unknown = sorted(map(repr, offers - OFFERS.keys()))
     if unknown:
-        raise ValueError(f"{name}: unknown {unknown[0]}; valid are {', '.join(OFFERS)}")
+        raise ValueError(f"{name}: unknown feature {unknown[0]}; valid features are {', '.join(OFFERS)}")
     if not offers & set(STRATEGIES):
-        raise ValueError(f"{name}: expected at least one of {', '.join(STRATEGIES)}, got {set(offers)}")
+        raise ValueError(
+            f"{name}: expected at least one strategy of {', '.join(STRATEGIES)}, got {set(offers)}"
+        )
 
 
 def _judge(results: ScenarioResults, rules: Sequence[Rule]) -> list[Finding]:
-    """Return the findings of ``rules``. Other rules are applied if they imply findings of ``rules``."""
+    """Return the findings of ``rules``; other rules are applied only to remove findings that they imply."""
     codes = {rule.code for rule in rules}
     offered = [rule for rule in REPLAY_RULES.values() if set(rule.needs) <= set(results.adapter.offers)]
     applied = [rule for rule in offered if rule.code in codes or codes.intersection(rule.implies)]
-    # HB001 to HB004 report the failures of scenarios that other rules run.
+    # HB001 to HB004 are last, since they report failures of the scenarios that the other rules run.
     applied = [rule for rule in applied if rule.code > "HB004"] + [r for r in applied if r.code <= "HB004"]
     found = [finding for rule in applied for finding in findings_of(rule, results)]
     return errors_first(each for each in _without_implied(found, results) if each.code in codes)
 
 
 def _without_implied(findings: Sequence[Finding], results: ScenarioResults) -> list[Finding]:
-    """Return findings that no other finding implies; exceptions are implied only by exceptions."""
+    """Return findings that no other implies; only findings of exceptions imply findings of exceptions."""
     raised = {REPORTS_FAILURES.get(name) for name, each in results.failures.items() if each.code == "HB001"}
     kept = without_implied(findings, REPLAY_RULES)
     of_exceptions = without_implied([each for each in findings if each.code in raised], REPLAY_RULES)
@@ -169,7 +181,7 @@ def _without_implied(findings: Sequence[Finding], results: ScenarioResults) -> l
 
 
 def _not_exercised(results: ScenarioResults, rules: Sequence[Rule]) -> list[NotExercised]:
-    """Return scenarios without a result, with the rules whose absence is inconclusive."""
+    """Return failed scenarios with the rules that report their exceptions; all rules if the first failed."""
     if results.failures and results.of(FIRST) is None:
         codes = tuple(rule.code for rule in rules if rule.code > "HB004")
         return [NotExercised(f"the scenario {FIRST!r} failed, so no other scenario was run", codes)]
@@ -202,12 +214,17 @@ def _not_offered(adapter: type[ReplayAdapter], rules: Sequence[Rule]) -> list[No
 def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> Any:
     """Return a pytest decorator that makes one test case per rule.
 
-    The decorated function gets the argument ``finding``: the text of the finding, or None. Rules that do not
-    apply to the adapter are skipped.
+    The decorated function gets the argument ``finding``: the text of a finding of severity error or warning,
+    or None. Rules that need a feature that the adapter does not offer are skipped. A rule that needs a failed
+    scenario gets None, but the failure is itself a finding of one of the rules.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.
         seed: Seed of the check.
+
+    Raises:
+        TypeError: As in `check_replay`.
+        ValueError: As in `check_replay`.
 
     Example:
         >>> from her_wrappers.conformance.adapters.ours import Ours

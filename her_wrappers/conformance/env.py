@@ -11,7 +11,10 @@ import numpy as np
 from gymnasium import spaces
 
 UNREACHED = 200
-"""Step number in desired goals that no state has; with changing goals, higher numbers follow."""
+"""Step number in desired goals, which only the last state of an episode with success achieves.
+
+Changing goals have this step number in steps 0 and 1, and one more after every two steps.
+"""
 
 SHIFT = 1 / 3
 """Added to episode numbers in float64 goals, so that a conversion to float32 changes the goals."""
@@ -58,12 +61,15 @@ class AddedEpisode:
 class ConformanceEnv(gym.Env[Any, Any]):
     """Goal environment in which step t of episode e leads from state (e, t) to state (e, t + 1).
 
-    A goal is the pair (episode, step), encoded as `kind` says. It is reached in its own state and in the next
-    one. So rewards and terminations change if the goals are swapped, if the achieved goal before the step is
-    used, or if a goal is from another episode.
+    `transitions` yields the steps of an episode; `reset` and `step` are not defined.
+
+    A goal is the pair (episode, step), encoded as `kind` says. The goal (e, s) is reached in the states
+    (e, s) and (e, s + 1). Therefore rewards and terminations change if the two goals are swapped, if the
+    achieved goal before the step is used, or if a goal is from another episode.
 
     Args:
-        kind: Goals are (2,) float64 vectors, (2, 2) uint8 images, or Discrete numbers.
+        kind: ``"vector"``: goals are (2,) float64 vectors; ``"image"``: (2, 2) uint8 images; ``"discrete"``:
+            integers of a Discrete space.
         sparse: Whether rewards are only 0 and -1; otherwise rewards also depend on the achieved state.
         costs: Whether rewards depend on ``info["cost"]``.
         bonus: Added to the rewards of added steps, but not to rewards of ``compute_reward``.
@@ -87,7 +93,15 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.reward_calls = 0
 
     def encode(self, episode: Any, step: Any) -> Any:
-        """Return the goals of states: (...) integers to (..., G) goals."""
+        """Return the achieved goals of states.
+
+        Args:
+            episode: (...) episode numbers.
+            step: (...) step numbers.
+
+        Returns:
+            (..., 2) float64 vectors, (..., 2, 2) uint8 images, or (...) integers.
+        """
         episode, step = np.asarray(episode), np.asarray(step)
         if self.kind == "discrete":
             return episode * CODES + step
@@ -97,7 +111,15 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rounded episode and step numbers of goals; -1 for values that are not finite."""
+        """Return the rounded episode and step numbers of goals.
+
+        Args:
+            goals: Goals as `encode` returns them.
+
+        Returns:
+            (...) int64 episode numbers and step numbers. In vectors, -1 replaces a value that is not finite,
+            or is at least 2**31 in absolute value.
+        """
         goals = np.asarray(goals)
         if self.kind == "discrete":
             numbers = round_to_int(goals)
@@ -107,12 +129,21 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return round_to_int(goals[..., 0, 0]), round_to_int(goals[..., 0, 1])
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals: (..., G) goals to (...) rewards."""
+        """Return the rewards of goals, and count the call in ``reward_calls``.
+
+        Args:
+            achieved_goal: Goals as `encode` returns them.
+            desired_goal: Goals of the same shape.
+            info: Info, list of infos, or dict of columns, with the key ``cost``; not used unless ``costs``.
+
+        Returns:
+            (...) float rewards.
+        """
         self.reward_calls += 1
         return self.rewards(achieved_goal, desired_goal, info)
 
     def rewards(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals, without counting the call."""
+        """Return the rewards of goals as `compute_reward` does, without counting the call."""
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
         rewards = reached - 1.0
         if not self.sparse:
@@ -122,7 +153,16 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rewards - _costs_of(info) if self.costs else rewards
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether goals are reached: in the state of the goal, or in the next one."""
+        """Return whether achieved goals reach desired goals: same episode, and same step or the next one.
+
+        Args:
+            achieved_goal: Goals as `encode` returns them.
+            desired_goal: Goals of the same shape.
+            info: Not used.
+
+        Returns:
+            (...) bools.
+        """
         if self.kind == "vector":  # without decode, which is slow for single goals
             difference = np.asarray(achieved_goal) - np.asarray(desired_goal)
             episodes, steps = difference[..., 0], difference[..., 1]
@@ -132,12 +172,12 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return (abs(episodes) < 0.5) & (steps > -0.5) & (steps < 1.5)
 
     def new_episode(self, *, end: EndOfEpisode = "time limit", changing: bool = False) -> AddedEpisode:
-        """Register an episode without steps."""
+        """Register and return an episode without steps; ``end`` and ``changing`` are its attributes."""
         self.episodes.append(AddedEpisode(len(self.episodes), 0, end, changing))
         return self.episodes[-1]
 
     def transitions(self, episode: AddedEpisode, length: int) -> Iterator[Transition]:
-        """Yield the steps of an episode of ``length`` steps, and count the steps that were yielded."""
+        """Yield the steps of an episode of ``length`` steps, and update ``episode`` before each of them."""
         for t in range(length):
             last = t + 1 == length
             obs = self.observe(episode, t, last=False)
@@ -156,7 +196,14 @@ class ConformanceEnv(gym.Env[Any, Any]):
             )
 
     def observe(self, episode: AddedEpisode, t: int, *, last: bool) -> dict[str, Any]:
-        """Return the observation of state t."""
+        """Return the observation of state t.
+
+        Args:
+            episode: The episode.
+            t: Number of the state.
+            last: Whether the state is the last state of the episode. The last state achieves the desired goal
+                if the episode ends with success.
+        """
         achieved = UNREACHED if last and episode.end == "success" else t
         desired = UNREACHED + (t // 2 if episode.changing else 0)
         return {
@@ -166,7 +213,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         }
 
     def _encode_one(self, episode: int, step: int) -> Any:
-        """Return the goal of one state; np.stack is slow for single goals."""
+        """Return the goal of one state; vectors are made without np.stack, which is slow for single goals."""
         if self.kind == "vector":
             return np.array([episode + SHIFT, step])
         goal = self.encode(episode, step)
@@ -174,12 +221,12 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     @staticmethod
     def cost(episode: Any, t: Any) -> Any:
-        """Return the costs of steps; the cost of each step is different."""
+        """Return the costs of steps, which differ within 16 successive episodes of up to 32 steps."""
         return (episode % 16 * 32 + t) / 64
 
 
 def round_to_int(values: Any) -> np.ndarray:
-    """Return values rounded to integers; -1 for NaN and for numbers beyond 2**31."""
+    """Return values rounded to int64; -1 for floats that are NaN or at least 2**31 in absolute value."""
     values = np.asarray(values)
     if values.dtype.kind == "f":
         values = values.astype(np.float64)

@@ -18,7 +18,10 @@ REPLAY_RULES: dict[str, Rule] = {}
 """All rules on replay buffers, by code."""
 
 REPORTS_FAILURES: dict[str, str] = {}
-"""Rule that reports the exceptions of a scenario; HB001 reports exceptions of all other scenarios."""
+"""Code of the rule that reports the exceptions of a scenario, by the name of the scenario.
+
+HB001 reports the exceptions of the other scenarios.
+"""
 
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
 
@@ -48,9 +51,10 @@ def replay_rule(
         wrong: Example of code that violates the rule.
         right: The example with the fault corrected.
         source: Source of the requirement, such as a paper or an issue.
-        offers: Keys of `OFFERS`; the rule does not apply if the adapter does not offer one of these.
-        implies: Codes of rules whose findings follow from a finding of this rule.
-        scenario: Scenario whose exceptions this rule reports; may be empty.
+        offers: Keys of `OFFERS`; the rule applies only to adapters that offer all of these.
+        implies: Codes of rules whose findings follow from a finding of this rule, and are not reported
+            together with it.
+        scenario: Name of the scenario whose exceptions this rule reports; may be empty.
     """
     if scenario:
         REPORTS_FAILURES[scenario] = code
@@ -70,7 +74,11 @@ def replay_rule(
 
 
 def correct_rows(scenario: str) -> Check:
-    """Return the function that finds the exception of a scenario, or its first wrong rows."""
+    """Return a check that yields the exception of a scenario, or its first row with a wrong aspect.
+
+    Args:
+        scenario: Name of a scenario whose result is `DecodedRows` or has them in the attribute ``rows``.
+    """
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
         yield from failures_of(results, scenario)
@@ -82,7 +90,12 @@ def correct_rows(scenario: str) -> Check:
 
 
 def failures_of(results: ScenarioResults, scenario: str) -> Iterator[Violation]:
-    """Yield the exception of a scenario, if one was raised."""
+    """Yield a violation if the adapter raised an exception in a scenario.
+
+    Args:
+        results: Results of the adapter; the scenario is run if it was not run before.
+        scenario: Name of the scenario.
+    """
     results.of(scenario)
     failure = results.failures.get(scenario)
     if failure and failure.code == "HB001":
@@ -90,7 +103,14 @@ def failures_of(results: ScenarioResults, scenario: str) -> Iterator[Violation]:
 
 
 def first_wrong_row_by_aspect(results: ScenarioResults, rows: DecodedRows) -> Iterator[Violation]:
-    """Yield the first row with a wrong aspect that the first scenarios do not also have wrong."""
+    """Yield a violation for the first wrong row of the first aspect that has wrong rows.
+
+    Aspects in `ScenarioResults.broken_aspects` are not checked, since other rules report them.
+
+    Args:
+        results: Results of the adapter.
+        rows: Rows to check.
+    """
     for aspect, wrong in rows.wrong_by_aspect.items():
         if aspect not in results.broken_aspects:
             for i in np.flatnonzero(wrong)[:1].tolist():
@@ -104,7 +124,14 @@ def first_wrong_row_by_aspect(results: ScenarioResults, rows: DecodedRows) -> It
 def first_wrong_row(
     rows: DecodedRows, wrong: np.ndarray, expected: str, subject: str = ""
 ) -> Iterator[Violation]:
-    """Yield the first wrong row, with the number of wrong rows."""
+    """Yield a violation for the first wrong row, with the number of wrong rows as its hint.
+
+    Args:
+        rows: Sampled rows.
+        wrong: (B,) bool, whether each row is wrong.
+        expected: Expected value, for the report.
+        subject: Subject of the violation.
+    """
     for i in np.flatnonzero(wrong)[:1]:
         often = f"{int(wrong.sum())} of {len(rows)} rows"
         yield Violation(rows.describe(int(i)), expected, subject=subject, hint=often)

@@ -1,4 +1,4 @@
-"""ScenarioResults: each scenario runs once, when a rule first needs it; failures become findings."""
+"""ScenarioResults: runs each scenario once, when a rule first needs it, and stores its result or failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class ScenarioFailure:
     """Reason why a scenario has no result.
 
     Attributes:
-        code: Code of the rule that reports the failure: HB001 to HB004.
+        code: HB001 (exception), HB002 or HB003 (wrong batch) or HB004 (time limit). The rule with this code
+            reports the failure, except exceptions of the scenarios in `REPORTS_FAILURES`.
         expected: The expected behavior.
         got: The behavior found.
     """
@@ -48,6 +49,10 @@ class ScenarioResults:
         adapter: The adapter class.
         seed: Seed of buffers and episodes.
         max_seconds: Time limit of a scenario in seconds.
+
+    Attributes:
+        failures: Failures by the name of the scenario.
+        share: Expected share of relabeled rows, k / (k + 1), for the default k of the scenarios.
     """
 
     share = N_SAMPLED_GOAL / (N_SAMPLED_GOAL + 1)
@@ -59,7 +64,7 @@ class ScenarioResults:
         self._stopped = False
 
     def of(self, name: str) -> Any:
-        """Return the result of a scenario, or None if the scenario failed or cannot run."""
+        """Return the result of the scenario ``name``, or None if the scenario failed or cannot run."""
         if name not in self._results:
             self._results[name] = None
             if self.can_run(name):
@@ -67,11 +72,11 @@ class ScenarioResults:
         return self._results[name]
 
     def can_run(self, name: str) -> bool:
-        """Return False after a timeout or a failure of the first scenario."""
+        """Return whether ``name`` can run: no scenario exceeded its time limit, and the first succeeded."""
         return not self._stopped and (name == FIRST or self.of(FIRST) is not None)
 
     def goals(self, *strategies: str) -> dict[str, DecodedRows]:
-        """Return sampled rows by strategy, for the given strategies that the adapter offers."""
+        """Return sampled rows by strategy, for offered strategies whose scenario did not fail."""
         rows = {}
         for name in strategies:
             if name in self.adapter.offers:
@@ -83,7 +88,11 @@ class ScenarioResults:
 
     @cached_property
     def broken_aspects(self) -> set[str]:
-        """Aspects of rows that are wrong in the first scenarios; other scenarios do not judge them."""
+        """Aspects of rows that are already wrong in the simplest scenarios, so that others do not check them.
+
+        These are the wrong aspects of the first scenario, and terminations if they are wrong in the scenario
+        of ends of episodes.
+        """
         aspects = {name for name, wrong in self.of(FIRST).rows.wrong_by_aspect.items() if wrong.any()}
         ends = self.of("ends of episodes")
         if ends is not None and ends.wrong_by_aspect["termination"].any():
@@ -106,10 +115,14 @@ class ScenarioResults:
 
 
 def call_within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Call a function in a new thread, without warnings.
+    """Call a function in a new thread, without warnings, and return its result.
+
+    Args:
+        seconds: Time limit in seconds.
+        function: Function without arguments.
 
     Raises:
-        BaseException: The function raised.
+        BaseException: Any exception that the function raises.
         TimeoutError: The function did not return in time; a Python loop in the thread is interrupted.
     """
     outcome: dict[str, Any] = {}

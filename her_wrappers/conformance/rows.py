@@ -40,10 +40,17 @@ class BatchError(ValueError):
 
 
 def read_batch(batch: Any, env: ConformanceEnv, rows: int, *, terminations: bool) -> dict[str, np.ndarray]:
-    """Return the arrays of a batch.
+    """Return copies of the arrays of a batch.
+
+    Args:
+        batch: Result of `ReplayAdapter.sample`.
+        env: Environment of the transitions.
+        rows: Expected number of rows.
+        terminations: Whether the key ``terminated`` is required.
 
     Raises:
-        BatchError: A key is missing, or a value has the wrong shape or is not an array of numbers.
+        BatchError: The batch is not a dict, a key is missing, or a value has the wrong shape or is not an
+            array of numbers.
     """
     needed = (*STATE_KEYS, *GOAL_KEYS, "action", "reward", *(("terminated",) if terminations else ()))
     if not isinstance(batch, dict):
@@ -68,11 +75,7 @@ def _shape_of(key: str, env: ConformanceEnv, rows: int) -> tuple[int, ...]:
 
 
 def _read_array(key: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a value as a new array.
-
-    Raises:
-        BatchError: The value is not an array of this shape, or not of numbers.
-    """
+    """Return a value as a new array; raise BatchError unless it is an array of numbers of this shape."""
     try:
         array = np.array(value)
     except Exception as error:  # anything that the conversion of a user's object raises
@@ -119,7 +122,12 @@ class DecodedRows:
         return len(self.batch)
 
     def of_episode(self, values: np.ndarray, episode: np.ndarray | None = None) -> Values:
-        """Return the value of each row's episode; an arbitrary value if the episode was not added."""
+        """Return the value of each row's episode, an arbitrary value if the episode was not added.
+
+        Args:
+            values: Values by episode number, as long as the number of added episodes.
+            episode: (B,) episode numbers; by default those of the states.
+        """
         episode = self.episode if episode is None else episode
         return values[np.clip(episode, 0, len(values) - 1)]
 
@@ -154,7 +162,7 @@ class DecodedRows:
 
     @cached_property
     def relabeled(self) -> Values:
-        """Whether each row's goal is not a desired goal that an environment gave."""
+        """Whether the goal of each row differs from all desired goals of the row's own episode."""
         return (self.goal_code < UNREACHED) | ~self.is_own
 
     @cached_property
@@ -180,7 +188,7 @@ class DecodedRows:
 
     @cached_property
     def is_allowed(self) -> Values:
-        """Whether each relabeled row has a goal that the strategy can select."""
+        """Whether each relabeled row has a goal that the strategy can select; True for original rows."""
         s, t = self.goal_step, self.step
         allowed = {
             "future": self.is_own & (s > t),
@@ -192,7 +200,7 @@ class DecodedRows:
 
     @cached_property
     def is_original_goal(self) -> Values:
-        """Whether each original row has the desired goal of its step."""
+        """Whether each original row has the desired goal of its step; True for relabeled rows."""
         changing = self.of_episode(self._changing)
         code = UNREACHED + np.where(changing, self.step // 2, 0)
         return self.relabeled | (self.is_own & (self.goal_code == code))
@@ -203,12 +211,12 @@ class DecodedRows:
         return {"cost": ConformanceEnv.cost(self.episode, self.step)}
 
     def rewards_for(self, achieved: Any, desired: Any) -> Values:
-        """Return the rewards of goals, with the infos of the rows' steps."""
+        """Return the (B,) rewards of B achieved and B desired goals, with the infos of the rows' steps."""
         return np.asarray(self.env.rewards(achieved, desired, self.infos), float)
 
     @cached_property
     def recomputed(self) -> Values:
-        """Rewards of the next achieved goals and the desired goals."""
+        """Results of `compute_reward` for the next achieved goals and the desired goals of the rows."""
         return self.rewards_for(self.columns["next_achieved_goal"], self.columns["desired_goal"])
 
     @cached_property
@@ -220,12 +228,12 @@ class DecodedRows:
         return self.rewards_for(self.columns["next_achieved_goal"], goals) + self.env.bonus
 
     def has_rewards(self, rewards: Any) -> Values:
-        """Return whether each row has one of these rewards."""
+        """Return whether the reward of each row equals its value in ``rewards``, up to TOLERANCE."""
         return np.abs(self.columns["reward"].astype(float) - rewards) <= TOLERANCE
 
     @cached_property
     def has_right_reward(self) -> Values:
-        """Whether each row has the right reward."""
+        """Whether relabeled rows have the recomputed reward, and original rows the recorded reward."""
         return self.has_rewards(np.where(self.relabeled, self.recomputed, self.recorded))
 
     @cached_property
@@ -236,7 +244,7 @@ class DecodedRows:
 
     @cached_property
     def crashed(self) -> Values:
-        """Whether each row is a last step that terminated without regard to its goal."""
+        """Whether each row is the last step of an episode with a goal-independent termination."""
         return self.is_last & self.of_episode(self._crash)
 
     @cached_property
@@ -246,7 +254,7 @@ class DecodedRows:
 
     @cached_property
     def expected_termination(self) -> Values:
-        """Correct termination of each row."""
+        """Termination of each row as the attribute ``termination`` of the adapter documents it."""
         if self.termination == "keep":
             return self.recorded_termination
         relabeled = (self.is_reached | self.crashed) & (self.termination != "never")
@@ -263,14 +271,14 @@ class DecodedRows:
     def has_right_termination(self) -> Values:
         """Whether each row has the right termination.
 
-        In an episode that ended with success, the last achieved goal equals the desired goal, so that the
-        row can be relabeled or original.
+        In an episode that ended with success, the last achieved goal equals the desired goal, so a row with
+        this goal can be relabeled or original. If relabeled rows never terminate, False is right for it too.
         """
         either = self.of_episode(self._success) & (self.termination == "never")
         return (self.is_terminated == self.expected_termination) | (either & ~self.is_terminated)
 
     def describe(self, i: int) -> str:
-        """Return step, episode and goal of a row, for reports."""
+        """Return step, episode and goal of row ``i``, for reports."""
         goal = f"goal of state {self.goal_code[i]} of episode {self.goal_episode[i]}"
         if not self.relabeled[i]:
             goal = "its desired goal"
@@ -278,7 +286,7 @@ class DecodedRows:
 
     @cached_property
     def wrong_by_aspect(self) -> dict[str, Values]:
-        """Wrong rows by aspect: transition, goal, original goal, reward and termination."""
+        """Whether each row is wrong, by aspect: transition, goal, original goal, reward and termination."""
         return {
             "transition": ~self.is_added,
             "goal": ~self.is_allowed,
@@ -288,7 +296,7 @@ class DecodedRows:
         }
 
     def expected(self, aspect: str, i: int) -> tuple[str, str]:
-        """Return the expected and the found value of an aspect of row i."""
+        """Return the expected and the found value of an aspect of row ``i``, as texts for reports."""
         if aspect == "reward":
             expected = np.where(self.relabeled, self.recomputed, self.recorded)[i]
             return f"reward {expected:.4g}", f"{self.columns['reward'][i]:.4g}"

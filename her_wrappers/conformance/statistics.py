@@ -11,11 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT = 6.0
-"""Limit in standard deviations, which a correct buffer exceeds about once in 10^9 tests."""
+"""Limit in standard deviations, which a correct buffer exceeds about once or twice in 10^9 tests."""
 
 
 def proportion_z(count: int, total: int, probability: float) -> float:
-    """Return the deviation of a count from its expectation, in standard deviations of a binomial."""
+    """Return the absolute deviation of a binomial count from its expectation, in standard deviations.
+
+    Args:
+        count: Number of successes.
+        total: Number of trials; the deviation of 0 trials is 0.
+        probability: Probability of success, greater than 0 and less than 1.
+    """
     if not total:
         return 0.0
     deviation = math.sqrt(total * probability * (1 - probability))
@@ -25,10 +31,12 @@ def proportion_z(count: int, total: int, probability: float) -> float:
 def uniformity_z(groups: Sequence[np.ndarray]) -> float:
     """Return the deviation of counts from a uniform distribution in each group, in standard deviations.
 
-    The chi-square statistic of all groups is transformed to a normal one (Wilson and Hilferty 1931).
+    The sum of the chi-square statistics of all groups is transformed to a statistic that is approximately
+    normal (Wilson and Hilferty 1931). Positive values mean larger deviations than expected.
 
     Args:
-        groups: Counts of the possible outcomes, one array for each group.
+        groups: Counts of the possible outcomes, one array for each group. Groups with a single outcome, or
+            with fewer than 5 counts per outcome on average, are ignored; without groups, the result is 0.
     """
     kept = [group for group in groups if len(group) > 1 and group.sum() >= 5 * len(group)]
     degrees = sum(len(group) - 1 for group in kept)
@@ -40,5 +48,5 @@ def uniformity_z(groups: Sequence[np.ndarray]) -> float:
 
 
 def counts_of(values: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Return the number of occurrences of each integer in [low, high)."""
+    """Return the number of occurrences of each integer in [low, high), (high - low,) integers."""
     return np.bincount(values[(values >= low) & (values < high)] - low, minlength=high - low)

@@ -94,7 +94,7 @@ class WrongGoal(Ours):
 
 
 class WrongShare(Ours):
-    """A buffer that relabels no rows."""
+    """A buffer whose batches have no relabeled rows."""
 
     def columns(self, batch):
         rows = super().columns(batch)

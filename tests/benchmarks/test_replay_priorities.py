@@ -39,7 +39,7 @@ def test_requirements_are_judged_by_the_measured_ratio(ours, verdicts):
 
 
 class Uniform(OursPrioritized):
-    """Ignores priorities."""
+    """A buffer that ignores priorities."""
 
     def update(self, index, priorities):
         """Do nothing."""

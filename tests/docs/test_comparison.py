@@ -13,7 +13,7 @@ NO_CLAIM = ("no", "not yet")
 
 
 def tables_with_tests():
-    """Return for each table this buffer's cells by row label, and the tests that are cited for each label."""
+    """Yield this buffer's cells by row label, and the tests cited by label, for each table."""
     for section in PAGE.split("\n## ")[1:]:
         rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("|")]
         cells = {label.strip(): cell.strip() for label, cell in rows[2:]}

@@ -30,7 +30,7 @@ def has_no_own_test(page):
 
 
 def anchors(page):
-    """The anchors of the headings of a page."""
+    """Return the anchors of the headings of a page."""
     headings = re.findall(
         r"^#+ (.*)", CODE.sub(lambda code: code[0].strip("`"), page.read_text()), re.MULTILINE
     )

@@ -15,7 +15,7 @@ COUNTS = {
 
 
 def run(name, *arguments):
-    module = pytest.importorskip(f"examples.{name}", reason="a package that it is about is missing")
+    module = pytest.importorskip(f"examples.{name}", reason="a package that the example needs is missing")
     return CliRunner().invoke(module.app, arguments, env={"COLUMNS": "120"})
 
 

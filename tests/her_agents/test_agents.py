@@ -378,7 +378,7 @@ def test_action_components_can_be_constant():
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
 def test_images_change_the_values(algorithm):
-    """After training on one image, its value differs from that of another image."""
+    """Agents act on a batch of images, whose values are scaled to the range from -1 to 1."""
     task = BitFlipping(n_bits=4, observation="image", continuous=algorithm is not DQN)
     agent = algorithm(task.observation_space, task.action_space)
     rng = np.random.default_rng(0)

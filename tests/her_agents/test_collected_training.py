@@ -44,7 +44,7 @@ def test_all_agents_can_be_sent_to_workers(algo):
 
 
 def test_workers_act_by_what_the_agent_has_learned(monkeypatch):
-    """In each round, workers use the state that the agent had after the round before the last."""
+    """The workers load the states that the training gives to the collector, in the same order."""
     given, used = [], []
     update, load = Collector.update, ExploringPolicy.load_state_dict
 
@@ -82,7 +82,7 @@ def test_the_number_of_workers_cannot_change(tmp_path):
 
 
 def kill_workers(training, rng):
-    """Kill the process of a random worker."""
+    """Kill the process of a random worker; return whether it was running."""
     pids = list(training._collector._backend.pids.values())
     try:
         os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)

@@ -22,7 +22,7 @@ def value(agent, bits, action):
 
 @pytest.mark.parametrize(("terminated", "expected"), [(True, 0.0), (False, -2.0)])
 def test_values_converge_to_the_solution_of_the_bellman_equation(terminated, expected):
-    """State 11 does not terminate: its value is that of its best action, clipped at -2 = -1 / (1 - 0.5)."""
+    """The target of a step that does not terminate is clipped at -2 = -1 / (1 - gamma)."""
     agent = DQN(BITS.observation_space, BITS.action_space, gamma=0.5, seed=0)
     with torch.no_grad():
         agent._target.layers[2].bias.fill_(-100)  # so low that targets are clipped

@@ -84,7 +84,7 @@ def test_loss_is_the_mean_quantile_huber_loss():
 
 
 def test_quantiles_converge_to_those_of_the_rewards():
-    """Transitions that terminate with rewards of -1 or 0 have returns with this distribution."""
+    """All transitions terminate, so their returns are their rewards, -1 or 0."""
     agent = make(hidden=(), n_quantiles=5, top_quantiles_to_drop_per_net=0, learning_rate=0.05)
     rewards = np.repeat(np.float32([-1, 0]), [48, 16])
     batch = dataclasses.replace(point_transition(terminated=True), rewards=rewards)
@@ -92,7 +92,7 @@ def test_quantiles_converge_to_those_of_the_rewards():
         agent.update(batch)
     inputs = agent._inputs(batch.observations)
     quantiles = agent._critics(inputs, agent._actions.from_env(batch.actions)).mean(dim=2)
-    # The minimiser of the Huber loss at level l between two equally sized modes lies inside of (-1, 0).
+    # The loss is quadratic between the rewards -1 and 0, so its minima lie between them.
     assert (quantiles.diff(dim=1) > 0).all()
     assert quantiles.min() > -1.05
     assert quantiles.max() < 0.05

@@ -36,7 +36,7 @@ def test_environments_without_a_native_vector_environment_are_trained():
 
 
 class Renamed(gym.Wrapper):
-    """Renames the success flag in the infos."""
+    """A wrapper that replaces the infos by the success flag under another name."""
 
     def __init__(self, env, name):
         super().__init__(env)

@@ -152,7 +152,7 @@ COLORS = ("AGENT", "GOAL", "OBJECT", "WALL", "BACKGROUND")
 
 @pytest.mark.parametrize("colors", list(itertools.combinations(COLORS, 2)))
 def test_colors_differ_for_color_blind_people(colors):
-    """Simulates deuteranopia and protanopia of severity 1, after Machado et al. 2009."""
+    """The matrices simulate deuteranopia and protanopia of severity 1 (Machado et al. 2009)."""
     deutan = [
         [0.367322, 0.860646, -0.227968],
         [0.280085, 0.672501, 0.047413],

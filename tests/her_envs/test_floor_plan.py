@@ -49,7 +49,7 @@ def test_moves_of_any_length_cross_no_wall(layout, length, seed):
     """A point that passes through free cells on a monotone path cannot have crossed a wall."""
     plan, rng = plan_or_reject(layout), np.random.default_rng(seed)
     points = plan.draw_points(40, rng)
-    # Includes edges and corners of cells, where a stopped move leaves a point.
+    # Points at corners of cells, where stopped moves can leave a point.
     points[:10] = np.floor(points[:10])
     for _ in range(4):
         moves = length * rng.uniform(-1, 1, points.shape)

@@ -38,7 +38,7 @@ def maze_policy(task, observation):
         around = [(row + a, column + b) for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))]
         nearer = min(around, key=lambda cell: padded[cell[0] + 1, cell[1] + 1])
         target = np.array(nearer[::-1]) + 0.5
-        # First to the middle of the cell across the direction of the path, so as not to touch a corner.
+        # First move to the center line of the path, so that the point does not touch a corner.
         across = 0 if nearer[1] == column else 1
         middle = np.array([column, row]) + 0.5
         if abs(position[across] - middle[across]) > 0.3:
@@ -81,7 +81,7 @@ def push_policy(observation):
     else:
         way = puck - push * (CONTACT + 0.03) - agent
         if np.hypot(*(puck - agent)) < CONTACT + 0.08 and way @ to_puck > 0:
-            # Around the puck, on the shorter side.
+            # Move around the puck, on the shorter side.
             way -= way @ to_puck * to_puck
             tangent = np.array([-to_puck[1], to_puck[0]])
             way = 0.05 * np.sign(way @ tangent or 1.0) * tangent - 0.01 * to_puck
@@ -122,7 +122,7 @@ def test_agent_and_puck_never_overlap_and_the_puck_stays_inside_the_rail():
         assert ((puck >= RAIL - 1e-6) & (puck <= 1 - RAIL + 1e-6)).all()
         assert ((agent >= 0) & (agent <= 1)).all()
         touched |= distance < CONTACT + 1e-4
-        # Towards the puck, from all sides, and into all corners.
+        # The agents move towards the puck from all sides, and into all corners.
         noise = rng.normal(scale=0.5, size=agent.shape)
         observations, *_ = env.step(np.sign(puck - agent) * rng.random((500, 1)) + noise)
     assert touched.all()

@@ -13,7 +13,7 @@ from her_envs import BitFlipping, Counting, PointReach, TaskEnv
 
 
 def encode(task, bits):
-    """Return the observations of (N, n_bits) bits."""
+    """Return the achieved goals of (N, n_bits) bits."""
     return task.observe({"bits": bits, "goal": bits})["achieved_goal"]
 
 

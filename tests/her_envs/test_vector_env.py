@@ -260,7 +260,7 @@ def test_options_with_only_solved_starts_raise_an_error():
         env.reset(options={"state": [[1, 1], [0, 1], [0, 0]]})
 
 
-# Without mode Disabled: SyncVectorEnv removes the mask from the options, so the wrapper resets all.
+# Not in the mode DISABLED: SyncVectorEnv removes the mask from the options, so the wrapper resets all.
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_record_episode_statistics_works(mode):
     native, sync = pair(BitFlipping(n_bits=3), 4, mode, seed=1)

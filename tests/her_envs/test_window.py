@@ -39,7 +39,7 @@ def run(code, **environment):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems always have a display")
 def test_window_without_a_display_raises_an_error():
-    """SDL falls back to a driver that shows nothing."""
+    """Without a check, SDL would use a driver that shows nothing."""
     ran = run(HUMAN)
     assert ran.returncode == 1
     assert "RuntimeError: cannot open a window: " in ran.stderr

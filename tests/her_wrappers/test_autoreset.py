@@ -1,3 +1,7 @@
+"""declared_mode: the autoreset mode of a vector environment, also if environments share their metadata."""
+
+from __future__ import annotations
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -11,7 +15,7 @@ from tests.support.specimens.reach import Reach
 
 @pytest.fixture
 def shared():
-    """Return two environments with one metadata dict, as all of a class had before Gymnasium 1.4."""
+    """Return an environment whose metadata dict is that of another one, as before Gymnasium 1.4."""
     earlier = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.SAME_STEP)
     later = SyncVectorEnv([Reach], autoreset_mode=AutoresetMode.NEXT_STEP)
     earlier.metadata = later.metadata
@@ -44,7 +48,7 @@ def test_a_mode_in_the_metadata_alone_is_used():
 
 
 def test_episodes_are_recorded_by_the_mode_that_the_environment_has():
-    """If the shared metadata were read, a step after each episode would be taken for a reset."""
+    """By the mode in the shared metadata, the step after each episode would be a reset."""
     env = SyncVectorEnv([lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.SAME_STEP)
     other = SyncVectorEnv(
         [lambda: TaskEnv(PointReach(), max_steps=3)], autoreset_mode=AutoresetMode.NEXT_STEP

@@ -20,7 +20,7 @@ NESTED = spaces.Dict({
 
 
 class Nested(gym.Env):
-    """Bits in a nested Dict, with goals in a flat one."""
+    """An environment whose observation is a nested Dict, and whose goals are flat Dicts."""
 
     def __init__(self):
         bits = spaces.MultiBinary(3)

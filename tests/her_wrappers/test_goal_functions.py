@@ -100,7 +100,7 @@ def test_a_batched_function_of_discrete_goals_that_needs_infos_is_accepted():
 
 
 class FailsOnce:
-    """A function that raises an error at one call, and not at later calls."""
+    """A function that raises an error once, and not in later calls."""
 
     def __init__(self, function, error):
         self.function, self.error = function, error

@@ -25,7 +25,7 @@ from her_wrappers.goal_interface import (
 from her_wrappers.recording.space_json import Source
 
 NEAR, FAR = np.float32([[0, 0], [0.5, 0.5]]), np.float32([[0, 0], [1, 1]])
-"""Two pairs of points: the first pair is equal, the second is not."""
+"""Two arrays of two points: the first points are equal, the second points are not."""
 
 
 class DoubledReward(gym.Wrapper):
@@ -83,7 +83,7 @@ def test_the_functions_of_an_async_vector_environment_are_those_of_a_local_copy(
     else:
         vector = AsyncVectorEnv([lambda: TaskEnv(BitFlipping(n_bits=2))] * 2)
         assert vector.spec is None
-    # A reference, since Gymnasium 1.1 closes an unreferenced wrapper and the environment in it.
+    # The variable keeps a reference, since Gymnasium 1.1 closes an unreferenced wrapper with its environment.
     wrapped = gym.wrappers.vector.RecordEpisodeStatistics(vector)
     interface = GoalInterface.of(wrapped)
     goals = np.int8([[0, 0], [0, 1]]), np.int8([[0, 0], [1, 1]])
@@ -103,7 +103,7 @@ def test_the_method_of_a_vector_environment_is_used():
 
 
 class Raising(TaskEnv):
-    """Goal functions that raise: ``compute_terminated`` on batches, and the function named by ``kind``."""
+    """An environment with a ``compute_terminated`` that raises for batches, and another fault of ``kind``."""
 
     def __init__(self, kind):
         super().__init__(PointReach())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.trials import KINDS, exceed_limits
 
-# An interrupt just after a file was opened leaves it to be closed by its deletion.
+# If an interrupt occurs just after a file was opened, only its garbage collection closes the file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 

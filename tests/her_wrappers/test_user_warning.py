@@ -18,7 +18,7 @@ STILL = np.zeros(2, np.float32)
 
 
 class OffsetFrom(DenseReach):
-    """Rewards differ from those of compute_reward after ``first`` steps."""
+    """An environment whose rewards differ from those of compute_reward after ``first`` steps."""
 
     def __init__(self, first):
         super().__init__()

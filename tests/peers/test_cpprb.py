@@ -79,7 +79,7 @@ def test_an_episode_above_its_maximum_is_refused():
 
 
 def with_windows(size):
-    """A buffer that sums rewards over windows of three steps."""
+    """Return a buffer that sums rewards over windows of three steps."""
     return cpprb.HindsightReplayBuffer(
         size,
         {"obs": {"shape": 1}, "act": {"shape": 1}, "next_obs": {"shape": 1}, "done": {}},
@@ -112,7 +112,7 @@ def test_windows_of_n_steps_add_up_rewards_under_different_goals():
 
 
 def test_goals_of_random_are_mostly_of_old_episodes():
-    """They are drawn when an episode ends, from all episodes so far, and never again."""
+    """cpprb samples them when an episode ends, from all episodes so far, and never again."""
     buffer = make_buffer(100_000, strategy="random", additional_goals=4)
     for number in range(200):
         add(buffer, 5, first=100 * number)

@@ -1,4 +1,4 @@
-"""docs/migrating.md compared with the libraries: the tables have every parameter of theirs, and no other."""
+"""docs/migrating.md compared with the libraries: its tables have exactly the parameters of each library."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MODULES = {
     "TorchRL": ("torchrl.data", "torchrl.envs.transforms"),
 }
 READ_ONLY = {"stable-baselines (version 2)", "RLLTE"}  # cannot be installed together with the others
-IN_PART = {"DDPG"}  # a learner, of which the page has what belongs to replay
+IN_PART = {"DDPG"}  # a learner, of which the page has only the parameters of replay
 
 
 def tables():
-    """For each table of the page: its section, the function in its heading, the parameters in its rows."""
+    """Return section, function in the heading and parameters in the rows of each table of the page."""
     found = []
     for section in MODULES:
         for table in re.findall(r"(?:^\|.*\n)+", SECTIONS[section], re.MULTILINE):
@@ -37,7 +37,7 @@ def tables():
 
 
 def parameters(section, path):
-    """The parameters of a function, or of the constructor of a class, without `self`."""
+    """Return the parameters of a function, or of the constructor of a class, without `self`."""
     for name in MODULES[section]:
         found = pytest.importorskip(name)
         for part in path.split("."):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Rewards(gym.Env):
-    """The methods of an environment that the buffer calls."""
+    """An environment with only the attributes that the buffer uses."""
 
     observation_space, action_space = SPACE, ACTIONS
 
@@ -51,7 +51,7 @@ def test_final_and_future_goals_are_those_after_the_step():
 
 
 def test_a_relabeled_success_does_not_terminate():
-    """Issue 627: the flag is computed for the old goal."""
+    """Relabeled rows keep the flag of the original goal (issue 627 of Stable-Baselines3)."""
     model = DQN(
         "MultiInputPolicy",
         BitFlippingEnv(5),

@@ -21,7 +21,7 @@ def make_buffer(size=1000, **options):
 
 
 def episode(length, first=0):
-    """States first, first + 1, ...; the goal is never reached."""
+    """Return an episode with the states first, first + 1, ..., which never reaches its goal."""
     states = torch.arange(first, first + length + 1, dtype=torch.float32)[:, None]
     done = torch.zeros(length, 1, dtype=torch.bool)
     done[-1] = True

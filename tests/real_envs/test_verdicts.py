@@ -53,7 +53,7 @@ ERRORS = {"GE005", "GE101", "GE104", "GE105", "GE205", "GE303", "GE401"}
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_findings_are_the_documented_ones(name):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings of these packages do not matter here
+        warnings.simplefilter("ignore")  # only the findings are tested, not warnings of these packages
         report = check_goal_env(MAKERS[name], max_steps=STEPS[name])
     assert VERDICTS[name] - RARE[name] <= set(report.codes) <= VERDICTS[name], report.text()
     errors = {finding.code for finding in report.of_severity("error")}

@@ -38,7 +38,7 @@ def rows(space, count, rng):
 
 
 def random_episode(length, seed=0, env=Nested, **changes):
-    """Return a random episode in the spaces of an environment; ``changes`` replace attributes of it."""
+    """Return a random episode in the spaces of an environment; ``changes`` replace its attributes."""
     rng = np.random.default_rng((length, seed))
     parts = {
         "observations": rows(env.observation_space, length + 1, rng),
@@ -78,7 +78,7 @@ def files(folder):
 
 
 def forged(folder, change):
-    """Return the manifest of a folder, changed by the function ``change``, with a correct checksum."""
+    """Return the manifest of a folder as text, changed by ``change``, with a correct checksum."""
     content = json.loads((folder / "manifest.json").read_text())
     del content["crc32"]
     change(content)

@@ -24,7 +24,7 @@ def filled(**options):
 
 
 def arrays_of(batch):
-    """Return all arrays of a batch."""
+    """Return the arrays of a batch, except discounts, episode, goal_index and strategy."""
     return [
         *batch.observations.values(),
         *batch.next_observations.values(),
@@ -71,13 +71,13 @@ FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_ter
 
 
 def reloaded(buffer, path, **options):
-    """Save a buffer and return the loaded one; ``options`` replace the functions of counting episodes."""
+    """Save a buffer and return the loaded one; ``options`` are arguments of `load`, FUNCTIONS by default."""
     buffer.save(path)
     return HindsightReplayBuffer.load(path, **(options or FUNCTIONS))
 
 
 def wrapped(**options):
-    """Return a buffer whose ring has wrapped, with terminations, achieved goals, and goals that change."""
+    """Return a buffer whose ring has wrapped, with terminated episodes, and with goals that change."""
     buffer = counting_buffer(**{"buffer_size": 60} | options)
     for number, length in enumerate([9, 1, 30, 4, 17, 25, 1, 1, 13, 6]):
         episode = counting_episode(number, length, terminated=number % 3 == 0)

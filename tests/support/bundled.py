@@ -1,4 +1,4 @@
-"""All bundled environments with their options, for tests that run on each of them."""
+"""All bundled environments, with default and other options, for tests that run on each of them."""
 
 from __future__ import annotations
 

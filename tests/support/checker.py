@@ -1,4 +1,4 @@
-"""An environment that cannot be copied, and the untested rules of a report."""
+"""An environment that cannot be copied, and the rules that a report lists as not exercised."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class SeededWhenMade(Walk):
 
 
 class Dies(Walk):
-    """A random walk that kills its process at the second step."""
+    """A random walk that kills its process at the first or second step."""
 
     def step(self, action):
         if self.left < 6:
@@ -79,7 +79,7 @@ class Dies(Walk):
 
 
 class Noisy:
-    """A policy with exploration noise and a state to load: the action is gain * position + noise."""
+    """A policy with exploration noise and a state to load: the action is gain * position + noise, clipped."""
 
     def __init__(self):
         self.gain, self.rng = 0.1, np.random.default_rng(0)
@@ -126,7 +126,10 @@ def gain_of(episodes):
 
 
 def collect_with_updates(collector, rounds, *, disturb=lambda number: None, episodes_per_env=2):
-    """Return the episodes of some rounds; each round gives the policy a new state, as a learner would."""
+    """Return the episodes of some rounds; the policy gets a new state after each round.
+
+    ``disturb`` is called with the number of each round, except the last.
+    """
     collected = []
     for each in collector.rounds(episodes_per_env):
         collected.append(each.episodes)
@@ -145,6 +148,6 @@ def collect(backend, rounds=4, *, make_env=Walk, policy=None, **options):
 
 
 def assert_same_rounds(some, others):
-    """Assert that both have the same episodes in the same rounds, to the last bit."""
+    """Assert that two lists of rounds have bit-identical episodes."""
     for one, other in zip(some, others, strict=True):
         assert_same_episodes(one, other)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def damaged(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
-    """Yield ``count`` variants of a file's content, each damaged in one random way."""
+    """Yield ``count`` variants of a file's content, each damaged by the next of KINDS at random places."""
     rng = np.random.default_rng(seed)
     for number in range(count):
         yield KINDS[number % len(KINDS)](content, rng)

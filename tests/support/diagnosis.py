@@ -26,7 +26,7 @@ def reach_episodes(
     ),
     object_moves=lambda position, t: position,
 ):
-    """Episodes of a point that moves to a goal in the unit square, with 40 % of good actions.
+    """Return episodes of a point that moves in the unit square; by default, 40 % of actions lead to the goal.
 
     Args:
         count: Number of episodes.
@@ -36,7 +36,7 @@ def reach_episodes(
         goal: Function of a generator that samples goals.
         start: Function of a generator that samples the first positions.
         act: Function of generator, position and goal that returns an action.
-        object_moves: Function of position and step that returns the achieved goal.
+        object_moves: Function of the list of positions and the step that returns the achieved goal.
     """
     rng = np.random.default_rng(seed)
     episodes = []
@@ -76,7 +76,7 @@ def healthy(**options):
 
 
 def history(epochs=10, **columns):
-    """Rows of a training that learns; ``columns`` replaces the values of all epochs in some columns."""
+    """Return rows of a training that learns; ``columns`` replaces the values in some columns."""
     rates = np.linspace(0, 0.8, epochs)
     values = {
         "epoch": range(1, epochs + 1),
@@ -93,7 +93,7 @@ def history(epochs=10, **columns):
 
 
 def changed(episodes, **changes):
-    """Episodes with other fields: functions of an episode and its number."""
+    """Return episodes with new fields; each change is a function of an episode and its number."""
     return [
         replace(episode, **{name: change(episode, i) for name, change in changes.items()})
         for i, episode in enumerate(episodes)
@@ -101,7 +101,7 @@ def changed(episodes, **changes):
 
 
 def with_observations(episodes, **changes):
-    """Episodes with other arrays in their observations: functions of an episode and its number."""
+    """Return episodes with new observations; each change is a function of episode and number."""
     return changed(
         episodes,
         observations=lambda episode, i: {
@@ -112,7 +112,7 @@ def with_observations(episodes, **changes):
 
 
 def with_goal_component(episodes, achieved, desired):
-    """Episodes whose goals have a third component: functions of an episode, its number and the rows."""
+    """Return episodes whose goals have a third component, a function of an episode and its number."""
 
     def appended(key, values):
         return lambda episode, i: np.column_stack([
@@ -128,7 +128,7 @@ def with_goal_component(episodes, achieved, desired):
 
 
 def failed(episodes):
-    """Episodes whose goals are all missed, and recorded so."""
+    """Return episodes with the rewards and infos of steps that do not reach their goal."""
     return changed(
         episodes,
         rewards=lambda episode, i: np.full(len(episode), -1.0),
@@ -137,7 +137,7 @@ def failed(episodes):
 
 
 def shortened(episode, steps, **flags):
-    """The first steps of an episode."""
+    """Return the first steps of an episode."""
     return Episode(
         {key: rows[: steps + 1] for key, rows in episode.observations.items()},
         episode.actions[:steps],
@@ -157,7 +157,7 @@ def _rests_after(steps):
 
 
 def _touched_rarely(episodes):
-    """The achieved goal of nine in ten episodes keeps its first value."""
+    """Return failed episodes; in 14 of 15, the achieved goal keeps its first value."""
     return failed(
         with_observations(
             episodes,
@@ -294,7 +294,7 @@ PLANTED = {
 
 
 def _same_starts(seed):
-    """Four episodes with the same starts and goals for all seeds, and other actions."""
+    """Return six episodes whose starts and goals are the same for all seeds, and whose actions differ."""
     episodes = []
     for number in range(6):
         fixed = np.random.default_rng(number).uniform(0, 1, (2, 2))
@@ -343,21 +343,21 @@ class PointEnv(gym.Env):
 
 
 class NoEffect(PointEnv):
-    """Actions change nothing."""
+    """A fault: actions do not move the point."""
 
     def _move(self, action):
         return self.position
 
 
 class NeverSuccess(PointEnv):
-    """The comparison has the wrong sign."""
+    """A fault: the reward compares the distance with -RADIUS, so no goal is reached."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > -RADIUS).astype(float)
 
 
 class Unreachable(PointEnv):
-    """Goals are outside the square in which the point moves."""
+    """A fault: goals are outside the square in which the point moves."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed, options=options)

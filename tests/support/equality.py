@@ -18,7 +18,7 @@ def assert_same_tree(tree, other):
         assert (tree.dtype, tree.shape) == (other.dtype, other.shape)
         if tree.tobytes() != other.tobytes():
             np.testing.assert_array_equal(tree, other)
-            raise AssertionError("the numbers are equal and the bits are not")
+            raise AssertionError("the numbers are equal, but their bits differ")
 
 
 def assert_same_batches(buffer, twin, sizes=(16,) * 40):
@@ -33,7 +33,7 @@ def assert_same_batches(buffer, twin, sizes=(16,) * 40):
 
 
 def assert_same_episodes(some, others):
-    """Assert that two sequences of episodes are bit-identical."""
+    """Assert that two sequences of episodes are bit-identical, apart from reset infos."""
     for one, other in zip(some, others, strict=True):
         assert (one.terminated, one.truncated) == (other.terminated, other.truncated)
         for name in ("observations", "actions", "rewards", "infos"):

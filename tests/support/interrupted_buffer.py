@@ -39,8 +39,8 @@ LIMITED = Size(200_000, 9_000, 60_000)
 def full_buffer(size: Size = SMALL, **options: object) -> HindsightReplayBuffer:
     """Return a full buffer with prefetched batches.
 
-    Buffers with large batches have no priorities: priorities need a large matrix product, and OpenBLAS ends
-    the process if it has no memory for the threads of the product.
+    The buffer of size LIMITED has no priorities: they need a large matrix product, and OpenBLAS ends the
+    process if it has no memory for the threads of the product.
     """
     priority = None if size is LIMITED else Priority()
     buffer = counting_buffer(buffer_size=size.buffer, prioritized=priority, **options)
@@ -52,12 +52,12 @@ def full_buffer(size: Size = SMALL, **options: object) -> HindsightReplayBuffer:
 
 
 def stored(buffer: HindsightReplayBuffer) -> list[tuple[int, int]]:
-    """Number and length of each stored episode."""
+    """Return number and length of each stored episode."""
     return [(int(episode.actions[0, 0]), len(episode)) for episode in buffer.episodes()]
 
 
 def assert_rows_are_right(buffer: HindsightReplayBuffer) -> None:
-    """Assert that each row of a batch is a recorded step, with its own goal or an achieved goal."""
+    """Assert that rows are steps of stored episodes, and that relabeled rows have goals achieved in these."""
     buffer.verify()
     known = dict(stored(buffer))
     if not known:
@@ -114,7 +114,7 @@ OPERATIONS: dict[str, Operation] = {
     "clear": lambda buffer, size, _: buffer.clear(),
     "save": lambda buffer, size, folder: buffer.save(folder / "buffer"),
 }
-"""Each method that reads or changes the stored transitions. `extend` adds one episode after the other."""
+"""Methods that read or change the stored transitions; `extend` adds one episode after the other."""
 
 
 class Scenario(NamedTuple):

@@ -47,7 +47,7 @@ class Once:
 
 
 class Counted(Numbered):
-    """An environment with episodes of 3, 1 and 5 steps, which counts its steps and stores the last states."""
+    """An environment with episodes of 3, 1 and 5 steps that counts steps and stores terminal states."""
 
     def __init__(self):
         super().__init__()
@@ -159,7 +159,7 @@ def assert_steps_of_vector(taken, episodes, *, lost):
 
 
 class CountingEnv(gym.Env[Any, Any]):
-    """State t of episode n is (n, t); episodes have three steps."""
+    """An environment in which state t of episode n is (n, t); episodes have three steps."""
 
     observation_space = SPACE
     action_space = ACTIONS
@@ -222,7 +222,7 @@ def into_memory(countdown, folder):
 
 
 def vector_into_memory(countdown, folder, mode):
-    """Record a vector environment into a sink that keeps episodes in memory, with an error as above."""
+    """Record a vector environment into memory, with an error at one instruction."""
     sink = Once()
     assert_steps_of_vector(run_vector(countdown, sink, mode), sink.state[0], lost=1)
 
@@ -236,7 +236,7 @@ RECORDERS: dict[str, Callable[[Countdown, Path], None]] = {
         for mode in (NEXT_STEP, SAME_STEP, DISABLED)
     },
 }
-"""Functions that record with an error at one moment, continue, and check what the sinks have."""
+"""Functions that record with an error at one instruction, continue, and check the recorded episodes."""
 
 
 @functools.cache

@@ -29,7 +29,7 @@ def memory_limit(room: int) -> Iterator[None]:
 def run_program(code: str, *arguments: object) -> str:
     """Run a program in a new process and return its output.
 
-    A process that has run for long has free memory of its own, to which a limit does not apply.
+    A limit needs a new process, since it does not apply to free memory that an older process already has.
     """
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],

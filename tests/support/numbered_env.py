@@ -35,7 +35,7 @@ class Numbered(gym.Env):
 
 
 def play(env, steps):
-    """Step with the number of the step as the action; reset when an episode ends."""
+    """Reset, and step ``steps`` times with the action (i, -i) at step i; reset when an episode ends."""
     env.reset()
     for i in range(steps):
         _, _, terminated, truncated, _ = env.step(np.float32([i, -i]))

@@ -54,7 +54,7 @@ class Numbered(gym.Env):
 
 
 class NumberedVectorEnv(gym.vector.VectorEnv):
-    """A native vector environment; last states are dicts of arrays with ``arrays``, else arrays of dicts."""
+    """A vector environment; ``final_obs`` is a dict of arrays with ``arrays``, else an array of dicts."""
 
     def __init__(self, num_envs, lengths, mode, *, reuse=False, arrays=False):
         self.num_envs, self.lengths, self.mode, self.reuse, self.arrays = (
@@ -149,7 +149,7 @@ class ExpectedEpisodes:
             self._begin(i)
 
     def step(self):
-        """Record a step; return the environments whose episodes ended."""
+        """Record a call of ``step``; return whether the episode of each environment ended, (N,) bool."""
         for i in range(self.num_envs):
             if self.ended[i]:
                 self._begin(i)

@@ -1,4 +1,4 @@
-"""Spaces of all kinds with samples, and episodes whose images are both observation and achieved goal."""
+"""Spaces of several kinds, and episodes whose images are both observation and achieved goal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from her_wrappers import Episode, HindsightReplayBuffer
 
 
 def image_episode(number, length, *, apart=False):
-    """Return an episode whose observations equal the achieved goals; with ``apart`` they are other images."""
+    """Return an episode whose observations equal the achieved goals, or differ with ``apart``."""
     rng = np.random.default_rng(number)
     pictures = rng.integers(256, size=(length + 1, 1, 36, 36), dtype=np.uint8)
     goal = np.repeat(rng.integers(256, size=(1, 1, 36, 36), dtype=np.uint8), length + 1, axis=0)

@@ -32,7 +32,7 @@ class Silent(Other):
 
 
 class ImageGoals(Silent):
-    """`Other` with images as goals."""
+    """`Silent` with images as goals."""
 
     def make_space(self):
         image = spaces.Box(0, 255, (4, 4), np.uint8)
@@ -57,7 +57,7 @@ class ImageGoals(Silent):
 
 
 class NeedsInfo(Silent):
-    """`Other` with a reward that depends on the info."""
+    """`Silent` with a reward that reads the info."""
 
     def inform(self, observation):
         return super().inform(observation) | {"cost": 0.0}

@@ -13,7 +13,7 @@ EXAMPLE = re.compile(
     r"```python(?: title=\"(?P<file>[\w.]+)\")?\n(?P<code>.*?)```(?:\n+```text\n(?P<output>.*?)```)?",
     re.DOTALL,
 )
-"""A block of code with her-toolkit, its file name if it has a title, and its output if the page shows it."""
+"""A block of Python code, its file name if it has a title, and its output if the page shows it."""
 
 
 def name_of(page: Path) -> str:

@@ -1,4 +1,4 @@
-"""Spaces of goal environments, and random episodes with sparse rewards; goals are reached by chance."""
+"""Spaces of goal environments, random episodes in these spaces, and their reward functions."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def sparse_reward_minus_cost(achieved, desired, infos):
 
 
 def effort_reward(batch):
-    """The sparse reward of a `Batch`, minus a cost of the action and the state."""
+    """Return the sparse rewards of a `Batch`, minus a cost of the action and the state."""
     reached = is_reached(batch.next_observations["achieved_goal"], batch.observations["desired_goal"])
     return -1.0 + reached - batch.actions[:, 0] / 4 - batch.observations["observation"][:, 1] / 8
 
 
 def random_episode(space, action_space, length, rng, *, goal_changes, infos, reward):
-    """Return an episode; a third of them end in a crash, a third in success, a third truncated."""
+    """Return an episode; crash, success and truncation are equally likely ends."""
     observations = random_values(space, length + 1, rng)
     goals = observations["desired_goal"]
     goals[:] = goals[:1]

@@ -7,14 +7,14 @@ import os
 
 LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of the machine in the network
 
-# Without these, a busy machine leaves no time to Ray's workers, and Ray reports its use.
+# Normal priority, so that Ray's workers get processor time on a busy machine, and no usage reports.
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
 @contextlib.contextmanager
 def one_node(num_cpus=8):
-    """Start Ray in this process."""
+    """Start one node, and connect this process to it."""
     import ray  # noqa: PLC0415 - an optional dependency
 
     ray.shutdown()

@@ -63,14 +63,15 @@ class Configuration:
     """Options of a buffer, the episodes to add, and the batches to sample.
 
     Attributes:
-        options: Arguments of the buffer; ``device`` too.
+        options: Arguments of the buffer.
         space: Key of `SPACES`.
         lengths: Steps of the first episodes.
-        sizes: Batch sizes that are sampled next; then an episode is added, and two batches of 64 are sampled.
+        sizes: Sizes of the batches sampled next. Afterwards, an episode is added and two batches of 64 are
+            sampled; this is done twice.
         goal_changes: Whether desired goals change in the middle of episodes.
         infos: Whether episodes have infos.
         reward: Rewards of the episodes.
-        between: Called with the buffer between batches; returns the buffer to sample from next.
+        between: Called with the buffer and the batch after each of these batches; returns the next buffer.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -312,7 +313,7 @@ def steps_of(episode, steps):
 
 
 def main():
-    """Write the digests and the saved buffers, by the version of the package that is printed."""
+    """Write the digests and the saved buffers with the imported package, whose path is printed."""
     print(her_wrappers.__file__)
     DATA.mkdir(parents=True, exist_ok=True)
     written = {name: digests_of(each.batches()) for name, each in CONFIGURATIONS.items()}

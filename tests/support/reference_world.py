@@ -67,9 +67,10 @@ class World:
 
     Args:
         name: Name of the spaces.
-        termination: Termination mode or function.
-        with_infos: Whether rewards depend on an info.
+        termination: Termination mode, None, or ``"function"`` for a termination function.
+        with_infos: Whether rewards depend on an info, except with the termination mode ``"success"``.
         options: Other arguments of the buffer.
+        seed: Seed of episodes and batch size.
     """
 
     def __init__(self, name, termination, with_infos, options, seed):
@@ -179,7 +180,7 @@ class World:
                     assert batch.weights.tolist() == [1] * self.batch_size
 
     def update(self, count):
-        """Update priorities of stored and evicted transitions, of some more than once."""
+        """Update priorities of stored and evicted transitions; an index can occur several times."""
         if self.priorities and self.reference.next_index:
             index = self.rng.integers(self.reference.next_index, size=count)
             priorities = self.rng.integers(9, size=count) / 4

@@ -50,7 +50,7 @@ class Reference:
         buffer_size: Maximum number of transitions.
         reward: Function of (achieved goal, desired goal, info) of one step that returns a number.
         terminated: Function of the same arguments that returns a bool.
-        termination: Termination mode of relabeled rows; ``terminated`` if it is a function.
+        termination: Termination mode of relabeled rows, ``"recompute"`` for a termination function.
         n_steps: Maximum number of steps of a window.
         gamma: Discount factor.
     """
@@ -213,7 +213,7 @@ class PriorityReference:
         self.priorities: dict[int, float] = {}
 
     def add(self, length: int) -> None:
-        """Add an episode, whose transitions get the largest priority."""
+        """Add an episode, whose transitions get the largest priority so far."""
         self.episodes.append((self.end, length))
         self.priorities |= dict.fromkeys(range(self.end, self.end + length), self.largest)
         self.end += length
@@ -232,7 +232,7 @@ class PriorityReference:
             del self.priorities[number]
 
     def update(self, index: Any, priorities: Any) -> int:
-        """Set each stored transition's priority to its largest new one; return the number of evicted ones."""
+        """Set each priority to its largest new value; return the number of indices that are not stored."""
         best: dict[int, float] = {}
         for number, priority in zip(index, priorities, strict=True):
             if number in self.priorities:
@@ -242,7 +242,7 @@ class PriorityReference:
         return sum(number not in self.priorities for number in index)
 
     def clear(self) -> None:
-        """Remove all priorities; serial numbers continue."""
+        """Remove all priorities, and reset the largest to 1; serial numbers continue."""
         while self.episodes:
             self.evict_oldest()
         self.largest = 1.0

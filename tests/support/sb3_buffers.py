@@ -54,7 +54,7 @@ def add(buffer, episodes, *, timeout=False, steps=None):
 
 
 def model_of(algorithm, env, **options):
-    """Return a small algorithm with our buffer."""
+    """Return a small model with the `HerReplayBuffer` of her-toolkit."""
     settings = {
         "replay_buffer_class": HerReplayBuffer,
         "learning_starts": 20,

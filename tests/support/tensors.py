@@ -32,7 +32,7 @@ PARTS = (
 
 
 def assert_equal(batch, other):
-    """Assert that two batches of arrays or tensors are equal; rewards up to rounding of float32."""
+    """Assert that two batches of arrays or tensors are equal; floats of batches up to rounding."""
     assert len(batch) == len(other)
     for name in PARTS:
         leaves, others = (leaf_arrays(getattr(each.to_numpy(), name)) for each in (batch, other))

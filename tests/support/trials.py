@@ -61,7 +61,7 @@ def lack_memory(rng: np.random.Generator, folder: Path) -> int:
 
 
 def exceed_limits(rng: np.random.Generator, folder: Path) -> int:
-    """Call a method of the buffer under ten memory limits; return how many were too low."""
+    """Call a method of the buffer under ten memory limits; return the number of limits that were too low."""
     operation, rooms = pick(rng, LIMITED_OPERATIONS), np.exp(rng.uniform(*np.log(ROOM), size=10))
     code = (
         "import json, pathlib, sys; from tests.support.interrupted_buffer import count_low_limits; "

@@ -1,1 +1,1 @@
-"""Adapters for our buffer and for those of other libraries."""
+"""Adapters for the replay buffers of her-toolkit and of other libraries."""

@@ -19,9 +19,11 @@ STATE = 3
 
 
 class Cpprb(ReplayAdapter):
-    """A state is the observation and the achieved goal, which ``goal_func`` takes from it.
+    """Adapter with states that concatenate observation and achieved goal.
 
-    ``size`` has room for the relabeled copies of each transition. Terminations are columns of the user.
+    ``goal_func`` returns the achieved goal of a state. ``size`` has room for the relabeled copies of each
+    transition. Batches have no terminations: cpprb stores flags only in columns that the user defines, and
+    does not recompute them.
     """
 
     name: ClassVar[str] = f"cpprb {version('cpprb')}"
@@ -89,11 +91,11 @@ class Cpprb(ReplayAdapter):
             self.end_episode()
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Relabel the episode."""
+        """End the episode; cpprb then adds the original and the relabeled transitions."""
         self.buffer.on_episode_end(self._goal)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch = self.buffer.sample(batch_size)
         names = {"index": "indexes", "weight": "weights"}
         optional = {name: batch[key] for name, key in names.items() if key in batch}
@@ -109,5 +111,5 @@ class Cpprb(ReplayAdapter):
         }
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities."""
+        """Set the priorities of sampled transitions."""
         self.buffer.update_priorities(index, priorities)

@@ -1,4 +1,4 @@
-"""Adapter for `HindsightReplayBuffer`."""
+"""Adapter for the `HindsightReplayBuffer` of her-toolkit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Ours(ReplayAdapter):
-    """With one environment, `add` adds transitions; with several, it adds episodes, as recorders do."""
+    """Adapter that adds transitions with one environment, and complete episodes with several environments."""
 
     name: ClassVar[str] = "her-toolkit"
     offers: ClassVar[AbstractSet[str]] = set(OFFERS)
@@ -68,7 +68,7 @@ class Ours(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add a transition; with several environments, add the episode at its end."""
+        """Add a transition; with several environments, collect it and add the episode at its end."""
         if self._num_envs == 1:
             self.buffer.add(obs, action, reward, next_obs, terminated, truncated, info)
             return
@@ -91,7 +91,7 @@ class Ours(ReplayAdapter):
             steps.clear()
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch = self.buffer.sample(batch_size)
         return {
             **batch.observations,
@@ -112,7 +112,7 @@ class Ours(ReplayAdapter):
         self.buffer.truncate_open_episode()
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities."""
+        """Set the priorities of sampled transitions."""
         self.buffer.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:

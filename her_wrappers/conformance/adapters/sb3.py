@@ -1,4 +1,4 @@
-"""Adapters for the ``HerReplayBuffer`` of Stable-Baselines3, and for our replacement of it."""
+"""Adapters for the ``HerReplayBuffer`` of Stable-Baselines3 and for its replacement in her-toolkit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _GoalFunctions(gym.Env[Any, Any]):
-    """The spaces and goal functions of an environment; a VecEnv needs a different object for each."""
+    """The spaces and goal functions of an environment; DummyVecEnv requires a different object per copy."""
 
     def __init__(self, env: Any) -> None:
         self.observation_space, self.action_space = env.observation_space, env.action_space
@@ -68,7 +68,7 @@ class StableBaselines3(ReplayAdapter):
 
     @staticmethod
     def arguments(seed: int) -> dict[str, Any]:
-        """Return further arguments of the buffer."""
+        """Return further constructor arguments of the buffer for a seed."""
         return {}
 
     def add(  # noqa: PLR0917 - as in the base class
@@ -102,7 +102,7 @@ class StableBaselines3(ReplayAdapter):
             )
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch of arrays."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch: Any = self.buffer.sample(batch_size)
         arrays = {
             prefix + key: values.numpy().reshape(batch_size, *self._space[key].shape)
@@ -137,5 +137,5 @@ class OursForStableBaselines3(StableBaselines3):
 
     @staticmethod
     def arguments(seed: int) -> dict[str, Any]:
-        """Return the arguments that only our class has."""
+        """Return the constructor arguments that the class of Stable-Baselines3 does not have."""
         return {"termination": "recompute", "seed": seed}

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def _rewards(env: Any, achieved: np.ndarray, desired: np.ndarray) -> Any:
-    """Return rewards; a function of the module, which can be pickled."""
+    """Return rewards; not a nested function, so that the buffer can be pickled."""
     return env.compute_reward(achieved, desired, [{}] * len(achieved))
 
 
 class Tianshou(ReplayAdapter):
-    """``future_k`` is k, since it is documented as "the 'k' parameter introduced in the paper"."""
+    """Adapter with ``future_k=n_sampled_goal``: Tianshou documents ``future_k`` as the paper's k."""
 
     name: ClassVar[str] = f"Tianshou {version('tianshou')}"
     offers: ClassVar[AbstractSet[str]] = {
@@ -67,7 +67,7 @@ class Tianshou(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add a transition."""
+        """Add a transition of the environment ``env_index``."""
         step = {"act": action, "rew": reward, "terminated": terminated, "truncated": truncated, "info": {}}
         if self._num_envs == 1:
             self.buffer.add(Batch(obs=Batch(obs), obs_next=Batch(next_obs), **step))
@@ -81,7 +81,7 @@ class Tianshou(ReplayAdapter):
         )
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch, _ = self.buffer.sample(batch_size)
         arrays = {
             prefix + key: np.asarray(states[key]).reshape(batch_size, *self._space[key].shape)

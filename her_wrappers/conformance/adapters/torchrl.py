@@ -68,7 +68,7 @@ class TorchRL(ReplayAdapter):
         info: dict[str, Any],
         env_index: int = 0,
     ) -> None:
-        """Add a transition."""
+        """Add a transition; ``env_index`` is not used, since only one environment is supported."""
         flags = {"done": terminated or truncated, "terminated": terminated, "truncated": truncated}
         states, next_states = (
             {key: torch.as_tensor(np.array(value)) for key, value in each.items()} for each in (obs, next_obs)
@@ -90,7 +90,7 @@ class TorchRL(ReplayAdapter):
         )
 
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch of arrays."""
+        """Return a batch as `ReplayAdapter.sample` describes it."""
         batch: Any = self.buffer.sample(batch_size)
         arrays = {
             prefix + key: states[key].numpy().reshape(batch_size, *self._space[key].shape)
@@ -114,7 +114,7 @@ class TorchRL(ReplayAdapter):
 
 
 class TorchRLNextGoals(TorchRL):
-    """With ``achieved_goal_key=("next", "achieved_goal")``."""
+    """`TorchRL` with ``achieved_goal_key=("next", "achieved_goal")``."""
 
     name: ClassVar[str] = f"TorchRL {version('torchrl')}, goals after the step"
     arguments: ClassVar[dict[str, Any]] = {"achieved_goal_key": ("next", "achieved_goal")}

@@ -71,7 +71,7 @@ def goal_never_achieved(results: ScenarioResults) -> Iterator[Violation]:
     ),
 )
 def goal_of_other_episode(results: ScenarioResults) -> Iterator[Violation]:
-    """Goals of future, final and episode are from the same episode as the row."""
+    """Goals of future, final, episode and geometric are from the same episode as the row."""
     for strategy, rows in results.goals(*IN_EPISODE).items():
         wrong = rows.relabeled & rows.is_achieved & ~rows.is_own
         yield from first_wrong_row(rows, wrong, "a goal of the same episode", strategy)
@@ -84,7 +84,7 @@ def _own(rows: DecodedRows) -> Values:
 @replay_rule(
     "HB103",
     "goal-from-the-past",
-    meaning="A goal of the strategy future was achieved before the step.",
+    meaning="A goal of the strategy future or geometric was achieved before the step.",
     fix="sample s from t + 1 to T, both included",
     wrong="s = rng.integers(1, T + 1)",
     right="s = rng.integers(t + 1, T + 1)",
@@ -95,7 +95,7 @@ def _own(rows: DecodedRows) -> Values:
     ),
 )
 def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
-    """Goals of future are achieved after the step."""
+    """Goals of future and geometric are not achieved before the step."""
     for strategy, rows in results.goals(*AFTER).items():
         yield from first_wrong_row(
             rows, _own(rows) & (rows.goal_step < rows.step), "a state after the step", strategy
@@ -105,7 +105,7 @@ def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB104",
     "goal-of-the-present-state",
-    meaning="A goal of the strategy future is the achieved goal of the step's own state, before the action.",
+    meaning="A goal of the strategy future or geometric is the achieved goal before the action of the step.",
     fix="use achieved goals of next observations",
     wrong="goal = achieved_goal[rng.integers(t, T)]",
     right="goal = next_achieved_goal[rng.integers(t, T)]",
@@ -116,7 +116,7 @@ def goal_from_the_past(results: ScenarioResults) -> Iterator[Violation]:
     ),
 )
 def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
-    """Goals of future exclude the state before the action."""
+    """Goals of future and geometric exclude the state before the action."""
     for strategy, rows in results.goals(*AFTER).items():
         yield from first_wrong_row(
             rows, _own(rows) & (rows.goal_step == rows.step), "a state after the step", strategy
@@ -126,7 +126,7 @@ def goal_of_the_present_state(results: ScenarioResults) -> Iterator[Violation]:
 @replay_rule(
     "HB105",
     "last-state-never-a-goal",
-    meaning="The last state of an episode is never a goal.",
+    meaning="With the strategy future or episode, the last state of an episode is never a goal.",
     fix="use achieved goals of next observations, up to and including the last one",
     wrong="s = rng.integers(t + 1, T)",
     right="s = rng.integers(t + 1, T + 1)",
@@ -142,7 +142,7 @@ def last_state_never_a_goal(results: ScenarioResults) -> Iterator[Violation]:
 
 
 def _first_of_each(rows: DecodedRows, chosen: np.ndarray) -> np.ndarray:
-    """Return the first chosen row of each transition: buffers that relabel when storing repeat the others."""
+    """Return the first chosen row of each transition; buffers that relabel when storing repeat its goals."""
     index = np.flatnonzero(chosen)
     _, first = np.unique(rows.episode[index] * 64 + rows.step[index], return_index=True)
     return index[first]
@@ -178,7 +178,7 @@ def future_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     source=f"{PAPER}, section 3.3; hill-a/stable-baselines issue 666",
 )
 def final_not_last(results: ScenarioResults) -> Iterator[Violation]:
-    """Goals of final are those of the last state."""
+    """Goals of final are the achieved goals of the last states."""
     for rows in results.goals("final").values():
         yield from first_wrong_row(
             rows, _own(rows) & (rows.goal_step != rows.length), "the last state of the episode"
@@ -210,7 +210,7 @@ def episode_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     "HB109",
     "random-not-uniform",
     "warning",
-    meaning="Goals of the strategy random are not uniform over the stored episodes.",
+    meaning="Goals of the strategy random are not uniform over the stored episodes and their states.",
     fix="sample any stored transition, and use its achieved goal",
     wrong="goal = next_achieved_goal[rng.integers(episode_start, episode_end)]",
     right="goal = next_achieved_goal[rng.integers(stored)]",
@@ -221,7 +221,7 @@ def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     for rows in results.goals("random").values():
         first = _first_of_each(rows, rows.relabeled & rows.is_achieved)
         by_age = counts_of(rows.goal_episode[first] * 20 // len(rows.env.episodes), 0, 20)
-        by_step = counts_of(rows.goal_step[first], 1, 6)  # states 0 and 6 are both at an end
+        by_step = counts_of(rows.goal_step[first], 1, 6)  # states 0 and 6 are goals in only some buffers
         other = (~rows.is_own[first]).mean() if len(first) else 1.0
         if uniformity_z([by_age, by_step]) > LIMIT or other < 0.9:
             got = f"{by_age.tolist()} for each 5 % of the episodes, {other:.0%} from other episodes"
@@ -245,7 +245,7 @@ def random_not_uniform(results: ScenarioResults) -> Iterator[Violation]:
     ),
 )
 def goal_shared_in_batch(results: ScenarioResults) -> Iterator[Violation]:
-    """Rows of one episode have different goals."""
+    """Relabeled rows of one episode in a batch have different goals."""
     rows = results.of("few episodes")
     if rows is None or rows.strategy in {"final", "random"}:
         return
@@ -296,4 +296,6 @@ def original_goal_changed(results: ScenarioResults) -> Iterator[Violation]:
     rows = results.of("changing goals")
     if rows is not None:
         wrong = ~rows.relabeled & ~rows.is_original_goal
-        yield from first_wrong_row(rows, wrong, f"desired goal {UNREACHED} + step // 2 of the episode")
+        yield from first_wrong_row(
+            rows, wrong, f"the desired goal of the step, with the number {UNREACHED} + step // 2"
+        )

@@ -83,7 +83,7 @@ def _differences(results: ScenarioResults, name: str) -> Iterator[Violation]:
     scenario="n steps",
 )
 def n_step_return(results: ScenarioResults) -> Iterator[Violation]:
-    """Returns are sums of known rewards."""
+    """Returns are the discounted sums of the rewards of windows."""
     yield from failures_of(results, "n steps")
     yield from _differences(results, "return")
 
@@ -115,7 +115,7 @@ def n_step_window(results: ScenarioResults) -> Iterator[Violation]:
     offers=("n-step",),
 )
 def n_step_discount(results: ScenarioResults) -> Iterator[Violation]:
-    """Discounts follow from the number of steps of the window."""
+    """Discounts are gamma to the power of the number of steps of the window, or 0 after a termination."""
     yield from _differences(results, "discount")
 
 

@@ -26,7 +26,7 @@ IMPLIED = ("HB306", "HB701")
 
 
 def _explanation(rows: DecodedRows) -> str:
-    """Return the code of the rule that explains all wrong rewards of relabeled rows, or an empty text."""
+    """Return the code of the rule that explains all wrong rewards of relabeled rows; "" if none is wrong."""
     wrong = rows.relabeled & rows.is_allowed & ~rows.has_right_reward
     if not wrong.any():
         return ""
@@ -42,7 +42,7 @@ def _explanation(rows: DecodedRows) -> str:
 
 
 def _relabeled(code: str, expected: str) -> Check:
-    """Return the function that finds wrong rewards of relabeled rows, if a rule explains them all."""
+    """Return the check of rule ``code``: the first wrong relabeled reward, if the rule explains them all."""
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
         result = results.of(FIRST)
@@ -60,13 +60,13 @@ def _relabeled(code: str, expected: str) -> Check:
 replay_rule(
     "HB301",
     "relabeled-reward",
-    meaning="The reward of a relabeled row is not what compute_reward returns for its goals.",
+    meaning="The reward of a relabeled row differs from the result of compute_reward for its goals.",
     fix="use the result of compute_reward(next_achieved_goal, new_goal, info) unchanged",
     wrong="reward = compute_reward(next_achieved_goal, new_goal, info) + 1",
     right="reward = compute_reward(next_achieved_goal, new_goal, info)",
     source=f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
     implies=IMPLIED,
-)(_relabeled("HB301", "as compute_reward returns"))
+)(_relabeled("HB301", "the result of compute_reward"))
 
 
 replay_rule(
@@ -146,14 +146,14 @@ def reward_without_info(results: ScenarioResults) -> Iterator[Violation]:
     "HB307",
     "reward-row-by-row",
     "info",
-    meaning="compute_reward is called for each row, which is correct but slow.",
+    meaning="compute_reward is called for single rows or a few rows, which is correct but slow.",
     fix="call compute_reward once for all relabeled rows",
     wrong="rewards = [compute_reward(a, d, i) for a, d, i in rows]",
     right="rewards = compute_reward(achieved_goals, desired_goals, infos)",
     source="Gymnasium-Robotics: compute_reward takes batches of goals",
 )
 def reward_row_by_row(results: ScenarioResults) -> Iterator[Violation]:
-    """Rewards of a batch are computed in few calls."""
+    """Sampling calls compute_reward at most once for every four rows."""
     result = results.of(FIRST)
     if result is not None and result.reward_calls > len(result.rows) / 4:
         got = f"{result.reward_calls} calls for {len(result.rows)} rows"
@@ -186,7 +186,7 @@ IMPLIED_BY_DTYPE = ("HB502", "HB503")
 @replay_rule(
     "HB501",
     "goal-precision",
-    meaning="Goals lose precision: their dtype is not that of the goal space.",
+    meaning="Goals lose precision: their dtype or their values differ from those of the environment.",
     fix="allocate arrays with the dtype of the goal space",
     wrong="desired_goal = np.zeros((size, goal_size), np.float32)",
     right='desired_goal = np.zeros((size, goal_size), env.observation_space["desired_goal"].dtype)',

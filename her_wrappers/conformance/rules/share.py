@@ -43,7 +43,7 @@ def relabeled_share(results: ScenarioResults) -> Iterator[Violation]:
     "HB202",
     "share-of-small-batches",
     "warning",
-    meaning="The share of relabeled rows differs in batches of 1, 2 or 7 rows.",
+    meaning="The share of relabeled rows is not k / (k + 1) in batches of 1, 2 or 7 rows.",
     fix="decide randomly for each row, instead of rounding the number of relabeled rows",
     wrong="relabeled = np.arange(B) < int(B * k / (k + 1))  # no row if B = 1",
     right="relabeled = rng.random(B) < k / (k + 1)",

@@ -47,7 +47,7 @@ replay_rule(
 replay_rule(
     "HB504",
     "overwritten-episode",
-    meaning="After old transitions were overwritten, a row has a goal or a state of another episode.",
+    meaning="After old transitions were overwritten, sampling raises or rows are wrong.",
     fix="remove an episode when its first transition is overwritten",
     wrong="self.storage[pos] = step  # the bounds of the old episode stay",
     right="self.remove_episode_at(pos); self.storage[pos] = step",
@@ -58,7 +58,7 @@ replay_rule(
 replay_rule(
     "HB507",
     "stale-bounds",
-    meaning="Goals are sampled with episode bounds from before old transitions were overwritten.",
+    meaning="Sampling raises or rows are wrong if all transitions were overwritten between two batches.",
     fix="update the bounds when transitions are added",
     wrong="if len(storage) != self.cached_len: self.bounds = find_bounds(storage)",
     right="self.bounds.append((start, end))  # when the episode ends",
@@ -124,14 +124,14 @@ replay_rule(
 @replay_rule(
     "HB505",
     "newest-episode-missing",
-    meaning="The newest complete episode is not sampled from a full buffer.",
+    meaning="The newest complete episode is missing in most batches of a full buffer.",
     fix="evict the oldest episode first",
     wrong="if len(self) >= buffer_size: return  # new transitions are not stored",
     right="while len(self) > buffer_size: self.episodes.pop(0)",
     source="Lin 1992; DQN: the buffer holds the most recent transitions",
 )
 def newest_episode_missing(results: ScenarioResults) -> Iterator[Violation]:
-    """Most batches of 96 rows from 40 transitions contain the newest episode."""
+    """At least half of the batches of 96 rows from 40 transitions contain the newest episode."""
     result = results.of("full buffer")
     if result is None:
         return
@@ -147,21 +147,21 @@ def newest_episode_missing(results: ScenarioResults) -> Iterator[Violation]:
     "HB506",
     "capacity-exceeded",
     "warning",
-    meaning="More than buffer_size transitions are stored.",
+    meaning="More transitions are stored than buffer_size plus the steps of one episode.",
     fix="evict the oldest episodes until buffer_size transitions remain",
     wrong="self.episodes.append(episode)",
     right="self.episodes.append(episode); self.evict()",
     source="ReplayAdapter, argument buffer_size",
 )
 def capacity_exceeded(results: ScenarioResults) -> Iterator[Violation]:
-    """A batch has at most buffer_size different transitions."""
+    """A batch has at most buffer_size + HORIZON different transitions."""
     result = results.of("full buffer")
     if result is None:
         return
     rows = result.rows
     keys = rows.episode * 64 + rows.step
     most = max(len(np.unique(keys[rows.batch == i])) for i in range(len(result.newest)))
-    most_allowed = result.capacity + HORIZON  # copies of an episode may be overwritten one by one
+    most_allowed = result.capacity + HORIZON  # an episode may lose its relabeled copies one by one
     if most > most_allowed:
         yield Violation(f"{most} different transitions in one batch", f"at most {most_allowed}")
 
@@ -185,7 +185,8 @@ def one_step_episode(results: ScenarioResults) -> Iterator[Violation]:
     count, relabeled = int(short.sum()), int((short & rows.relabeled).sum())
     if count < 10 or relabeled < 0.25 * count:
         yield Violation(
-            f"{count} rows of them, {relabeled} relabeled", "rows of one-step episodes, most relabeled"
+            f"{count} rows of one-step episodes, {relabeled} relabeled",
+            "at least 10 rows of one-step episodes, a quarter of them relabeled",
         )
 
 
@@ -217,7 +218,7 @@ def arguments_changed(results: ScenarioResults) -> Iterator[Violation]:
     scenario="memory",
 )
 def arguments_aliased(results: ScenarioResults) -> Iterator[Violation]:
-    """Stored transitions do not change with the arrays that were added."""
+    """Stored transitions do not change if the caller changes the arrays that were added."""
     yield from failures_of(results, "memory")
     result = results.of("memory")
     if result is not None:

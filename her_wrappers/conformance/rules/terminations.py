@@ -17,7 +17,7 @@ IMPLIED = ("HB704",)
 
 
 def _wrong(results: ScenarioResults) -> tuple[DecodedRows, Values] | None:
-    """Return rows of episodes with all kinds of ends, and which of them have a wrong termination."""
+    """Return rows of episodes with all kinds of ends and the mask of wrong flags; None without flags."""
     rows = results.of("ends of episodes")
     if rows is None or "terminated" not in rows.columns:
         return None
@@ -103,7 +103,7 @@ def crash_forgotten(results: ScenarioResults) -> Iterator[Violation]:
     implies=("HB402", "HB406", *IMPLIED),
 )
 def time_limit_flagged_as_terminated(results: ScenarioResults) -> Iterator[Violation]:
-    """A time limit does not terminate."""
+    """Original rows that a time limit truncated are not terminated."""
     found = _wrong(results)
     if found:
         rows, wrong = found

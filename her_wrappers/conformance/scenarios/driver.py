@@ -35,6 +35,10 @@ class BufferDriver:
         num_envs: Number of environments.
         env: Environment; by default with vectors as goals.
         options: Further options of the adapter.
+
+    Attributes:
+        buffer: The object of the adapter class.
+        rng: Generator of the random lengths of episodes, seeded with ``seed``.
     """
 
     adapter: AdapterClass
@@ -71,7 +75,15 @@ class BufferDriver:
         steps: int | None = None,
         env_index: int = 0,
     ) -> AddedEpisode:
-        """Add an episode, or its first ``steps`` steps."""
+        """Add an episode, or its first steps, and return it.
+
+        Args:
+            length: Number of steps of the whole episode.
+            end: How the episode ends.
+            changing: Whether the desired goal changes every second step.
+            steps: Number of steps to add; None adds all steps.
+            env_index: Index of the environment.
+        """
         episode = self.env.new_episode(end=end, changing=changing)
         for transition in self.env.transitions(episode, length):
             self.buffer.add(*transition, env_index=env_index)
@@ -80,16 +92,16 @@ class BufferDriver:
         return episode
 
     def add_episodes(self, lengths: Sequence[int], ends: Sequence[EndOfEpisode] = ("time limit",)) -> None:
-        """Add episodes of the given lengths, which end as ``ends`` repeats."""
+        """Add episodes of the given lengths; episode i ends as ``ends[i % len(ends)]`` says."""
         for i, length in enumerate(lengths):
             self.add_episode(length, end=ends[i % len(ends)])
 
     def batches(self, count: int, rows: int = 128) -> list[dict[str, np.ndarray]]:
-        """Sample batches."""
+        """Sample ``count`` batches of ``rows`` rows each, and return their arrays."""
         return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
 
     def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
-        """Return copies of the arrays of a batch."""
+        """Return copies of the arrays of a batch of ``rows`` rows; raise BatchError for a wrong batch."""
         return read_batch(batch, self.env, rows, terminations=self.adapter.termination is not None)
 
     def rows(self, count: int, rows: int = 128) -> DecodedRows:
@@ -97,22 +109,22 @@ class BufferDriver:
         return self.decode(self.batches(count, rows))
 
     def decode(self, batches: Batches) -> DecodedRows:
-        """Decode batches."""
+        """Return the rows of batches, decoded."""
         return DecodedRows(self.env, self.strategy, self.adapter.termination, batches)
 
 
 def first_strategy(adapter: AdapterClass) -> str:
-    """Return the strategy that most scenarios use."""
+    """Return the strategy that most scenarios use: the first of `STRATEGIES` that the adapter offers."""
     return next(name for name in STRATEGIES if name in adapter.offers)
 
 
 Scenario: TypeAlias = Callable[[AdapterClass, int], Any]
 SCENARIOS: dict[str, Scenario] = {}
-"""All scenarios by name. A scenario is a function of adapter and seed."""
+"""All scenarios by name. A scenario is a function of the adapter class and the seed."""
 
 
 def scenario(function: Scenario) -> Scenario:
-    """Register a scenario with the name of its function."""
+    """Register a scenario; its name is the function name with spaces instead of underscores."""
     SCENARIOS[function.__name__.replace("_", " ").strip()] = function
     return function
 
@@ -123,6 +135,6 @@ def changed_keys(batch: dict[str, Any], copies: dict[str, np.ndarray]) -> list[s
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Return whether two arrays have the same shape, dtype and values."""
+    """Return whether ``a`` and ``b`` have the same shape, dtype and values; NaNs count as equal."""
     a, b = np.asarray(a), np.asarray(b)
     return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=True))

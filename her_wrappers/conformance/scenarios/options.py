@@ -23,12 +23,12 @@ def n_steps(adapter: AdapterClass, seed: int) -> DecodedRows:
 
 @dataclass
 class PrioritizedRows:
-    """Rows before and after one transition in four gets 20 times the priority of the others.
+    """Rows before and after the first step of each episode gets 20 times the priority of other steps.
 
     Attributes:
         before: Rows before the priorities are set.
         after: Rows after the priorities are set.
-        batch_changed: Keys of a batch that changed when the next batch was sampled.
+        batch_changed: Keys of a batch that changed when later batches were sampled.
     """
 
     before: DecodedRows
@@ -38,7 +38,7 @@ class PrioritizedRows:
 
 @scenario
 def priorities(adapter: AdapterClass, seed: int) -> PrioritizedRows:
-    """The priorities of sampled transitions are set."""
+    """Sampled transitions get the priority 20 if they are the first step of an episode, else 1."""
     driver = BufferDriver(adapter, seed, options={"prioritized": True})
     driver.add_episodes([4] * 40)
     first = driver.buffer.sample(128)

@@ -19,7 +19,13 @@ from her_wrappers.conformance.scenarios.driver import (
 
 @dataclass
 class EqualEpisodes:
-    """Rows of 400 episodes of equal length, rows of small batches, and calls of ``compute_reward``."""
+    """Rows of 400 episodes of equal length.
+
+    Attributes:
+        rows: Rows of batches of 128 rows.
+        small: Rows of batches of 1, 2 and 7 rows, by the number of rows.
+        reward_calls: Number of calls of ``compute_reward`` while ``rows`` were sampled.
+    """
 
     rows: DecodedRows
     small: dict[int, DecodedRows]

@@ -29,7 +29,7 @@ from her_wrappers.conformance.scenarios.driver import (
 
 @dataclass
 class SeededBatches:
-    """Batches of two buffers with the same seed, and of one with another seed."""
+    """Batches of two buffers with the same seed, and of a third buffer with another seed."""
 
     first: Batches
     same: Batches
@@ -43,14 +43,14 @@ def seeds(adapter: AdapterClass, seed: int) -> SeededBatches:
     for number, buffer_seed in enumerate((seed, seed, seed + 1)):
         driver = BufferDriver(adapter, buffer_seed)
         driver.add_episodes([6] * 20)
-        np.random.random(number)  # noqa: NPY002 - reproducible whatever the global generator does
+        np.random.random(number)  # noqa: NPY002 - gives the global generator another state
         batches.append(driver.batches(2))
     return SeededBatches(*batches)
 
 
 @dataclass
 class GlobalGeneratorUse:
-    """Which global random generators a buffer changes, and which it seeds."""
+    """Names of the global random generators that a buffer changes, and of the generators that it seeds."""
 
     changed: list[str]
     seeded: list[str]
@@ -58,7 +58,7 @@ class GlobalGeneratorUse:
 
 @scenario
 def global_generators(adapter: AdapterClass, seed: int) -> GlobalGeneratorUse:
-    """A new buffer is used after global generators were seeded, with two different seeds."""
+    """Twice, the global generators are seeded with a new seed and a new buffer is used."""
     outer = get_global_states()
     after: list[dict[str, Any]] = []
     changed: set[str] = set()
@@ -79,13 +79,13 @@ def global_generators(adapter: AdapterClass, seed: int) -> GlobalGeneratorUse:
 
 @dataclass
 class MemoryChanges:
-    """Arguments, rows and batches that changed although they should not.
+    """Changed arguments and batches, and rows that are wrong if buffer and caller share memory.
 
     Attributes:
-        arguments_changed: Keys of the caller's observations that `add` changed.
-        stored_changed: Rows after the caller changed the arrays that were added.
-        batch_changed: Keys of a batch that changed when the next one was sampled.
-        storage_changed: Rows after the caller changed a batch.
+        arguments_changed: Arguments that `add` changed, such as ``action`` or ``obs['desired_goal']``.
+        stored_changed: Rows sampled after the caller changed the arrays that were added.
+        batch_changed: Keys of a batch that changed when later batches were sampled.
+        storage_changed: Rows sampled after the caller changed batches.
     """
 
     arguments_changed: list[str]
@@ -130,7 +130,13 @@ def memory(adapter: AdapterClass, seed: int) -> MemoryChanges:
 
 @dataclass
 class SavedAndLoaded:
-    """Rows of a loaded buffer, and the next batches of the saved and of the loaded buffer."""
+    """Rows of a loaded buffer, and the next batches of the saved and of the loaded buffer.
+
+    Attributes:
+        rows: Rows of the loaded buffer.
+        before: Batches that the saved buffer returns after it was saved.
+        after: The same number of batches of the loaded buffer.
+    """
 
     rows: DecodedRows
     before: Batches

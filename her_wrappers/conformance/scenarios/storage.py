@@ -27,7 +27,7 @@ class FullBuffer:
 
     Attributes:
         rows: All rows.
-        newest: The newest complete episode when each batch was sampled.
+        newest: Number of the newest complete episode when each batch was sampled.
         capacity: Capacity in transitions.
     """
 
@@ -99,7 +99,7 @@ def several_environments(adapter: AdapterClass, seed: int) -> DecodedRows:
 
 
 def _endless(driver: BufferDriver, ends: Sequence[EndOfEpisode]) -> Iterator[Transition]:
-    """Yield steps of one episode after another."""
+    """Yield the steps of an endless sequence of episodes, which end as ``ends`` says in turn."""
     while True:
         for end in ends:
             episode = driver.env.new_episode(end=end)

@@ -27,7 +27,7 @@ def rows_of(path):
 
 
 def show(picture, color):
-    """Return whether a picture contains a color."""
+    """Return whether more than 50 pixels of a picture have a color."""
     wanted = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     return (np.asarray(picture.convert("RGB")) == wanted).all(axis=-1).sum() > 50
 
@@ -60,7 +60,7 @@ def test_study_writes_a_table_a_picture_and_a_page(study, tmp_path):
 
 
 def configs_on_page(page, labels):
-    """Return the settings of all runs on a page."""
+    """Yield the settings of each run on a page."""
     common = re.search(r"In all runs: (.*)\.\n", page).group(1)
     shared = {name: json.loads(value) for name, value in re.findall(r"`([\w.]+) = (.*?)`", common)}
     _, _, table = page.partition("In all runs:")

@@ -27,7 +27,7 @@ def rows_without_times(path):
 
 
 def test_a_study_on_three_nodes_has_the_results_of_one_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "FINAL_EPISODES", 100)  # as in the tasks, where this test changes nothing
+    monkeypatch.setattr(runs, "FINAL_EPISODES", 100)  # as in the workers, where the fixture has no effect
     for backend in ("process", "ray"):
         with three_nodes():
             result = do("bitflip", "--quick", "--jobs", 1, "--out", tmp_path / backend, "--backend", backend)

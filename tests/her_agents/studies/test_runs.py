@@ -23,7 +23,7 @@ from tests.support.studies import tiny_bits
 def test_parallel_processes_give_the_same_results(tmp_path, monkeypatch):
     monkeypatch.setattr(
         runs, "FINAL_EPISODES", 100
-    )  # as in the other processes, where the tests' settings are not used
+    )  # as in the other processes, where the fixture has no effect
     study = bitflip.make_study(1, quick=True)
     broken = Run({"n": 2, "goals": "broken"}, replace(study.runs[0].config, agent={"no": 1}))
     results = {}

@@ -35,7 +35,7 @@ from tests.support.specimens.reach import Reach
 
 
 class Counted(Reach):
-    """Counts its steps, and records whether it was closed."""
+    """An environment that counts its steps, and stores whether it was closed."""
 
     def __init__(self):
         super().__init__()
@@ -179,7 +179,7 @@ def test_reset_options_are_used_in_every_second_episode(options):
 
 
 def test_the_policies_reach_goals_that_random_actions_do_not():
-    """With ten bits and ten steps, random actions reach one goal in a thousand; the steering policy most."""
+    """With ten bits and ten steps, random actions reach one goal in a thousand."""
     report = check_goal_env(gym.make("her_envs/BitFlipping-v0"), max_steps=1200)
     assert report.successes > 30
 

@@ -94,7 +94,7 @@ def test_the_old_gym_api_gives_a_specific_hint(env, hint, limit):
 
 
 class BrokenGoal(DenseReach):
-    """Returns an invalid goal at some steps, and records the actions."""
+    """An environment that returns an invalid value at some steps, and stores the actions."""
 
     def __init__(self, key, value, space=None):
         super().__init__()

@@ -39,7 +39,7 @@ STEPS = 60
 
 
 class ReplacesValue(Reach):
-    """Replaces a part of the returned values from the fourth step on."""
+    """An environment that replaces a part of the returned values from the fourth step on."""
 
     def __init__(self, part, value):
         super().__init__()
@@ -54,7 +54,7 @@ class ReplacesValue(Reach):
 
 
 class VectorReplacesValue(SyncVectorEnv):
-    """Replaces a part of the values of a vector environment of three environments."""
+    """A vector environment that replaces a part of the returned values from the fourth step on."""
 
     def __init__(self, part, value, mode):
         super().__init__([Reach] * 3, autoreset_mode=mode)

@@ -23,7 +23,7 @@ PASSIVE_CODES = {"GE005", "GE101", "GE109", "GE114", "GE202", "GE205", "GE301", 
 
 
 def use(env, steps=300, seed=0):
-    """Run an environment as a training loop does."""
+    """Step an environment with random actions and resets; return all results of ``reset`` and ``step``."""
     history = [env.reset(seed=seed)]
     env.action_space.seed(seed)
     for _ in range(steps):
@@ -117,7 +117,7 @@ def test_the_report_lists_the_rules_that_need_experiments():
 
 
 class KeepsItsFirstObservation(Reach):
-    """Writes every position into its first observation, to which only a ``functools.partial`` refers."""
+    """Every step overwrites the observation of reset, to which only a ``functools.partial`` refers."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)

@@ -19,7 +19,7 @@ from tests.support.specimens.reach import DenseReach, Reach
 
 
 def use(env, steps, on_return):
-    """Step an environment with random actions; ``on_return`` gets each returned value and may change it."""
+    """Step an environment with random actions; ``on_return`` may change observations and infos."""
     env.action_space.seed(0)
     on_return(*env.reset(seed=0))
     for t in range(steps):
@@ -77,7 +77,7 @@ def test_changes_by_the_environment_are_found_if_the_receiver_changes_other_valu
 
 
 class ReusesInfoLate(DenseReach):
-    """Reuses one info dict after many steps."""
+    """An environment that returns the same info dict at each step after many steps."""
 
     steps = 0
 

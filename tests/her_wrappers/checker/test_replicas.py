@@ -15,7 +15,7 @@ from tests.support.specimens.reach import Reach
 
 
 class Connected(Reach):
-    """Behaves like an environment with a PyBullet client: copying it disconnects the original."""
+    """An environment whose client counts its copies; a copy would disconnect a client of PyBullet."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,7 @@ class Client:
 
 
 class NoisyLater(Reach):
-    """Draws noise from an unseeded generator after the fourth step of each episode."""
+    """An environment with unseeded noise after the fourth step of each episode."""
 
     def move(self, action):
         noise = np.random.default_rng().normal(0, 0.05, 2) if self.elapsed > 3 else 0

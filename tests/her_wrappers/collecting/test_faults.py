@@ -96,7 +96,7 @@ def test_a_worker_that_always_dies_is_reported(monkeypatch):
 
 
 class RaisesAtFirst(Walk):
-    """Raises an error in the first attempts at a round; a file counts the attempts."""
+    """An environment whose first ``times`` steps raise an error; a file counts them for all processes."""
 
     path, times = None, 2
 

@@ -78,7 +78,7 @@ def test_explain_knows_the_rules_of_the_doctor_with_their_thresholds():
 
 
 class Links(HTMLParser):
-    """Collects the addresses of a page."""
+    """A parser that collects the addresses and the tags of a page."""
 
     def __init__(self):
         super().__init__()
@@ -121,7 +121,7 @@ def test_the_page_of_a_training_has_pictures_of_its_history(tmp_path):
 
 
 def unreachable(folder):
-    """Write a short training on goals outside the square in which the point moves."""
+    """Write the options of a short training with goals that cannot be reached; return their path."""
     path = write_options(folder / "far.json")
     options = json.loads(path.read_text())
     source = "tests.support.diagnosis:Unreachable"

@@ -28,7 +28,7 @@ def run(*arguments):
 
 @pytest.fixture
 def player(monkeypatch):
-    """Return a list of keys to press, one after each frame, and a list that gets the captions shown."""
+    """Return a list of keys to press, one after each frame, and a list of the captions shown."""
     keys, captions = [], []
     show = Window.show
 

@@ -73,7 +73,7 @@ def test_reached_goals_are_those_that_the_task_calls_success(make):
     )
 
 
-# The scores of the first seeds depend on an early end, those of the second ones on a wall.
+# In the first range of seeds the score depends on an early end, in the second range on a wall.
 @pytest.mark.parametrize("seeds", [range(30), range(70, 100)])
 def test_the_failed_episode_that_got_farthest_is_shown(seeds):
     renderer = renderer_of(TaskEnv(PointReach(success_radius=0.2)))
@@ -108,7 +108,7 @@ def test_is_success_of_an_environment_counts_as_reached():
 
 
 def replay(env, episode, goal=None):
-    """Render each state of an episode with another goal."""
+    """Yield a picture of each state of an episode, with another goal if one is given."""
     state = {"state": episode.observations["observation"][0]}
     env.reset(options=state | {"goal": episode.observations["desired_goal"][0] if goal is None else goal})
     yield env.render()

@@ -222,7 +222,7 @@ def test_resume_accepts_only_other_steps_and_only_latest(trained):
 
 
 class Swapped(TaskEnv):
-    """Swaps the rewards of success and failure in `compute_reward`."""
+    """An environment that swaps the rewards of success and failure."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -1 - super().compute_reward(achieved_goal, desired_goal, info)

@@ -1,4 +1,4 @@
-"""Adapters that are incomplete, raise, do not return, or return wrong values: findings or one sentence."""
+"""Adapters that are incomplete, raise, do not return, or return wrong values give findings or one error."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ class Incomplete(ReplayAdapter):
     ("adapter", "error", "message"),
     [
         (3, TypeError, "adapter: expected a subclass of ReplayAdapter, got 3"),
-        (Incomplete, TypeError, "Incomplete: define __init__, add, sample"),
+        (Incomplete, TypeError, "define __init__, add, sample"),
         (
             type("Empty", (Reference,), {"offers": set()}),
             ValueError,
-            "Empty.offers: expected at least one of future",
+            "Empty.offers: expected at least one strategy of future",
         ),
-        (type("Odd", (Reference,), {"offers": {"futur"}}), ValueError, "Odd.offers: unknown 'futur'"),
+        (type("Odd", (Reference,), {"offers": {"futur"}}), ValueError, "Odd.offers: unknown feature 'futur'"),
         (type("Odd", (Reference,), {"termination": "keeps"}), ValueError, "got 'keeps'"),
-        (type("Odd", (Reference,), {"offers": "future"}), TypeError, "expected a set of texts"),
-        (type("Odd", (Reference,), {"offers": None}), TypeError, "expected a set of texts"),
+        (
+            type("Odd", (Reference,), {"offers": "future"}),
+            TypeError,
+            "expected a class attribute of type set",
+        ),
+        (type("Odd", (Reference,), {"offers": None}), TypeError, "expected a class attribute of type set"),
         (type("Odd", (Reference,), {"name": None}), TypeError, "Odd.name: expected a class attribute"),
     ],
 )
@@ -75,7 +79,7 @@ def exits(self, batch_size):
 
 
 def add_without_end_episode(self, *transition, env_index=0):
-    """Add a transition as `Reference` does, whose end_episode is missing."""
+    """Add a transition as `Reference` does, without the method end_episode of the adapter."""
     terminated, truncated = transition[4:6]
     Reference.add(self, *transition[:4], False, False, transition[6], env_index)
     self.open[env_index][-1] |= {"terminated": np.array(terminated), "truncated": np.array(truncated)}

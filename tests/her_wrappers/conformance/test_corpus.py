@@ -1,4 +1,4 @@
-"""Each faulty buffer gets a finding of its own rule and no other; correct buffers get no finding."""
+"""Each faulty buffer gets a finding of its own rule only; correct buffers get no errors or warnings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.replay_specimens.correct import CORRECT, RewardsRowByRow
 
 FAULTS = [*faulty_goals.FAULTS, *faulty_values.FAULTS, *faulty_storage.FAULTS]
 FAILURES = {"HB001", "HB002", "HB003", "HB004", "HB307"}
-"""Rules tested elsewhere: in test_bad_adapters.py, and below with a correct buffer that gets a note."""
+"""Rules tested elsewhere: in test_bad_adapters.py, and HB307 (severity info) below with a correct buffer."""
 
 
 def assert_found_alone(specimen, code, seed=0):

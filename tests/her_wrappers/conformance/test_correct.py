@@ -43,7 +43,7 @@ def test_our_buffer_is_clean_with_every_strategy_and_termination(strategy, termi
 
 
 def ours_with(termination, offers):
-    """Return an adapter; rewards cannot depend on infos if they decide about terminations."""
+    """Return an adapter, which does not offer infos if rewards decide about terminations."""
     absent = {"infos"} if termination == "success" else set()
     return type("Ours", (Ours,), {"termination": termination, "offers": offers - absent})
 

@@ -162,7 +162,7 @@ def test_a_header_that_is_not_json_is_an_error(tmp_path, header, error):
 
 
 def example(path):
-    """Write a small file with arrays of all dtypes, and return its content."""
+    """Write a small file with arrays of several dtypes; return its bytes and the arrays and header read."""
     arrays = {
         "floats": np.random.default_rng(0).random((5, 3)),
         "flags": np.array([True, False]),

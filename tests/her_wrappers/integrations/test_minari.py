@@ -25,13 +25,13 @@ METADATA = {
 
 @pytest.fixture(autouse=True)
 def datasets(tmp_path, monkeypatch):
-    """A temporary folder of datasets."""
+    """Make Minari store datasets in a temporary folder, and return this folder."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     return tmp_path / "minari"
 
 
 def random_episode(length, env, **changes):
-    """Return an episode whose reset infos have no further keys, since Minari could not store these."""
+    """Return a random episode without reset infos, since Minari stores no infos of resets only."""
     return archived_episodes.random_episode(length, env=env, **{"reset_info": {}} | changes)
 
 

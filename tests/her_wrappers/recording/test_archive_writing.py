@@ -66,7 +66,7 @@ def test_episodes_of_different_dtypes_are_exact_one_by_one_and_as_a_list(tmp_pat
 
 @contextmanager
 def interrupted_at_line(number):
-    """Raise KeyboardInterrupt when the writer has executed ``number`` lines."""
+    """Raise KeyboardInterrupt when the modules of the archive have executed ``number`` lines."""
     left, others = number, sys.gettrace()
 
     def trace(frame, event, _):
@@ -156,7 +156,7 @@ def test_lost_episodes_are_reported_once(tmp_path, monkeypatch):
 
 
 def test_the_manifest_is_rewritten_less_often_with_more_shards(tmp_path, monkeypatch):
-    """The manifest lists all shards at the end, and each of the first hundred at once."""
+    """230 shards need fewer than 180 writes of the manifest, which lists all shards at the end."""
     written = []
     monkeypatch.setattr(
         archive_module, "write_manifest", lambda *given: written.append(given) or write_manifest(*given)

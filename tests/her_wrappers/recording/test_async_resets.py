@@ -13,7 +13,7 @@ from tests.support.numbered_vector_env import NEXT_STEP
 
 
 class Forgetful(gym.Env):
-    """Episodes of three steps with states (episode, step); with ``forgets`` one info lacks its key."""
+    """An environment with episodes of three steps; with ``forgets``, one info lacks its key."""
 
     observation_space = spaces.Box(-9, 999, (2,), np.float64)
     action_space = spaces.Discrete(2)

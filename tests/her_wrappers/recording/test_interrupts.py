@@ -21,7 +21,7 @@ RECORDING = "her_wrappers/recording/"
 
 
 def instructions(run, *arguments):
-    """Return the number of instructions of the recorder in a run without an error."""
+    """Return the number of instructions in her_wrappers/recording of a run without an error."""
     countdown = Countdown(10**9, RECORDING)
     run(countdown, *arguments)
     return 10**9 - countdown.left

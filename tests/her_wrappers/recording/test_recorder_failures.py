@@ -123,7 +123,7 @@ def test_infos_of_changing_shape_are_errors():
 
 
 class Growing(Numbered):
-    """An environment whose observations change their shape at the second episode."""
+    """An environment whose observation space changes its shape at the second reset."""
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset()
@@ -145,7 +145,7 @@ def test_a_space_that_changes_at_reset_is_an_error():
 
 
 class LeavingError(Exception):
-    """An error that an environment raises."""
+    """An exception class of an environment."""
 
 
 def leave(result):

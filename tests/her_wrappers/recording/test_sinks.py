@@ -16,7 +16,7 @@ def episode(length):
 
 
 class Store:
-    """A sink with both methods, which stores the lengths of the episodes of each call."""
+    """A sink with ``add_episode`` and ``add_episodes``, which store the lengths of the episodes."""
 
     def __init__(self):
         self.calls = []

@@ -292,7 +292,7 @@ def test_episodes_of_a_killed_worker_are_kept(shared_memory):
 
 
 class Growing(Faulty):
-    """A vector environment whose observations change their shape at the second reset."""
+    """A vector environment whose observation space changes at a reset after a step."""
 
     def reset(self, *, seed=None, options=None):
         if self.steps:

@@ -14,7 +14,7 @@ from tests.support.numbered_vector_env import NEXT_STEP, SAME_STEP, NumberedVect
 
 
 class Scripted(gym.Env):
-    """A vector environment that returns given infos; an episode has two steps."""
+    """An environment that returns given infos; an episode has two steps."""
 
     observation_space = gym.spaces.Box(0, np.inf, (1,), np.float64)
     action_space = gym.spaces.Discrete(2)
@@ -90,7 +90,7 @@ def test_an_info_that_only_reset_returns_is_missing_at_the_first_step():
 
 
 class OnlyAtSteps(NumberedVectorEnv):
-    """An environment that returns an info at steps, but not at resets."""
+    """A vector environment that returns an info at steps, but not at resets."""
 
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed, options=options)[0], {}

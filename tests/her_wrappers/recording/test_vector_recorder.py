@@ -63,7 +63,7 @@ def actions_of(call, num_envs):
 
 
 def drive(env, truth, calls):
-    """Step an environment and ``truth``, its expected episodes; in mode DISABLED reset after episodes."""
+    """Step an environment and its expected episodes ``truth``; in mode DISABLED, reset ended environments."""
     env.reset()
     truth.reset()
     for call in range(calls):
@@ -177,7 +177,7 @@ def test_observations_of_environments_outside_the_reset_mask_are_not_recorded():
 
 
 def test_a_second_reset_by_gymnasium_is_not_recorded_as_a_transition():
-    """Without shared memory, AsyncVectorEnv resets itself once more after a reset at an episode's end."""
+    """After a reset at the end of an episode, AsyncVectorEnv without shared memory resets once more."""
     episodes = []
     env = VectorEpisodeRecorder(KINDS["async by pipe"](2, [[2], [9]], NEXT_STEP), episodes.append)
     env.reset()

@@ -1,4 +1,4 @@
-"""Every test of the buffer that is not slow runs twice: with NumPy arrays, and with tensors on the CPU."""
+"""Tests of the buffer run with arrays and with tensors on the CPU, unless slow or marked arrays_only."""
 
 from __future__ import annotations
 

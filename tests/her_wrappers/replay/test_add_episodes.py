@@ -11,7 +11,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def lists_of_episodes():
-    """Return the same episodes in every form that `extend` and `add_episodes` take."""
+    """Return the same episodes as a list, a generator and `Episodes`."""
     episodes = [counting_episode(number, length) for number, length in enumerate((4, 1, 7, 3))]
     return {
         "list": episodes,

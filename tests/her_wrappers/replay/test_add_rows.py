@@ -262,7 +262,7 @@ def test_rejected_episodes_are_dropped_and_adding_continues():
 
 
 def half_added():
-    """Return a buffer with open episodes of 3, 0 and 1 steps, and the remaining steps of these episodes."""
+    """Return a buffer with open episodes of 3, 0 and 1 steps, and a function that adds their step t."""
     buffer = counting_buffer(info_keys=["cost"])
     steps = [list(transitions(counting_episode(i, 6))) for i in range(NUM_ENVS)]
     begins = np.array([0, 9, 2])

@@ -147,7 +147,7 @@ def test_unusual_arguments_give_a_clear_error(call, message):
 
 
 class WithoutReward(gym.Env):
-    """An environment of counting episodes without ``compute_reward``."""
+    """An environment with the spaces of counting episodes and without ``compute_reward``."""
 
     observation_space, action_space = SPACE, ACTIONS
 

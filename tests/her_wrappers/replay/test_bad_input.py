@@ -45,7 +45,7 @@ def assert_refused(buffer, episodes, error, message):
 
 
 def with_part(**parts):
-    """Return a counting episode of three steps with other attributes."""
+    """Return a counting episode of three steps; ``parts`` replace its attributes."""
     return counting_episode(5, 3, **parts)
 
 
@@ -242,7 +242,7 @@ WRONG = {
 
 
 @pytest.mark.arrays_only(
-    "tensors are refused in other words, and values are not looked at: test_unusable_devices.py"
+    "errors of tensors differ, and their values are not checked: see test_unusable_devices.py"
 )
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])

@@ -87,7 +87,7 @@ OPTIONS = st.fixed_dictionaries({
     batch_size=st.integers(1, 40),
 )
 def test_every_row_is_correct_for_any_sequence_of_episodes(options, steps, batch_size):
-    """Episodes have from one step to as many steps as the buffer; the ring wraps around many times."""
+    """Episodes have between one step and as many steps as the buffer can store."""
     buffer, buffer_size = counting_buffer(**options), options["buffer_size"]
     strategy = options["goal_selection_strategy"]
     episodes = []
@@ -233,7 +233,7 @@ def test_rows_stay_correct_in_a_long_run_of_a_full_ring(strategy):
     buffer = counting_buffer(buffer_size=500, goal_selection_strategy=strategy)
     episodes = []
     for number in range(5000):
-        # sometimes short episodes only, so that the rings grow, and one episode that fills the buffer
+        # in part only short episodes, for which the rings grow, and every thousandth episode fills the buffer
         length = 500 if number % 1000 == 999 else int(rng.integers(1, 3 if number % 400 > 200 else 120))
         episodes.append((number, length, bool(rng.integers(2))))
         buffer.add_episode(counting_episode(number, length, terminated=episodes[-1][2]))

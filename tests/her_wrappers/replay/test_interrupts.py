@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.interrupted_buffer import OPERATIONS, SMALL, interrupt, save_from_handler, scenario
 
-# An interrupt just after a file was opened leaves it to be closed by its deletion.
+# If an interrupt occurs just after a file was opened, only its garbage collection closes the file.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 

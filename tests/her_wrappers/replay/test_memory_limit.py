@@ -45,7 +45,7 @@ print(errors)
 """
 
 
-@pytest.mark.arrays_only("torch raises its own error where its memory ends")
+@pytest.mark.arrays_only("torch raises an error of its own if memory runs out")
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit needs RLIMIT_AS and /proc of Linux")
 @pytest.mark.parametrize("call", ["add_episodes", "sample", "save"])
 def test_the_buffer_is_whole_after_a_memory_error_of_the_operating_system(call, tmp_path):

@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from her_wrappers import Episode, Geometric, Mixture, relabel_episode
 from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it")
+pytestmark = pytest.mark.arrays_only("relabel_episode needs no buffer")
 
 SETS = {
     "future": lambda t, length: range(t + 1, length + 1),

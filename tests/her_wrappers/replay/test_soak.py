@@ -23,7 +23,7 @@ def resident_bytes():
 
 
 def many_episodes(first, lengths, rng):
-    """Return counting episodes as `Episodes`, equal to those of `counting_episode`."""
+    """Return counting episodes as `Episodes`; the desired goal changes within some of them."""
     states = lengths + 1
     numbers = np.repeat(np.arange(first, first + len(lengths)), states).astype(float)
     t = np.arange(len(numbers)) - np.repeat(np.cumsum(states) - states, states)
@@ -44,7 +44,7 @@ def many_episodes(first, lengths, rng):
 
 
 def require_own_rows(batch):
-    """Assert that each row has the values of its episode and step, and a goal that was achieved later."""
+    """Assert that rows have the values of their step, and relabeled rows a goal achieved later."""
     number, t = batch.observations["observation"].T
     np.testing.assert_array_equal(batch.next_observations["observation"].T, [number, t + 1])
     np.testing.assert_array_equal(batch.actions[:, 0], number + t / 1000)
@@ -69,7 +69,7 @@ def test_twenty_million_transitions_leave_memory_flat_and_tables_in_agreement():
     )
     number, added, resident = 0, 0, []
     for chapter in range(200):
-        # mostly usual lengths, sometimes very short episodes, for which the rings grow
+        # mostly episodes of up to 100 steps; in a few chapters of up to 2 steps, for which the rings grow
         longest = 2 if chapter % 50 == 10 else 100
         lengths = rng.integers(1, longest + 1, size=2 * 100_000 // (longest + 1))
         episodes = many_episodes(number, lengths, rng)

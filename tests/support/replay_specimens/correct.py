@@ -1,4 +1,4 @@
-"""Correct buffers that look unusual."""
+"""Correct buffers with unusual implementations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.replay_specimens.reference import Reference
 
 
 class RelabelsWhenStoring(Reference):
-    """As cpprb and garage: an original and k relabeled copies of every transition are stored."""
+    """The original and k relabeled copies of every transition are stored, as in cpprb and garage."""
 
     offers = Reference.offers - {"random", "save", "save generator"}
 
@@ -28,7 +28,7 @@ class RelabelsWhenStoring(Reference):
 
 
 class RewardsRowByRow(Reference):
-    """Slow, and a note."""
+    """compute_reward is called for each row, which is correct but slow: HB307 with severity info."""
 
     def rewards(self, batch, infos):
         goals = zip(batch["next_achieved_goal"], batch["desired_goal"], infos, strict=True)
@@ -45,7 +45,7 @@ class EpisodeWithFirstState(Reference):
 
 
 class RelabeledRowsFirst(Reference):
-    """As in `HindsightReplayBuffer`: relabeled rows come first, and the share is rounded randomly."""
+    """Relabeled rows come first, and their number is rounded randomly, as in `HindsightReplayBuffer`."""
 
     def sample(self, batch_size):
         self.count = int(batch_size * self.k / (self.k + 1) + self.rng.random())
@@ -59,7 +59,7 @@ class RelabeledRowsFirst(Reference):
 
 
 class KeepsTerminations(Reference):
-    """As documented by its adapter."""
+    """Relabeled rows keep recorded terminations, which the attribute ``termination`` documents."""
 
     termination = "keep"
 
@@ -75,7 +75,7 @@ class NeverTerminates(Reference):
 
 
 class NoTerminations(Reference):
-    """As OpenAI baselines, which clips targets instead."""
+    """Batches have no terminations, as in OpenAI baselines, which clips targets instead."""
 
     termination = None
 
@@ -100,7 +100,7 @@ class ReadOnlyBatches(Reference):
 
 
 class SamplesOpenEpisodes(Reference):
-    """As Tianshou: goals up to now."""
+    """Steps of open episodes are sampled with goals from the steps added so far, as in Tianshou."""
 
     offers = Reference.offers - {"seed", "save", "save generator"}
 
@@ -114,7 +114,7 @@ class SamplesOpenEpisodes(Reference):
 
 
 class Ring(Reference):
-    """Single transitions are overwritten; the rest of their episode stays."""
+    """Single transitions are overwritten, while later steps of the same episode stay stored."""
 
     offers = Reference.offers - {"random", "episode"}
 
@@ -130,7 +130,7 @@ class Ring(Reference):
         self.update(len(episode))
 
     def update(self, length):
-        """Note how many steps are left in the episode of each slot."""
+        """Store the number of later steps of the episode for each slot of the newest episode."""
         for left in range(length):
             self.steps_left[(self.added - 1 - left) % self.buffer_size] = left
 

@@ -40,7 +40,7 @@ class GoalIsADesiredGoal(Reference):
 
 
 class ChoosesFrom(Reference):
-    """A buffer with other goals for one strategy."""
+    """Base class of buffers that select other goals for the strategy ``changed``."""
 
     changed = "future"
 
@@ -78,7 +78,7 @@ class FutureIsPast(ChoosesFrom):
 
 
 class FutureOfPresentStates(ChoosesFrom):
-    """As TorchRL's default."""
+    """Goals are the achieved goals before steps, as in TorchRL by default."""
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, len(episode))], "obs")
@@ -91,7 +91,7 @@ class FutureWithPresent(ChoosesFrom):
 
 
 class FutureWithoutLastState(ChoosesFrom):
-    """As Stable-Baselines 2."""
+    """The last state is a goal only at the last step; Stable-Baselines 2 excludes the last state too."""
 
     def other_goal(self, episode, t):
         return achieved(episode[self.rng.integers(t, max(len(episode) - 1, t + 1))])
@@ -103,7 +103,7 @@ class FutureIsNextState(ChoosesFrom):
 
 
 class FutureIsRounded(ChoosesFrom):
-    """As OGBench: half as often at both ends."""
+    """Rounding selects the first and the last state half as often as others, as in OGBench."""
 
     def other_goal(self, episode, t):
         return achieved(episode[round(t + self.rng.random() * (len(episode) - 1 - t))])
@@ -120,7 +120,7 @@ class FutureIsFinal(ChoosesFrom):
 
 
 class FinalIsLastButOne(ChoosesFrom):
-    """As Stable-Baselines 2, issue 666."""
+    """The goal is the last but one state, as in Stable-Baselines 2, issue 666."""
 
     changed = "final"
 
@@ -165,7 +165,7 @@ class RandomOfNewestEpisodes(ChoosesFrom):
 
 
 class GoalsShared(Reference):
-    """As Tianshou: the rows of an episode in a batch have one goal."""
+    """All relabeled rows of an episode in a batch have the same goal, as in Tianshou."""
 
     def sample(self, batch_size):
         self.shared = {}
@@ -197,7 +197,7 @@ class GoalOfLastStep(Reference):
 
 
 class Relabels(Reference):
-    """A buffer with another rule for which rows are relabeled."""
+    """Base class of buffers that select the relabeled rows or the transitions in another way."""
 
     def sample_row(self, i, batch_size):
         episode, t = self.choose()
@@ -213,7 +213,7 @@ class Relabels(Reference):
 
 
 class ShareIsOneMinusOneOverK(Relabels):
-    """As Tianshou."""
+    """The share is 1 - 1 / k, as in Tianshou."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return self.rng.random() < 1 - 1 / self.k
@@ -225,14 +225,14 @@ class NeverRelabels(Relabels):
 
 
 class AlwaysRelabels(Relabels):
-    """As DI-engine."""
+    """All rows are relabeled, as in DI-engine."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return True
 
 
 class ShareIsRounded(Relabels):
-    """As Stable-Baselines3."""
+    """The number of relabeled rows is rounded down, as in Stable-Baselines3."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return i < int(batch_size * self.k / (self.k + 1))
@@ -249,7 +249,7 @@ class ShareIsFixed(Relabels):
 
 
 class LastStepIsNotRelabeled(Relabels):
-    """As Stable-Baselines 2."""
+    """Last steps are never relabeled, as in Stable-Baselines 2."""
 
     def is_relabeled(self, episode, t, i, batch_size):
         return t + 1 < len(episode) and super().is_relabeled(episode, t, i, batch_size)
@@ -324,4 +324,4 @@ FAULTS = [
     (OneStepEpisodesAreLost, "HB508"),
     (OneStepEpisodesAreNotRelabeled, "HB508"),
 ]
-"""Specimens, and the rule that each breaks."""
+"""Specimens, each with the code of the rule that it breaks."""

@@ -23,7 +23,7 @@ class RingWrapsToItsMiddle(Ring):
 
 
 class RingRemembersBoundsOfALapAgo(Ring):
-    """As TorchRL: bounds are computed again only if length or cursor differ from those of the last batch."""
+    """Bounds are updated only if length or cursor changed since the previous batch, as in TorchRL."""
 
     lengths, key = (), None
 
@@ -77,7 +77,7 @@ class LengthOfFirstEpisode(Reference):
 
 
 class EpisodeAsLongAsTheBufferIsLost(Reference):
-    """As Stable-Baselines3."""
+    """Episodes of buffer_size steps are never sampled, as in Stable-Baselines3."""
 
     def store(self, episode):
         if len(episode) < self.buffer_size:
@@ -118,7 +118,7 @@ class EnvironmentsAreJoined(Reference):
 
 
 class ObservationsAreReshaped(Reference):
-    """As Stable-Baselines3 does with Discrete ones."""
+    """add reshapes an entry of the caller's dict, as in Stable-Baselines3 for Discrete entries."""
 
     def add(self, obs, *others, **options):
         super().add(obs, *others, **options)
@@ -149,7 +149,7 @@ class ActionsAreNotCopied(ArgumentsAreNotCopied):
 
 
 class BatchesAreOverwritten(Reference):
-    """As cpprb's index and weights."""
+    """All arrays of a batch are overwritten by the next batch, as index and weights in cpprb."""
 
     def sample(self, batch_size):
         batch = super().sample(batch_size)
@@ -161,7 +161,7 @@ class BatchesAreOverwritten(Reference):
 
 
 class IndexIsOverwritten(Full):
-    """As cpprb, with priorities."""
+    """The index is overwritten by the next batch if there are priorities, as in cpprb."""
 
     def __init__(self, env, *, prioritized=False, **options):
         super().__init__(env, prioritized=prioritized, **options)
@@ -177,7 +177,7 @@ class IndexIsOverwritten(Full):
 
 
 class BatchesAreReturnedAgain(Reference):
-    """One in ten batches is an earlier one."""
+    """Every tenth batch is an earlier batch, if that has the same size."""
 
     offers = Reference.offers - {"save generator"}
 
@@ -199,7 +199,7 @@ class SeedIsNotUsed(Reference):
 
 
 class GoalsAreNotSeeded(Reference):
-    """As cpprb and Tianshou."""
+    """Goals are selected by an unseeded generator, as in cpprb and Tianshou."""
 
     offers = Reference.offers - {"save generator"}
 
@@ -222,7 +222,7 @@ class GlobalNumPy:
 
 
 class GlobalGeneratorIsUsed(Reference):
-    """As Stable-Baselines3."""
+    """All random numbers are from the global generator of NumPy, as in Stable-Baselines3."""
 
     offers = Reference.offers - {"seed", "save", "save generator"}
 
@@ -291,4 +291,4 @@ FAULTS = [
     (LoadRaises, "HB605"),
     (SaveForgetsGenerator, "HB606"),
 ]
-"""Specimens, and the rule that each breaks."""
+"""Specimens, each with the code of the rule that it breaks."""

@@ -40,7 +40,7 @@ class OriginalRewardsAreZero(Reference):
 
 
 class OriginalRewardsAreRecomputed(Reference):
-    """As OpenAI baselines."""
+    """Rewards of original rows are recomputed, as in OpenAI baselines."""
 
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
@@ -89,7 +89,7 @@ class DiscreteGoalsAreInt8(Reference):
 
 
 class SuccessContinues(Reference):
-    """As Stable-Baselines3, issue 627."""
+    """Relabeled rows keep recorded terminations, as in Stable-Baselines3, issue 627."""
 
     def terminated(self, step, goal):
         return step["terminated"]
@@ -242,4 +242,4 @@ FAULTS = [
     (PriorityDecidesRelabeling, "HB802"),
     (IndexIsThatOfTheBatch, "HB803"),
 ]
-"""Specimens, and the rule that each breaks."""
+"""Specimens, each with the code of the rule that it breaks."""

@@ -9,7 +9,7 @@ from tests.support.replay_specimens.reference import Reference
 
 
 class Full(Reference):
-    """Every offer but the strategy geometric."""
+    """`Reference` with all offers except the strategy geometric."""
 
     offers = frozenset(OFFERS) - {"geometric"}
 
@@ -26,7 +26,7 @@ class Full(Reference):
         super().store(episode)
 
     def choose(self):
-        """Draw a stored transition, by priority where there are any."""
+        """Return a random stored transition, in proportion to the priorities once they are set."""
         while True:
             episode, t = self.rows[self.rng.integers(len(self.rows))]
             if not self.priorities or self.rng.random() < self.priority(episode[t]) / 20:

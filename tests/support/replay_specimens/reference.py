@@ -17,7 +17,7 @@ def copy_step(value):
 
 
 class Reference(ReplayAdapter):
-    """Episodes are lists of dictionaries, one for each step."""
+    """A correct buffer whose episodes are lists of dictionaries, one for each step."""
 
     name: ClassVar[str] = "reference"
     offers: ClassVar[set[str]] = set(OFFERS) - {"geometric", "n-step", "priorities"}

@@ -29,7 +29,7 @@ class DropsTheLastChunk(DenseReach):
 
 
 class CountsRowsInBytes(Reach):
-    """compute_reward stores row indices as bytes, which overflow at 256 rows."""
+    """compute_reward stores row indices as bytes, which overflow beyond 256 rows."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         reward = super().compute_reward(achieved_goal, desired_goal, info)
@@ -118,7 +118,7 @@ class OutputOfEachShape(Reach):
 
 
 class TwoOutputArrays(DenseReach):
-    """compute_reward writes into two arrays in turn, so each call changes the result of two calls before."""
+    """compute_reward writes into two arrays in turn, so a result is overwritten two calls later."""
 
     calls = 0
     outputs = np.zeros((2, 5000))
@@ -182,7 +182,7 @@ class SquaresOverflow(IntegerReach):
 
 
 class SquaresOverflowAtTheEdges(SquaresOverflow):
-    """compute_reward squares 16-bit integers; only the square of the largest difference, 184, overflows."""
+    """compute_reward squares 16-bit integers; only squares of differences from 182 to 184 overflow."""
 
     bound = 92
 

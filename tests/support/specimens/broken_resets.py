@@ -124,7 +124,7 @@ class ClockStays(Reach):
 
 
 class GeneratorWithFixedSeed(Reach):
-    """Has a generator that the seed of reset does not set."""
+    """The noise is from a generator that the seed of reset does not set."""
 
     def __init__(self):
         super().__init__()

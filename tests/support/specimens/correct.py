@@ -188,7 +188,7 @@ class GoalByOptions(Reach):
 
 
 class LargeInfo(Reach):
-    """Infos of every kind that vector environments batch without loss."""
+    """Infos of many kinds, all of which vector environments batch without loss."""
 
     def inform(self, observation):
         bodies = np.empty(2, dtype=object)

@@ -118,7 +118,7 @@ class OneDimensionalGoals(Reach):
 
 
 class LargeCoordinates(DenseReach):
-    """Coordinates in meters: rewards are hundreds and goals thousands."""
+    """Coordinates in meters, so that goals and rewards are in the thousands."""
 
     def make_space(self):
         field = spaces.Box(-5000, 5000, (2,), np.float32)

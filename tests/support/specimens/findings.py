@@ -1,4 +1,4 @@
-"""The reports of all planted faults, which the page `findings.md` contains word for word.
+"""The reports of all planted faults, which the page `findings.md` contains, with `#` for varying numbers.
 
 `python -m tests.support.specimens.findings` writes the page; review the difference.
 """

@@ -1,4 +1,4 @@
-"""Reach: the one correct environment that every broken specimen changes in one way."""
+"""Reach: a correct environment, of which most broken specimens are subclasses with one fault."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class IntegerActions(ActsBy):
 
 
 class SeededByHand(Reach):
-    """Draws noise from a second generator, which reset seeds too."""
+    """The noise is from a second generator, which reset seeds too."""
 
     noise = np.random.default_rng(0)
 
@@ -92,7 +92,7 @@ class RandomHorizon(Reach):
 
 
 class RandomCrash(Reach):
-    """Terminates at random, independently of the goals."""
+    """The episode terminates at random, independently of the goals."""
 
     def terminated(self, observation, info):
         return super().terminated(observation, info) or bool(self.np_random.random() < 0.05)
@@ -154,7 +154,7 @@ class ActsOneStepLater(Reach):
 
 
 class StrictOptions(Reach):
-    """Rejects options that it does not know."""
+    """reset raises ValueError for unknown options."""
 
     def reset(self, *, seed=None, options=None):
         if options and set(options) - {"goal"}:

@@ -85,7 +85,7 @@ class ReadOnlyArrays(Reach):
 
 
 class KeepsReadOnlyState(Reach):
-    """Returns its internal state without a copy, as read-only arrays."""
+    """Goals are the internal state without a copy, as read-only arrays."""
 
     def observe(self):
         for array in (self.position, self.goal):

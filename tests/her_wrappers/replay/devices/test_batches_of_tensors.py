@@ -38,7 +38,7 @@ def test_batches_are_tensors_with_provenance_in_arrays():
 
 
 def test_defaults_of_torch_do_not_change_batches():
-    """Other default devices and dtypes of torch give the same batches."""
+    """Another default device and another default dtype of torch give the same batches."""
     expected = cpu_buffer().sample(32)
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)

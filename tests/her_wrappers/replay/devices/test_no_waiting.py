@@ -22,7 +22,7 @@ class NothingWaits(TorchDispatchMode):
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         name = operation.name().removeprefix("aten::").split(".")[0]
         assert name not in self.WAITING, name
-        if name in {"index", "index_put_"}:  # an index of bools is counted first
+        if name in {"index", "index_put_"}:  # torch waits for the number of True values
             assert not any(index is not None and index.dtype == torch.bool for index in args[1])
         return operation(*args, **(kwargs or {}))
 

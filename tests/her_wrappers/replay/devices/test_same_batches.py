@@ -88,7 +88,7 @@ def random_episode(space, action_space, length, rng, *, alone):
 @settings(max_examples=60)
 @given(data=st.data())
 def test_batches_on_a_device_equal_batches_without_one(device, data):
-    """Batches are equal for every strategy, termination rule, dtype and shape, at any time."""
+    """Options, spaces, episodes and batch sizes are random."""
     kind = data.draw(st.sampled_from(["alone", "flat", "tree"]))
     dtype, shape = (
         data.draw(st.sampled_from(DTYPES)),

@@ -111,7 +111,7 @@ def test_the_achieved_goals_of_a_mixture_are_sampled_once_more_too():
     batch = buffer.sample(20_000)
     rows = batch.strategy == "future"
     trivial = (batch.observations["desired_goal"] == 0).all(-1)
-    # Of the steps left, all states but the last are trivial; sampling again squares their probability.
+    # All later states except the last are trivial goals; sampling again squares their probability.
     odds = np.concatenate([1 - 1 / np.arange(1, length + 1) for length in (4, 6)])
     np.testing.assert_allclose(trivial[rows].mean(), (odds**2).mean(), atol=0.02)
     assert (batch.observations["desired_goal"][batch.strategy == "desired", 1] < -1).all()

@@ -8,10 +8,10 @@ import pytest
 from her_wrappers import Geometric, Mixture
 from her_wrappers.replay.goal_sampler import GoalMixture
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it")
+pytestmark = pytest.mark.arrays_only("the tests use no buffer")
 
 SHORT = np.float32(0.7)
-"""Sizes of large batches that float32 cannot represent."""
+"""A share of the type float32."""
 
 
 @pytest.mark.parametrize(

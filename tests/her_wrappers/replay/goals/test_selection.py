@@ -10,7 +10,7 @@ from scipy import stats
 
 from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, ValidatedStrategy
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it")
+pytestmark = pytest.mark.arrays_only("the tests use no buffer")
 
 STRATEGIES_UNDER_TEST = STRATEGIES | {"near": Geometric(0.6), "nearer": Geometric(0.3)}
 
@@ -27,7 +27,7 @@ WEIGHTS = {
     "near": geometric_weights(0.6),
     "nearer": geometric_weights(0.3),
 }
-"""States that each strategy may choose, with their relative probabilities."""
+"""Functions that return the states that a strategy may select, with their relative probabilities."""
 
 
 def test_every_strategy_has_a_stated_set():

@@ -24,7 +24,7 @@ def test_goals_achieved_before_the_step_are_counted_and_sampled_once_more_on_req
         buffer = counting_buffer(resample_achieved_goals=skip)
         buffer.add_episode(standing_still(4))
         shares.append(buffer.statistics(40_000).trivial_share)
-    # Of the goals 1..4 after steps 0..3, all but the last are trivial; sampling again squares their odds.
+    # After steps 0 to 3, all goals except state 4 are trivial; sampling again squares their probability.
     odds = np.array([3 / 4, 2 / 3, 1 / 2, 0])
     np.testing.assert_allclose(shares, [odds.mean(), (odds**2).mean()], atol=0.01)
 

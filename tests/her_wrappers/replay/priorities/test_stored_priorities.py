@@ -47,7 +47,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=60)  # files are written
+@settings(max_examples=60)  # few, since files are written
 @given(
     st.builds(
         Priority,

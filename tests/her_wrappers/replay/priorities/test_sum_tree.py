@@ -15,7 +15,7 @@ from her_wrappers.replay import sum_tree
 from her_wrappers.replay.sum_tree import WIDTH, SumTree, _descend
 
 CAPACITIES = [1, 2, WIDTH, WIDTH + 1, 1000, 4096, 4097, 16 * 4096, 16 * 4096 + 1, 70_001]
-"""Capacities with one, two and three levels."""
+"""Capacities of trees with different numbers of levels."""
 
 NUMBERS = st.one_of(
     st.just(0.0), st.sampled_from([1e-30, 1e-12, 1.0, 1e12, 3e38]), st.floats(1e-30, 3e38), st.floats(0.5, 2)

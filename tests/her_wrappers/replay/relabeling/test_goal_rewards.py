@@ -48,7 +48,7 @@ def test_nothing_found_in_a_rejected_episode_is_kept():
     def reward(achieved, desired, info):
         nonlocal num_calls
         num_calls += 1
-        if num_calls == 3:  # after both calls by which the rule finds its rewards
+        if num_calls == 3:  # the rule finds its rewards by the first two calls
             raise RuntimeError("at the third call")
         return np.where((achieved == desired).all(-1), *values)
 

@@ -13,7 +13,7 @@ from tests.support.counting import counting_buffer, counting_episode
 
 
 def crashed_and_solved(**options):
-    """Return two episodes of 3 steps: episode 0 ends with a crash, episode 1 at its goal."""
+    """Return a batch of a crash (episode 0) and a success (episode 1); its episodes, ends and successes."""
     buffer = counting_buffer(goal_selection_strategy="episode", **options)
     solved = counting_episode(1, 3, terminated=True, rewards=np.array([-1.0, -1.0, 0.0]))
     solved.observations["desired_goal"][:] = [1, 3]

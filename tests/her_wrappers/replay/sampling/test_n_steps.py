@@ -53,7 +53,7 @@ def steps_of(batch):
 
 
 def misses(steps, gamma=GAMMA):
-    """Return the discounted sum of ``m`` rewards of -1."""
+    """Return the discounted sum of ``steps`` rewards of -1."""
     return -sum(gamma**i for i in range(steps))
 
 

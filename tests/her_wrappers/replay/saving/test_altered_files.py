@@ -25,7 +25,7 @@ def test_a_file_of_a_later_version_gives_a_clear_error(tmp_path):
 
 
 def altered(entries, changes):
-    """Return a header or arrays with some entries replaced, or removed if None."""
+    """Return a header or arrays with some entries replaced; a change to None removes the entry."""
     return {key: value for key, value in (entries | changes).items() if value is not None}
 
 

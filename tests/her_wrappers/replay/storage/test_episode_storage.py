@@ -9,7 +9,7 @@ from tests.support.buffers import filled
 from tests.support.counting import counting_buffer
 
 
-@pytest.mark.arrays_only("it takes away the memory of arrays; for tensors in test_unusable_devices.py")
+@pytest.mark.arrays_only("memory of arrays is limited; test_unusable_devices.py tests tensors")
 def test_missing_memory_is_an_error_with_its_size(monkeypatch):
     def no_memory(*arguments, **options):
         raise MemoryError

@@ -16,7 +16,7 @@ from her_wrappers.replay.torch_records import TensorRing
 from tests.support.buffers import plain_buffer
 from tests.support.counting import counting_episode
 
-pytestmark = pytest.mark.arrays_only("no buffer is in it, or one of each kind")
+pytestmark = pytest.mark.arrays_only("the tests use no buffer, or a buffer of each backend")
 
 ROW = np.dtype([("value", np.int64), ("low", np.int8), ("high", np.float64, 2)], align=True)
 
@@ -103,7 +103,7 @@ def test_a_copy_of_a_buffer_shares_no_memory_with_it(device, copied):
 
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_a_pickle_has_stored_rows_only(device):
-    """A pickle has neither unused memory nor evicted rows."""
+    """Pickles of an empty and of a cleared buffer are small, unlike the memory of the buffer."""
     empty = plain_buffer(100_000, device=device)
     assert len(pickle.dumps(empty)) < 10_000 < empty.nbytes
     for number in range(2000):
