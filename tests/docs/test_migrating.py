@@ -48,7 +48,7 @@ def test_every_section_is_tested():
     assert SECTIONS.keys() == THEIRS.keys()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:an episode terminated at its goal")
 def test_from_stable_baselines3():
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
     names = run("Stable-Baselines3")
