@@ -15,9 +15,12 @@ from tests.support.counting import ACTIONS, DESIRED, SPACE, compute_reward, coun
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
-from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy  # noqa: E402
 
-from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer  # noqa: E402
+from her_wrappers.integrations.sb3 import (  # noqa: E402
+    SB3_ARRAYS,
+    GoalSelectionStrategy,
+    HerReplayBuffer,
+)
 from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept  # noqa: E402
 from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
 
