@@ -43,7 +43,7 @@ scoreboard: $(VENV)-peers/installed  ## Check our buffer and those of other libr
 	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
 
 peer-facts: $(VENV)-peers/installed  ## Test the statements of the pages about other libraries, and the example with cpprb.
-	$(VENV)-peers/bin/python -m pytest tests/peers tests/examples/test_relabel_for_cpprb.py $(ARGS)
+	$(VENV)-peers/bin/python -m pytest tests/peers tests/docs/test_torchrl.py tests/examples/test_relabel_for_cpprb.py $(ARGS)
 
 docs: $(VENV)/installed-docs  ## Build the documentation as static pages in site/; fails on any warning.
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict $(ARGS)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def require_count(name: str, value: object, *, at_least: int) -> int:
@@ -99,3 +103,25 @@ def require_torch(feature: str, *, otherwise: str) -> None:
         raise ImportError(
             f'{feature} needs torch; run: pip install "her-toolkit[torch]", or {otherwise}'
         ) from error
+
+
+def removed_arguments(owner: str, replacements: Mapping[str, str]) -> Callable[[F], F]:
+    """Return a decorator for functions whose callers may pass keyword arguments of former versions.
+
+    Such an argument raises TypeError.
+
+    Args:
+        owner: Name of the function or class, for the message.
+        replacements: Instructions that end the message, by the name of the argument.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            for name in options.keys() & replacements.keys():
+                raise TypeError(f"{owner} has no argument {name}; {replacements[name]}")
+            return function(*args, **options)
+
+        return call  # type: ignore[return-value] # has the signature of `function`
+
+    return decorate

@@ -96,6 +96,7 @@ ALLOWED_IMPORTS = {
         "her_wrappers.replay",
     },
     "her_wrappers.integrations": {
+        "her_wrappers.arguments",
         "her_wrappers.infos",
         "her_wrappers.spaces",
         "her_wrappers.trees",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from her_wrappers.arguments import removed_arguments
 from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
@@ -20,7 +21,7 @@ from her_wrappers.user_warning import renamed_argument, warn_user
 try:
     import stable_baselines3 as sb3
     from stable_baselines3.common.buffers import BaseBuffer
-    from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY
+    from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY, GoalSelectionStrategy
 except ImportError as error:
     raise ImportError(
         'her_wrappers.integrations.sb3 needs Stable-Baselines3; run: pip install "her-toolkit[sb3]"'
@@ -38,17 +39,26 @@ if TYPE_CHECKING:
     from gymnasium import spaces
     from stable_baselines3.common.type_aliases import DictReplayBufferSamples
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
-    from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
     from her_wrappers.goal_interface import GoalFunction
     from her_wrappers.replay.goal_sampler import GoalSelection
     from her_wrappers.replay.terminations import TerminationMode
+
+__all__ = ["FORMER_ARGUMENTS", "SB3_ARRAYS", "GoalSelectionStrategy", "HerReplayBuffer"]
 
 SB3_ARRAYS = (
     "observations", "next_observations", "actions", "rewards", "timeouts", "infos",
     "ep_start", "ep_length", "_current_ep_start",
 )  # fmt: skip
 """Attributes in which SB3's class stores transitions; this class does not have them."""
+
+FORMER_ARGUMENTS = {
+    "online_sampling": "leave it out: goals are always sampled when a batch is sampled",
+    "max_episode_length": "leave it out: episodes have any length up to buffer_size / n_envs",
+    "env_info": "pass copy_info_dict=True to give compute_reward the infos of the steps",
+    "wrapped_env": "pass env=, the environment whose compute_reward is called; SB3's algorithms pass it",
+}
+"""Arguments of former versions of Stable-Baselines3 and stable-baselines, and their replacements."""
 
 
 class HerReplayBuffer(sb3.HerReplayBuffer):
@@ -74,9 +84,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             ``"geometric"``, ``"random"``, ``"desired"``, a function, or a `Mixture`.
         copy_info_dict: Whether ``compute_reward`` gets the recorded infos of the steps, which belong to the
             recorded goal; otherwise it gets empty dicts.
-        termination: Termination of relabeled steps. ``"keep"``: as recorded, like SB3. ``"success"``: if the
-            reward is that of a reached goal, for environments that end on success. ``"recompute"``: as the
-            environment's ``compute_terminated`` returns. ``"never"``, or a function with the arguments of
+        termination: Termination of relabeled steps. ``"keep"``: as recorded, like SB3. None: the same, with
+            one warning if an episode terminated at its goal. ``"success"``: if the reward is that of a
+            reached goal, for environments that end on success. ``"recompute"``: as the environment's
+            ``compute_terminated`` returns. ``"never"``, or a function with the arguments of
             ``compute_terminated``.
         n_steps: Maximal number of steps whose rewards are summed, all for one goal. SB3's algorithms ignore
             their own ``n_steps`` if they have a custom replay buffer.
@@ -99,6 +110,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         >>> model = SAC("MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer)
     """
 
+    @removed_arguments("HerReplayBuffer", FORMER_ARGUMENTS)
     @renamed_argument(*FORMER_NAME)
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
@@ -114,7 +126,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         goal_selection_strategy: GoalSelectionStrategy | GoalSelection = "future",
         copy_info_dict: bool = False,
         *,
-        termination: TerminationMode | GoalFunction = "keep",
+        termination: TerminationMode | GoalFunction | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
         resample_achieved_goals: bool = False,

@@ -45,7 +45,12 @@ class RecordedInfos:
             del self._by_step[self._stored.popleft()]
 
     def of(self, info: Any) -> Any:
-        """Return the recorded info whose number is in the dict ``info``; a list for a list of dicts."""
+        """Return a copy of the recorded info whose number is in the dict ``info``.
+
+        For a list of B dicts, return a (B,) array of dicts, which is the form in SB3's class.
+        """
         if isinstance(info, dict):
-            return dict(self._by_step.get(info.get(STEP, -1), {}))
-        return [self.of(row) for row in info]
+            return copy_tree(self._by_step.get(info.get(STEP, -1), {}))
+        rows = np.empty(len(info), object)
+        rows[:] = [self.of(row) for row in info]
+        return rows

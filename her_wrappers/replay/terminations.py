@@ -113,9 +113,9 @@ class KeepByDefault(TerminationRule):
         if not (rewards_fn() == self_goal_rewards_fn()).any():
             return Fitted(self, no_steps)
         warning = (
-            "an episode terminated at its goal, but there is no compute_terminated, so relabeled steps that "
-            'achieve their goal do not terminate; pass termination="success" (sparse rewards), a function, '
-            'or termination="keep" to keep the recorded terminations without this warning'
+            "an episode terminated at its goal, but relabeled steps that achieve theirs do not terminate; "
+            'pass termination="success" (sparse rewards), "recompute" (with compute_terminated), '
+            'a function, or "keep" to keep the recorded terminations without this warning'
         )
         return Fitted(replace(self, has_warned=True), no_steps, warning)
 

@@ -48,7 +48,7 @@ def test_every_section_is_tested():
     assert SECTIONS.keys() == THEIRS.keys()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:an episode terminated at its goal")
 def test_from_stable_baselines3():
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
     names = run("Stable-Baselines3")
@@ -58,11 +58,14 @@ def test_from_stable_baselines3():
 
 
 def test_from_stable_baselines():
-    batches = run("stable-baselines (version 2)")["stored"]
+    names = run("stable-baselines (version 2)")
+    batches = names["stored"]
     assert len(batches) == 10
     for batch in batches:
         assert len(batch) % 4 == 0
         assert (batch.terminations == (batch.rewards == 0)).all()
+    assert names["buffer"].num_episodes == 19 * 2
+    assert len(names["batch"]) == 19 * 256
 
 
 def test_from_cpprb():

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 
-from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer
+from her_wrappers.integrations.sb3 import FORMER_ARGUMENTS, SB3_ARRAYS, HerReplayBuffer
 from tests.support.pages import names_after
 from tests.support.sb3_versions import needs_n_steps
 
@@ -19,15 +19,18 @@ PAGE = (DOCS / "stable_baselines3.md").read_text()
 
 
 @needs_n_steps
-def test_the_examples_run_from_top_to_bottom(capsys):
+def test_the_examples_run_from_top_to_bottom(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = names_after(PAGE)
     assert isinstance(names["model"].replay_buffer, HerReplayBuffer)
     assert "Statistics(" in capsys.readouterr().out
+    assert len(names["success_rates"]) == 3
+    assert names["action"] in names["env"].action_space
 
 
 def test_every_argument_has_a_row():
     rows = "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE))
-    for name in inspect.signature(HerReplayBuffer).parameters:
+    for name in [*inspect.signature(HerReplayBuffer).parameters, *FORMER_ARGUMENTS]:
         assert f"`{name}`" in rows, name
 
 

@@ -30,6 +30,8 @@ def tables():
     for section in MODULES:
         for table in re.findall(r"(?:^\|.*\n)+", SECTIONS[section], re.MULTILINE):
             heading, _, *rows = table.splitlines()
+            if "`" not in heading:  # a table of methods
+                continue
             cells = [row.split("|")[1] for row in rows]
             path, named = re.findall(r"`([\w.]+)`", heading)[0], re.findall(r"`(\w+)`", " ".join(cells))
             found.append(pytest.param(section, path, named, id=f"{section}-{path}"))
@@ -53,6 +55,14 @@ def test_every_parameter_is_on_the_page(section, path, named):
     there = parameters(section, path)
     assert set(named) <= there if path in IN_PART else set(named) == there
     assert len(named) == len(set(named))
+
+
+def test_the_methods_of_cpprb_on_the_page_exist():
+    cpprb = pytest.importorskip("cpprb")
+    methods = re.findall(r"^\| `(\w+)\(\)` \|", SECTIONS["cpprb"], re.MULTILINE)
+    assert len(methods) == 4
+    for method in methods:
+        assert callable(getattr(cpprb.HindsightReplayBuffer, method))
 
 
 @pytest.mark.parametrize("section", MODULES)

@@ -37,7 +37,7 @@ def make_buffer(size=100, *, kind=HerReplayBuffer, n_envs=1, env=Rewards, **opti
     return kind(size, space, actions, env=envs, device="cpu", n_envs=n_envs, **options)
 
 
-def add(buffer, episodes, *, timeout=False, steps=None):
+def add(buffer, episodes, *, timeout=False, steps=None, info=None):
     """Add one counting episode per environment, all of one length; ``steps`` adds only their first steps."""
     length = len(episodes[0])
     rows = {key: np.stack([episode.observations[key] for episode in episodes], 1) for key in SPACE}
@@ -49,7 +49,7 @@ def add(buffer, episodes, *, timeout=False, steps=None):
             np.stack([episode.actions[t] for episode in episodes]),
             np.array([episode.rewards[t] for episode in episodes]),
             np.full(len(episodes), ended),
-            [{"TimeLimit.truncated": ended and timeout, "t": t} for _ in episodes],
+            [{"TimeLimit.truncated": ended and timeout, "t": t, **(info or {})} for _ in episodes],
         )
 
 

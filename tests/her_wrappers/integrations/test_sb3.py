@@ -26,9 +26,11 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy  # noqa: E402
 
 from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
-from tests.support.sb3_buffers import BOTH, add, make_buffer, model_of  # noqa: E402
+from tests.support.sb3_buffers import BOTH, Rewards, add, make_buffer, model_of  # noqa: E402
 
 gym.register_envs(her_envs)
+
+pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
 
 
 def test_arguments_have_the_names_the_order_and_the_defaults_of_sb3():
@@ -68,6 +70,45 @@ def test_every_public_method_does_the_same_in_both_classes(kind, n_envs):
     buffer.extend([], [], [], [], [], [])
     buffer.reset()
     assert (buffer.size(), buffer.pos, buffer.full) == (0, 0, False)
+
+
+@BOTH
+@pytest.mark.parametrize("copies", [False, True])
+def test_compute_reward_gets_infos_in_the_same_form(kind, copies):
+    forms, seen = set(), []
+
+    class Recording(Rewards):
+        def compute_reward(self, achieved, desired, info):
+            if len(achieved) == 80:  # the relabeled rows of a batch of 100
+                forms.add((type(info), getattr(info, "dtype", None), len(info)))
+                seen.extend(info)
+            return compute_reward(achieved, desired, info)
+
+    buffer = make_buffer(kind=kind, env=Recording, copy_info_dict=copies)
+    add(buffer, [counting_episode(0, 5)])
+    buffer.sample(100)
+    assert forms == {(np.ndarray, np.dtype(object), 80) if copies else (list, None, 80)}
+    assert {type(info) for info in seen} == {dict}
+    assert {info.get("t") for info in seen} == ({0, 1, 2, 3, 4} if copies else {None})
+
+
+@BOTH
+def test_a_reward_function_that_changes_infos_does_not_change_the_stored_ones(kind):
+    seen = []
+
+    class Changing(Rewards):
+        def compute_reward(self, achieved, desired, info):
+            seen.extend(row["place"].tolist() for row in info)
+            for row in info:
+                row["place"][:] = 7
+            return compute_reward(achieved, desired, info)
+
+    buffer = make_buffer(kind=kind, env=Changing, copy_info_dict=True)
+    add(buffer, [counting_episode(0, 5)], info={"place": np.zeros(2)})
+    for _ in range(3):
+        buffer.sample(100)
+    assert len(seen) >= 240
+    assert all(place == [0, 0] for place in seen)
 
 
 @BOTH

@@ -15,13 +15,18 @@ from tests.support.counting import ACTIONS, DESIRED, SPACE, compute_reward, coun
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
-from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy  # noqa: E402
 
-from her_wrappers.integrations.sb3 import SB3_ARRAYS, HerReplayBuffer  # noqa: E402
+from her_wrappers.integrations.sb3 import (  # noqa: E402
+    SB3_ARRAYS,
+    GoalSelectionStrategy,
+    HerReplayBuffer,
+)
 from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept  # noqa: E402
 from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
 
 gym.register_envs(her_envs)
+
+pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
 
 
 @pytest.fixture
@@ -56,6 +61,16 @@ def test_terminations_are_recomputed_by_the_environment():
     batch = model.learn(200).replay_buffer.sample(500)
     reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(1)
     assert (batch.dones[:, 0] == reached).all()
+
+
+def test_the_warning_about_terminations_names_the_options():
+    """By default, terminations are those of Stable-Baselines3."""
+    env = gym.make("her_envs/BitFlipping-v0", n_bits=3)
+    model = model_of(sb3.DQN, env, replay_buffer_kwargs={}, learning_starts=10**6)
+    with pytest.warns(UserWarning, match='pass termination="success" .*, "recompute"') as caught:
+        model.learn(200)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
 
 
 def test_batches_of_one_row_are_relabeled_with_the_same_share():

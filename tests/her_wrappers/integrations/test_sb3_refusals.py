@@ -101,3 +101,23 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
 def test_a_wrong_argument_raises(options, message):
     with pytest.raises(ValueError, match=message):
         make_buffer(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "replacement"),
+    [
+        ("online_sampling", True, "leave it out"),
+        ("max_episode_length", 50, "leave it out"),
+        ("env_info", True, "copy_info_dict=True"),
+        ("wrapped_env", None, "env="),
+    ],
+)
+def test_an_argument_of_former_versions_raises_and_names_the_replacement(name, value, replacement):
+    options = {"replay_buffer_class": HerReplayBuffer, "replay_buffer_kwargs": {name: value}}
+    with pytest.raises(TypeError, match=f"HerReplayBuffer has no argument {name}.*{replacement}"):
+        sb3.DQN("MultiInputPolicy", BitFlippingEnv(4), **options)
+
+
+def test_an_unknown_argument_raises_the_error_of_python():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'n_sampled_goals'"):
+        make_buffer(n_sampled_goals=4)

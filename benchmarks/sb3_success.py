@@ -1,0 +1,134 @@
+"""Success of DQN in Stable-Baselines3's own performance test of HER: its HerReplayBuffer compared with ours.
+
+For example:
+
+    python -m benchmarks.sb3_success --quick            two seeds, a few steps
+    python -m benchmarks.sb3_success --seeds 30         some minutes
+
+The settings are those of `test_performance_her` in `tests/test_her.py` of Stable-Baselines3 2.9.2: two
+environments `BitFlippingEnv(10)`, 1,500 steps, n_sampled_goal 5, strategy future, learning rate 2e-3, batches
+of 32, one update per environment step, target network replaced every 100 steps, exploration down to 0.02. The
+test of Stable-Baselines3 uses seed 0 only, and requires that more than 90 % of the last 50 training episodes
+reach the goal. Here, the same success rate is measured for many seeds. All runs of one seed start with the
+same networks and the same environments.
+
+Intervals are percentile bootstrap intervals of the mean over the seeds, with 10,000 resamples and a fixed
+seed. Differences are computed per seed. Each run uses one thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import stable_baselines3 as sb3
+import torch
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.envs import BitFlippingEnv
+
+from benchmarks.benchmark import Benchmark, count
+from her_agents.studies.result_page import Grid
+from her_wrappers.integrations.sb3 import HerReplayBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+BENCHMARK = Benchmark(
+    "sb3_success",
+    "Success with Stable-Baselines3's test of HER",
+    __doc__,
+    ("stable-baselines3",),
+)
+SB3, KEEP, SUCCESS = "Stable-Baselines3", "her_wrappers", 'her_wrappers, termination="success"'
+BUFFERS: dict[str, tuple[type[sb3.HerReplayBuffer], dict[str, Any]]] = {
+    SB3: (sb3.HerReplayBuffer, {}),
+    KEEP: (HerReplayBuffer, {"termination": "keep"}),
+    SUCCESS: (HerReplayBuffer, {"termination": "success"}),
+}
+N_BITS, N_ENVS, STEPS, PASSED = 10, 2, 1500, 0.9
+RESAMPLES = 10_000
+
+
+def success_rate(name: str, seed: int, steps: int) -> float:
+    """Train DQN with a buffer; return the share of the last 50 training episodes that reached the goal.
+
+    Args:
+        name: Key of `BUFFERS`.
+        seed: Seed of the algorithm and of the environments.
+        steps: Number of steps of all environments together.
+    """
+    kind, options = BUFFERS[name]
+    model = sb3.DQN(
+        "MultiInputPolicy",
+        make_vec_env(lambda: BitFlippingEnv(n_bits=N_BITS, continuous=False), N_ENVS),
+        replay_buffer_class=kind,
+        replay_buffer_kwargs={"n_sampled_goal": 5, "goal_selection_strategy": "future"} | options,
+        learning_rate=2e-3,
+        train_freq=1,
+        gradient_steps=N_ENVS,
+        learning_starts=20,
+        exploration_final_eps=0.02,
+        target_update_interval=100,
+        seed=seed,
+        batch_size=32,
+        buffer_size=100_000,
+        stats_window_size=50,
+        device="cpu",
+    )
+    model.learn(steps)
+    return float(np.mean(model.ep_success_buffer))
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Return a 95 % bootstrap interval of the mean of (n,) values."""
+    rng = np.random.default_rng(0)
+    means = rng.choice(values, (RESAMPLES, len(values))).mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def success_grid(rates: Mapping[str, np.ndarray]) -> Grid:
+    """Return the table of mean success rates; ``rates`` has (seeds,) rates by name of the buffer."""
+    rows = []
+    for name, values in rates.items():
+        low, high = interval(values)
+        passed = f"{(values > PASSED).sum()} of {len(values)}"
+        rows.append([name, f"{values.mean():.3f}", f"{low:.3f} to {high:.3f}", f"{values.min():.2f}", passed])
+    return Grid("Success", ["buffer", "mean", "95 % interval", "lowest", "seeds above 0.9"], rows)
+
+
+def difference_grid(rates: Mapping[str, np.ndarray]) -> Grid:
+    """Return the table of differences from Stable-Baselines3's buffer, per seed."""
+    rows = []
+    for name in (KEEP, SUCCESS):
+        differences = rates[name] - rates[SB3]
+        low, high = interval(differences)
+        rows.append([name, f"{differences.mean():+.3f}", f"{low:+.3f} to {high:+.3f}"])
+    return Grid("Difference from Stable-Baselines3", ["buffer", "mean", "95 % interval"], rows)
+
+
+def seed_grid(rates: Mapping[str, np.ndarray]) -> Grid:
+    """Return the table of the rates of all seeds."""
+    rows = [[name, " ".join(f"{value:.2f}" for value in values)] for name, values in rates.items()]
+    return Grid("Success of each seed", ["buffer", "seeds 0, 1, ..."], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train with all buffers, print the results, and write the page."""
+    options = BENCHMARK.parse(
+        arguments,
+        quick="two seeds of 40 steps",
+        seeds={"type": count, "default": 30, "help": "number of seeds, from 0 [%(default)s]"},
+    )
+    torch.set_num_threads(1)
+    seeds, steps = (2, 40) if options.quick else (options.seeds, STEPS)
+    rates: dict[str, np.ndarray] = {name: np.empty(seeds) for name in BUFFERS}
+    for seed in range(seeds):
+        for name, values in rates.items():
+            values[seed] = success_rate(name, seed, steps)
+    grids = [success_grid(rates), difference_grid(rates), seed_grid(rates)]
+    BENCHMARK.publish(options, grids, {"run": f"{seeds} seeds of {steps:,} steps"})
+
+
+if __name__ == "__main__":
+    main()

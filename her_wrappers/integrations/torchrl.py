@@ -1,0 +1,413 @@
+"""TorchRL: `HindsightReplayBuffer` in the place of a ``TensorDictReplayBuffer``.
+
+``docs/torchrl.md`` shows complete programs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.recording.episode import Episode
+from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.spaces import SpaceSpec, leaf_spaces
+
+try:
+    import torch
+    from tensordict import TensorDict, TensorDictBase
+except ImportError as error:
+    raise ImportError(
+        'her_wrappers.integrations.torchrl needs TorchRL; run: pip install "her-toolkit[torchrl]"'
+    ) from error
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from her_wrappers.goal_interface import AnyEnv
+    from her_wrappers.replay.batch import Batch
+    from her_wrappers.trees import Path
+
+NestedKey = str | tuple[str, ...]
+
+KEYS: dict[str, NestedKey] = {
+    "observation": "observation",
+    "achieved_goal": "achieved_goal",
+    "desired_goal": "desired_goal",
+    "action": "action",
+    "reward": "reward",
+    "priority": "td_error",
+    "trajectory": ("collector", "traj_ids"),
+}
+"""Keys of tensordicts by the names of their content, as in TorchRL's environments, losses and collectors."""
+
+FLAGS = ("done", "terminated", "truncated")
+
+
+class HindsightTensorDictReplayBuffer:
+    """A replay buffer for TorchRL that relabels goals in hindsight while sampling.
+
+    Tensordicts have the keys of TorchRL: observations and ``action`` at the root; observations, ``reward``,
+    ``done``, ``terminated`` and ``truncated`` under ``"next"``. Other entries are ignored. Steps can be
+    sampled once their episode has ended.
+
+    Args:
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` of one environment.
+        action_space: Action space of one environment.
+        batch_size: Number of transitions of a batch if `sample` gets none.
+        device: Device of the batches.
+        keys: Keys in the tensordicts that differ from `KEYS`, by the names in `KEYS`.
+        **options: Other arguments of `HindsightReplayBuffer`, such as ``buffer_size``, ``compute_reward`` and
+            ``n_sampled_goal``.
+
+    Raises:
+        TypeError: A space has a Tuple, or ``options`` has an unknown name.
+        ValueError: ``keys`` has an unknown name, or an argument of `HindsightReplayBuffer` is not valid.
+
+    Attributes:
+        hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer
+        >>> env = gym.make("her_envs/PointReach-v0")
+        >>> buffer = HindsightTensorDictReplayBuffer.for_env(env, buffer_size=1000, batch_size=256)
+        >>> buffer.extend(collected)  # doctest: +SKIP
+        >>> loss = sac_loss(buffer.sample())  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        *,
+        batch_size: int | None = None,
+        device: torch.device | str = "cpu",
+        keys: Mapping[str, NestedKey] | None = None,
+        **options: Any,
+    ) -> None:
+        hindsight = HindsightReplayBuffer(observation_space, action_space, **options)
+        self._set_up(hindsight, options, batch_size, device, keys)
+
+    @classmethod
+    def for_env(
+        cls,
+        env: AnyEnv,
+        *,
+        batch_size: int | None = None,
+        device: torch.device | str = "cpu",
+        keys: Mapping[str, NestedKey] | None = None,
+        **options: Any,
+    ) -> HindsightTensorDictReplayBuffer:
+        """Make a buffer with the spaces and goal functions of a Gymnasium environment.
+
+        Args:
+            env: A goal environment of Gymnasium, such as the one that a ``GymWrapper`` gets.
+            batch_size: See the class.
+            device: See the class.
+            keys: See the class.
+            **options: See the class.
+
+        Raises:
+            TypeError: ``env`` is not a Gymnasium environment.
+            ValueError: ``env`` has no goal interface, or an argument is not valid.
+        """
+        buffer = cls.__new__(cls)
+        hindsight = HindsightReplayBuffer.for_env(env, **options)
+        buffer._set_up(hindsight, options, batch_size, device, keys)  # noqa: SLF001 - of this class
+        return buffer
+
+    def _set_up(
+        self,
+        hindsight: HindsightReplayBuffer,
+        options: Mapping[str, Any],
+        batch_size: int | None,
+        device: torch.device | str,
+        keys: Mapping[str, NestedKey] | None,
+    ) -> None:
+        unknown = set(keys or {}) - set(KEYS)
+        if unknown:
+            raise ValueError(f"keys has the unknown name {min(unknown)!r}; choose from {', '.join(KEYS)}")
+        self.hindsight = hindsight
+        self._has_priorities = options.get("prioritized") is not None
+        self._n_steps, self._gamma = options.get("n_steps", 1), options.get("gamma", 0.99)
+        self._batch_size = batch_size
+        self._device = torch.device(device)
+        self._keys = KEYS | dict(keys or {})
+        self._states = _SpaceKeys("observation", hindsight.observation_space)
+        self._actions = _SpaceKeys("action", hindsight.action_space)
+        self._open: dict[Any, list[TensorDictBase]] = {}
+        self.write_count = 0
+
+    def __len__(self) -> int:
+        """Return the number of transitions that can be sampled."""
+        return len(self.hindsight)
+
+    def extend(self, data: TensorDictBase) -> None:
+        """Add steps, as a collector returns them; episodes may continue in the next call.
+
+        Args:
+            data: Tensordict of shape (T,) with consecutive steps, or (N, T) with those of N environments.
+                If it has trajectory ids, steps of one id are one episode, in any order of the environments;
+                otherwise each of the N rows continues the row of the previous call. An episode that is
+                continued by a step from another state is truncated.
+
+        Raises:
+            KeyError: A key is missing.
+            ValueError: ``data`` has another shape, or a value does not fit its space. The episodes that end
+                in ``data`` are dropped.
+        """
+        if data.ndim not in {1, 2}:
+            raise ValueError(f"data must have shape (T,) or (N, T), got {tuple(data.shape)}")
+        steps, ids = self._select(data if data.ndim == 2 else data.unsqueeze(0))
+        self.write_count += data.numel()
+        ended: list[Episode] = []
+        for row in range(len(steps)):
+            for begin, end in self._segments(steps[row], None if ids is None else ids[row]):
+                key = row if ids is None else int(ids[row, begin])
+                ended.extend(self._continue(key, steps[row, begin:end]))
+        if ended:
+            self.hindsight.add_episodes(ended)
+
+    def add(self, data: TensorDictBase) -> None:
+        """Add one step, a tensordict of shape (); see `extend`."""
+        self.extend(data.unsqueeze(0))
+
+    def sample(self, batch_size: int | None = None) -> TensorDict:
+        """Sample transitions with replacement; relabeled transitions come first.
+
+        Args:
+            batch_size: Number of transitions, B; None for that of the class.
+
+        Returns:
+            Tensordict of shape (B,) on ``device``: the entries of `extend`, ``index`` (serial numbers),
+            ``relabeled`` (bool), ``priority_weight`` with priorities, and ``steps_to_next_obs`` with
+            ``n_steps`` above 1, which the value estimators of TorchRL read.
+
+        Raises:
+            ValueError: No batch size is given, or `HindsightReplayBuffer.sample` raises.
+        """
+        size = self._batch_size if batch_size is None else batch_size
+        if size is None:
+            raise ValueError("batch_size is missing; pass it to sample or to the buffer")
+        batch = self.hindsight.sample(size).to_torch(self._device)
+        sampled = TensorDict({}, batch_size=[size], device=self._device)
+        for key, value in self._entries(batch):
+            sampled.set(key, value)
+        return sampled
+
+    def update_tensordict_priority(self, data: TensorDictBase) -> None:
+        """Set the priorities of sampled transitions; does nothing if the buffer has no priorities.
+
+        Args:
+            data: Tensordict of `sample` with the additional key ``td_error``, or another of ``keys``: (B,) or
+                (B, 1) numbers of at least 0.
+
+        Raises:
+            KeyError: ``index`` or the priority is missing.
+            ValueError: A priority is negative or not finite.
+        """
+        if self._has_priorities:
+            priorities = _require(data, self._keys["priority"]).detach().reshape(len(data))
+            self.update_priority(_require(data, "index"), priorities)
+
+    def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
+        """Set the priorities of transitions, see `HindsightReplayBuffer.update_priorities`."""
+        self.hindsight.update_priorities(index.cpu(), priority.cpu())
+
+    def truncate_open_episodes(self) -> None:
+        """Truncate the open episodes, for example after ``collector.reset()``.
+
+        Raises:
+            ValueError: A value does not fit its space; the episodes are dropped.
+        """
+        episodes = [episode for key in list(self._open) for episode in self._close(key, truncated=True)]
+        if episodes:
+            self.hindsight.add_episodes(episodes)
+
+    def empty(self) -> None:
+        """Remove all episodes, including the open ones."""
+        self._open = {}
+        self.hindsight.clear()
+
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Write the buffer to a file, without open episodes, see `HindsightReplayBuffer.save`."""
+        self.hindsight.save(path)
+
+    def loads(self, path: str | os.PathLike[str], env: AnyEnv) -> None:
+        """Replace the content by that of a buffer with the same options; open episodes are dropped.
+
+        Args:
+            path: File of `dumps`.
+            env: Gymnasium environment with the goal functions, which are not in the file.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+            ValueError: ``env`` has other spaces.
+        """
+        self.hindsight = HindsightReplayBuffer.load(path, env)
+        self._open = {}
+
+    def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any]:
+        """Return copies of the needed entries on the CPU, and (N, T) trajectory ids or None."""
+        source = data.detach()
+        entries = {"action": self._actions.read(source, (), self._keys)}
+        for where in ((), ("next",)):
+            entries["/".join(("state", *where))] = self._states.read(source, where, self._keys)
+        infos = {name: _info(source, name) for name in self.hindsight.info_keys}
+        flat = {
+            "reward": _require(source, ("next", *_path(self._keys["reward"]))),
+            "done": _require(source, ("next", "done")),
+            "terminated": _require(source, ("next", "terminated")),
+        }
+        shape = data.shape
+        steps = TensorDict(
+            {
+                **{name: TensorDict(leaves, batch_size=shape) for name, leaves in entries.items()},
+                **{name: values.reshape(shape) for name, values in flat.items()},
+                "info": TensorDict(infos, batch_size=shape),
+            },
+            batch_size=shape,
+        )
+        ids = source.get(self._keys["trajectory"], None)
+        return steps.cpu().clone(), None if ids is None else ids.reshape(shape).cpu().numpy()
+
+    def _segments(self, steps: TensorDictBase, ids: np.ndarray | None) -> Iterator[tuple[int, int]]:
+        """Yield the first index and the end of each run of steps without a reset."""
+        last = steps["done"].numpy().copy()
+        last[:-1] |= ~_same(steps["state/next"][:-1], steps["state"][1:])
+        if ids is not None:
+            last[:-1] |= ids[1:] != ids[:-1]
+        last[-1:] = True
+        ends = (np.flatnonzero(last) + 1).tolist()
+        yield from zip([0, *ends], ends, strict=False)
+
+    def _continue(self, key: Any, piece: TensorDictBase) -> list[Episode]:
+        """Append steps to an open episode; return the episodes that end."""
+        ended = []
+        pieces = self._open.get(key)
+        if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
+            ended += self._close(key, truncated=True)
+        self._open.setdefault(key, []).append(piece)
+        if piece["done"][-1]:
+            ended += self._close(key, truncated=not piece["terminated"][-1])
+        return ended
+
+    def _close(self, key: Any, *, truncated: bool) -> list[Episode]:
+        """Return an open episode, and remove it."""
+        steps = TensorDict.cat(self._open.pop(key))
+        states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
+        return [
+            Episode(
+                observations=self._states.to_tree(states),
+                actions=self._actions.to_tree(steps["action"]),
+                rewards=steps["reward"].double().numpy(),
+                terminated=not truncated,
+                truncated=truncated,
+                infos={name: steps["info", name].numpy() for name in self.hindsight.info_keys},
+            )
+        ]
+
+    def _entries(self, batch: Batch) -> Iterator[tuple[NestedKey, torch.Tensor]]:
+        """Yield the keys and values of a batch."""
+        yield from self._states.write(batch.observations, (), self._keys)
+        yield from self._actions.write(batch.actions, (), self._keys)
+        yield from self._states.write(batch.next_observations, ("next",), self._keys)
+        yield ("next", *_path(self._keys["reward"])), batch.rewards[:, None]
+        ends = batch.terminations | batch.truncations, batch.terminations, batch.truncations
+        for name, values in zip(FLAGS, ends, strict=True):
+            yield ("next", name), values[:, None]
+        yield "index", batch.index
+        yield "relabeled", batch.relabeled
+        if self._has_priorities:
+            yield "priority_weight", batch.weights
+        if self._n_steps > 1:
+            yield "steps_to_next_obs", self._num_steps(batch)[:, None]
+
+    def _num_steps(self, batch: Batch) -> torch.Tensor:
+        """Return the number of steps of each row, (B,) int64; 1 where the discount does not depend on it."""
+        depends = (batch.discounts > 0) & (self._gamma < 1)
+        discounts = torch.where(depends, batch.discounts, self._gamma).double()
+        steps = discounts.log() / torch.tensor(self._gamma, dtype=torch.float64).log()
+        return torch.where(depends, steps.round(), 1).long()
+
+
+class _SpaceKeys:
+    """The leaves of a space in tensordicts, in which a Discrete value may be a one-hot vector."""
+
+    def __init__(self, name: str, space: spaces.Space[Any]) -> None:
+        self._name = name
+        self._spec = SpaceSpec.of(name, space)
+        self._discrete = {
+            path: leaf for path, leaf in leaf_spaces(space).items() if isinstance(leaf, spaces.Discrete)
+        }
+        self._one_hot: dict[Path, torch.dtype] = {}
+        if not all(isinstance(part, str) for path in self._spec.paths for part in path):
+            raise TypeError(f"a tensordict cannot have the elements of a Tuple, got {space}; use a Dict")
+
+    def read(
+        self, data: TensorDictBase, where: tuple[str, ...], keys: Mapping[str, NestedKey]
+    ) -> dict[str, torch.Tensor]:
+        """Return the values of the leaves by their positions, Discrete values as numbers."""
+        leaves = {}
+        for position, path in enumerate(self._spec.paths):
+            value = _require(data, (*where, *self._key(path, keys)))
+            choices = self._discrete.get(path)
+            if choices is not None and value.shape[data.ndim :] == (choices.n,):
+                self._one_hot[path] = value.dtype
+                value = value.to(torch.uint8).argmax(-1) + int(choices.start)
+            leaves[str(position)] = value
+        return leaves
+
+    def write(
+        self, tree: Any, where: tuple[str, ...], keys: Mapping[str, NestedKey]
+    ) -> Iterator[tuple[NestedKey, torch.Tensor]]:
+        """Yield keys and values, Discrete values as one-hot vectors if they were such vectors."""
+        for leaf in self._spec:
+            value, dtype = leaf.find(tree, "in the batch"), self._one_hot.get(leaf.path)
+            if dtype is not None:
+                choices = self._discrete[leaf.path]
+                rows = value.long() - int(choices.start)
+                value = torch.nn.functional.one_hot(rows, int(choices.n)).to(dtype)
+            yield (*where, *self._key(leaf.path, keys)), value
+
+    def to_tree(self, steps: TensorDictBase) -> Any:
+        """Return the tree of arrays of the space."""
+        return self._spec.build([steps[str(position)].numpy() for position in range(len(self._spec.leaves))])
+
+    def _key(self, path: Path, keys: Mapping[str, NestedKey]) -> tuple[str, ...]:
+        """Return the key of a leaf: the first part of an observation's path is a name in ``keys``."""
+        first, *rest = map(str, (self._name, *path) if self._name == "action" else path)
+        return (*_path(keys.get(first, first)), *rest)
+
+
+def _path(key: NestedKey) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else key
+
+
+def _require(data: TensorDictBase, key: NestedKey) -> torch.Tensor:
+    """Return an entry, or raise KeyError."""
+    value = data.get(key, None)
+    if value is None:
+        found = ", ".join(map(str, data.keys(include_nested=True, leaves_only=True)))
+        raise KeyError(f"data must have the key {key!r}, got {found}; pass keys= for other names")
+    tensor: torch.Tensor = value
+    return tensor
+
+
+def _info(data: TensorDictBase, name: str) -> torch.Tensor:
+    """Return an info of the steps, which TorchRL's info readers write under ``"next"``."""
+    value = data.get(("next", name), None)
+    return _require(data, name) if value is None else value
+
+
+def _same(some: TensorDictBase, others: TensorDictBase) -> np.ndarray:
+    """Whether each of T pairs of states is equal, (T,) bool."""
+    same = np.ones(len(some), bool)
+    for key, values in some.items():
+        equal = values == others[key]
+        same &= equal.reshape(len(some), math.prod(equal.shape[1:])).all(-1).numpy()
+    return same

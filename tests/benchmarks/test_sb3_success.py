@@ -1,0 +1,40 @@
+"""The benchmark of success with Stable-Baselines3: its trainings, intervals and tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
+
+from benchmarks.sb3_success import BUFFERS, KEEP, SB3, SUCCESS, interval, success_grid, success_rate
+from tests.support.benchmark_commands import ROOT
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_a_seed_gives_the_same_success_rate_again(name):
+    rates = [success_rate(name, seed, 60) for seed in (3, 3)]
+    assert rates[0] == rates[1]
+    assert 0 <= rates[0] <= 1
+
+
+def test_the_interval_covers_the_mean_of_normal_values_in_95_percent_of_samples():
+    rng = np.random.default_rng(0)
+    covered = [low <= 5 <= high for low, high in (interval(rng.normal(5, 2, 30)) for _ in range(300))]
+    assert 0.9 < np.mean(covered) < 0.98  # percentile intervals of 30 values cover slightly less
+
+
+def test_the_table_counts_the_seeds_that_pass():
+    rows = success_grid({SB3: np.array([0.9, 0.92, 0.5]), SUCCESS: np.ones(3)}).rows
+    assert [row[0] for row in rows] == [SB3, SUCCESS]
+    assert [row[1] for row in rows] == ["0.773", "1.000"]
+    assert [row[4] for row in rows] == ["1 of 3", "3 of 3"]
+
+
+def test_the_page_has_the_measured_numbers():
+    measured = (ROOT / "docs/results/sb3_success.md").read_text()
+    shown = (ROOT / "docs/stable_baselines3.md").read_text()
+    for name, cell in ((SB3, "SB3"), (KEEP, 'this buffer, `"keep"`'), (SUCCESS, 'this buffer, `"success"`')):
+        row = next(line for line in measured.splitlines() if line.startswith(f"| {name} | 0."))
+        mean, bounds, _, passed = row.split(" | ")[1:]
+        assert f"| {cell} | {mean} | {bounds} | {passed}" in shown

@@ -1,0 +1,279 @@
+"""`HindsightTensorDictReplayBuffer` with the collectors, environments and losses of TorchRL."""
+
+from __future__ import annotations
+
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import her_envs
+from her_wrappers import Priority
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+pytest.importorskip("torchrl", reason="torchrl is missing: the extra torchrl")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # TorchRL warns when it is imported
+    from tensordict import TensorDict
+    from torchrl.collectors import Collector
+    from torchrl.envs import GymWrapper, SerialEnv
+
+from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer  # noqa: E402
+
+gym.register_envs(her_envs)
+REACH, FLIP = "her_envs/PointReach-v0", "her_envs/BitFlipping-v0"
+
+
+def collector(make_env, frames, num_envs=1, **options):
+    """Return a collector with random actions; `her_envs` are seeded."""
+    env = SerialEnv(num_envs, make_env) if num_envs > 1 else make_env()
+    env.set_seed(0)
+    return Collector(env, frames_per_batch=frames, total_frames=options.pop("total", 600), **options)
+
+
+def flip(categorical=False, **options):
+    env = gym.make(FLIP, n_bits=4, **options)
+    return GymWrapper(env, categorical_action_encoding=categorical)
+
+
+def reach():
+    return GymWrapper(gym.make(REACH))
+
+
+def make_buffer(env_id=REACH, **options):
+    made = {"n_bits": 4} if env_id == FLIP else {}
+    return HindsightTensorDictReplayBuffer.for_env(
+        gym.make(env_id, **made), buffer_size=5000, seed=0, **options
+    )
+
+
+def episode(length, first=0.0, *, goal=-1.0, terminated=False, done=True):
+    """Return an episode of PointReach-like states first, first + 1, ..., all of whose entries are equal."""
+    states = first + torch.arange(length + 1, dtype=torch.float32)[:, None]
+    ends = torch.zeros(length, 1, dtype=torch.bool)
+    ends[-1] = done
+
+    def observations(rows):
+        goals = torch.full((length, 2), goal)
+        return {"observation": rows.repeat(1, 2), "achieved_goal": rows.repeat(1, 2), "desired_goal": goals}
+
+    after = observations(states[1:]) | {"reward": torch.full((length, 1), -1.0), "done": ends}
+    after["terminated"] = ends & terminated
+    return TensorDict(
+        {**observations(states[:-1]), "action": torch.zeros(length, 2), "next": after}, batch_size=[length]
+    )
+
+
+def counting_buffer(**options):
+    space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    states = gym.spaces.Dict(observation=space, achieved_goal=space, desired_goal=space)
+    return HindsightTensorDictReplayBuffer(
+        states,
+        gym.spaces.Box(-1, 1, (2,), np.float32),
+        compute_reward=lambda achieved, desired, info: (achieved == desired).all(-1) - 1.0,
+        **{"buffer_size": 1000, "termination": "success", "seed": 0} | options,
+    )
+
+
+def lengths(buffer):
+    return [len(each) for each in buffer.hindsight.episodes()]
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("frames", [30, 150])
+def test_episodes_of_a_collector_are_stored_completely(num_envs, frames):
+    buffer = make_buffer()
+    for data in collector(reach, frames, num_envs):
+        buffer.extend(data)
+    horizon = 50
+    assert set(lengths(buffer)) == {horizon}
+    assert len(buffer) == num_envs * horizon * (600 // num_envs // horizon)
+    assert buffer.hindsight.verify() is None
+
+
+def test_a_collector_writes_into_the_buffer():
+    buffer = make_buffer()
+    for data in collector(reach, 100, replay_buffer=buffer):
+        assert data is None
+    assert (len(buffer), buffer.write_count) == (600, 600)
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+def test_discrete_actions_have_the_encoding_of_the_collector(categorical):
+    buffer = make_buffer(FLIP)
+    for data in collector(lambda: flip(categorical), 200):
+        buffer.extend(data)
+    batch = buffer.sample(64)
+    assert batch["action"].dtype == data["action"].dtype
+    assert batch["action"].shape == (64, *data["action"].shape[1:])
+    actions = batch["action"] if categorical else batch["action"].long().argmax(-1)
+    flipped = (batch["observation"] != batch["next", "observation"]).long().argmax(-1)
+    assert (actions == flipped).all()
+
+
+def test_batches_have_the_entries_and_shapes_of_a_collector():
+    buffer = make_buffer(batch_size=32)
+    for data in collector(reach, 100):
+        buffer.extend(data)
+    batch = buffer.sample()
+    for key in batch.exclude("index", "relabeled").keys(include_nested=True, leaves_only=True):
+        assert batch[key].shape == (32, *data[key].shape[1:]), key
+        assert batch[key].dtype == data[key].dtype, key
+
+
+def test_relabeled_rows_have_new_goals_rewards_and_terminations():
+    buffer = counting_buffer(n_sampled_goal=4)
+    buffer.extend(episode(5))
+    batch = buffer.sample(1000)
+    relabeled = batch["relabeled"]
+    assert relabeled.sum() == 800
+    assert (batch["desired_goal"] == batch["next", "desired_goal"]).all()
+    assert (batch["desired_goal"][relabeled] > batch["achieved_goal"][relabeled]).all()
+    reached = (batch["next", "achieved_goal"] == batch["desired_goal"]).all(-1, keepdim=True)
+    assert (batch["next", "reward"] == reached.float() - 1).all()
+    assert (batch["next", "terminated"] == reached).all()
+    assert reached.any()
+
+
+def test_an_episode_may_come_in_parts():
+    buffer = counting_buffer()
+    whole = episode(7)
+    for begin, end in ((0, 2), (2, 3), (3, 7)):
+        assert len(buffer) == 0
+        buffer.extend(whole[begin:end])
+    assert lengths(buffer) == [7]
+    for step in episode(3, first=50).unbind(0):
+        buffer.add(step)
+    assert lengths(buffer) == [7, 3]
+
+
+def test_rows_without_trajectory_ids_are_separate_environments():
+    buffer = counting_buffer()
+    whole = torch.stack([episode(6), episode(6, first=100)])
+    buffer.extend(whole[:, :2])
+    buffer.extend(whole[:, 2:])
+    assert lengths(buffer) == [6, 6]
+    first = [each.observations["observation"][0, 0] for each in buffer.hindsight.episodes()]
+    assert first == [0, 100]
+
+
+def test_trajectory_ids_join_the_parts_of_an_episode_in_any_order():
+    buffer = counting_buffer()
+    parts = [episode(6), episode(6, first=100)]
+    for number, part in enumerate(parts):
+        part["collector", "traj_ids"] = torch.full((6,), number)
+    for begin, end in ((0, 4), (4, 6)):
+        for part in parts:
+            buffer.extend(part[begin:end])
+    assert lengths(buffer) == [6, 6]
+
+
+def test_a_step_from_another_state_truncates_the_episode():
+    buffer = counting_buffer()
+    buffer.extend(episode(4, done=False))
+    buffer.extend(episode(3, first=50))
+    buffer.extend(torch.cat([episode(2, first=70, done=False), episode(2, first=80)]))
+    assert lengths(buffer) == [4, 3, 2, 2]
+    assert [each.truncated for each in buffer.hindsight.episodes()] == [True] * 4
+
+
+def test_open_episodes_can_be_truncated_or_removed():
+    buffer = counting_buffer()
+    buffer.extend(episode(4, done=False))
+    buffer.truncate_open_episodes()
+    assert lengths(buffer) == [4]
+    buffer.extend(episode(4, done=False))
+    buffer.empty()
+    buffer.truncate_open_episodes()
+    assert len(buffer) == 0
+
+
+def test_the_buffer_owns_its_data():
+    buffer, data = counting_buffer(), episode(4)
+    buffer.extend(data[:2])
+    data["observation"][:2] = 77
+    data["next", "observation"][:1] = 77
+    buffer.extend(data[2:])
+    (stored,) = buffer.hindsight.episodes()
+    assert stored.observations["observation"][:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_priorities_change_the_sampling_frequency():
+    buffer = counting_buffer(prioritized=Priority(alpha=1.0), n_sampled_goal=0)
+    buffer.extend(episode(4))
+    batch = buffer.sample(100)
+    first = batch["index"].min()
+    batch["td_error"] = torch.where(batch["index"] == first, 1000.0, 1e-3)
+    buffer.update_tensordict_priority(batch)
+    sampled = buffer.sample(200)
+    assert (sampled["index"] == first).float().mean() > 0.9
+    assert sampled["priority_weight"].shape == (200,)
+
+
+def test_without_priorities_updating_them_does_nothing():
+    buffer = counting_buffer()
+    buffer.extend(episode(4))
+    buffer.update_tensordict_priority(buffer.sample(4))
+
+
+def test_n_step_batches_have_the_number_of_steps():
+    buffer = counting_buffer(n_steps=3, gamma=0.9, n_sampled_goal=0)
+    buffer.extend(episode(5))
+    batch = buffer.sample(300)
+    left = (5 - batch["observation"][:, :1]).clip(max=3)
+    assert (batch["steps_to_next_obs"] == left).all()
+
+
+def test_keys_can_differ_from_those_of_torchrl():
+    names = {"observation": ("agent", "state"), "action": ("agent", "action"), "reward": ("agent", "reward")}
+    buffer = counting_buffer(keys=names)
+    data = episode(4)
+    data.rename_key_("observation", names["observation"])
+    data.rename_key_("action", names["action"])
+    for old in ("observation", "reward"):
+        data.rename_key_(("next", old), ("next", *names[old]))
+    buffer.extend(data)
+    batch = buffer.sample(8)
+    assert batch["agent", "state"].shape == batch["next", "agent", "state"].shape == (8, 2)
+    assert batch["next", "agent", "reward"].shape == (8, 1)
+
+
+def test_a_saved_buffer_continues_with_the_same_batches(tmp_path):
+    buffer, env = make_buffer(), gym.make(REACH)
+    for data in collector(reach, 100):
+        buffer.extend(data)
+    buffer.dumps(tmp_path / "buffer.her")
+    loaded = make_buffer()
+    loaded.loads(tmp_path / "buffer.her", env)
+    one, two = buffer.sample(50), loaded.sample(50)
+    assert (one == two).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda data: data.exclude("achieved_goal"), KeyError, "data must have the key .*achieved_goal"),
+        (lambda data: data.exclude(("next", "terminated")), KeyError, "next.*terminated"),
+        (lambda data: data[None, None], ValueError, r"data must have shape \(T,\) or \(N, T\)"),
+        (lambda data: data.set("action", torch.zeros(4, 3)), ValueError, "action"),
+    ],
+)
+def test_wrong_data_raise_and_nothing_is_stored(change, error, message):
+    buffer = counting_buffer()
+    with pytest.raises(error, match=message):
+        buffer.extend(change(episode(4)))
+    assert len(buffer) == 0
+    buffer.extend(episode(4))
+    assert lengths(buffer) == [4]
+
+
+def test_wrong_arguments_raise():
+    with pytest.raises(ValueError, match="keys has the unknown name 'goal'"):
+        counting_buffer(keys={"goal": "goal"})
+    buffer = counting_buffer()
+    buffer.extend(episode(4))
+    with pytest.raises(ValueError, match="batch_size is missing"):
+        buffer.sample()
