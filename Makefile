@@ -45,7 +45,8 @@ bench-priorities: $(VENV)-peers/installed  ## Compare the replay buffer with pri
 reliability: $(VENV)/installed-test  ## Random trials of interruptions, kills and damaged files: about an hour; the default tests run a hundredth.
 	$(bin)/python -m benchmarks.reliability $(ARGS)
 
-scoreboard: $(VENV)-peers/installed  ## Check our buffer and those of other libraries with the conformance suite; write docs/scoreboard.md.
+scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check our buffer and those of other libraries with the conformance suite; write docs/scoreboard.md.
+	$(VENV)-rllib/bin/python -W ignore -m benchmarks.scoreboard rllib:OursForRLlib
 	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
 
 peer-facts: $(VENV)-peers/installed  ## Test the statements of the pages about other libraries, and the example with cpprb.

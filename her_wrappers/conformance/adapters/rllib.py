@@ -6,7 +6,6 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import ray
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
@@ -28,7 +27,7 @@ class OursForRLlib(ReplayAdapter):
     the achieved goals.
     """
 
-    name: ClassVar[str] = f"her-toolkit, for RLlib {ray.__version__}"
+    name: ClassVar[str] = "her-toolkit, for RLlib"
     offers: ClassVar[AbstractSet[str]] = set(OFFERS)
 
     def __init__(
