@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -33,9 +34,12 @@ from her_wrappers.integrations.rllib import HerDQNConfig
 from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer, NetworkInputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 BATCH = 256
+CALLS = {"add a step": 940, "sample": 20, "sample, connect": 20, "add a step, sample, connect": 20}
+"""Number of calls of each operation in a round."""
+OPERATIONS = tuple(CALLS)
 
 
 class PushSpaces(gym.Env[Any, Any]):
@@ -78,45 +82,69 @@ def connectors(config: Any) -> Any:
     return pipeline
 
 
-def processor_time(function: Callable[[], object], repetitions: int) -> float:
+@dataclass
+class Contender:
+    """A buffer with its learner connectors.
+
+    Attributes:
+        buffer: The buffer.
+        pipeline: The learner connectors.
+        inputs: Flattens the observations before they are added, or None.
+        chunks: Chunks to add.
+    """
+
+    buffer: Any
+    pipeline: Any
+    inputs: NetworkInputs | None
+    chunks: Iterator[Any] = field(default_factory=lambda: iter(()))
+
+    def add(self) -> None:
+        """Add a chunk of one step."""
+        self.buffer.add([next(self.chunks)])
+
+    def sample(self) -> Any:
+        """Sample a batch."""
+        return self.buffer.sample(BATCH, n_step=1, gamma=0.98, sample_episodes=True, lookback=0)
+
+    def connect(self) -> Any:
+        """Sample a batch, and make its columns."""
+        return self.pipeline(rl_module=None, batch={}, episodes=self.sample(), shared_data={})
+
+    def cycle(self) -> Any:
+        """Add a step, sample a batch, and make its columns."""
+        self.add()
+        return self.connect()
+
+    def measure(self) -> dict[str, float]:
+        """Return the processor times of one call in microseconds, by operation."""
+        self.sample()  # ours prefetches batches after steps were added; the last row includes that time
+        functions = zip(OPERATIONS, (self.add, self.sample, self.connect, self.cycle), strict=True)
+        return {name: processor_time(function, CALLS[name]) for name, function in functions}
+
+
+def processor_time(function: Callable[[], object], calls: int) -> float:
     """Return the time of one call in microseconds."""
     started = time.process_time()
-    for _ in range(repetitions):
+    for _ in range(calls):
         function()
-    return (time.process_time() - started) / repetitions * 1e6
+    return (time.process_time() - started) / calls * 1e6
 
 
-def measure(size: int, rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Return the times in microseconds, by operation and buffer."""
+def measure(size: int, rounds: int) -> list[tuple[dict[str, float], dict[str, float]]]:
+    """Return the times of RLlib's buffer and of ours in each round, by operation."""
     env, rng = PushSpaces(), np.random.default_rng(0)
-    inputs = NetworkInputs(env.observation_space)
-    contenders: dict[str, tuple[Any, Any, NetworkInputs | None]] = {
-        "RLlib": (EpisodeReplayBuffer(capacity=size), connectors(DQNConfig()), inputs),
-        "ours": (HerEpisodeReplayBuffer(env, capacity=size, seed=0), connectors(HerDQNConfig()), None),
-    }
-    for buffer, _, flat in contenders.values():
-        for chunk in make_chunks(rng, size, flat):
-            buffer.add([chunk])
-    times: dict[str, dict[str, list[float]]] = {
-        operation: {name: [] for name in contenders} for operation in ("add", "sample", "sample and connect")
-    }
+    theirs = Contender(
+        EpisodeReplayBuffer(capacity=size), connectors(DQNConfig()), NetworkInputs(env.observation_space)
+    )
+    ours = Contender(HerEpisodeReplayBuffer(env, capacity=size, seed=0), connectors(HerDQNConfig()), None)
+    for contender in (theirs, ours):
+        for chunk in make_chunks(rng, size, contender.inputs):
+            contender.buffer.add([chunk])
+    times = []
     for _ in range(rounds):
-        for name, (buffer, pipeline, flat) in contenders.items():
-            chunks = iter(make_chunks(rng, 1000, flat))
-
-            def add(buffer: Any = buffer, chunks: Any = chunks) -> None:
-                buffer.add([next(chunks)])
-
-            def sample(buffer: Any = buffer) -> Any:
-                return buffer.sample(BATCH, n_step=1, gamma=0.98, sample_episodes=True, lookback=0)
-
-            def connect(sample: Any = sample, pipeline: Any = pipeline) -> Any:
-                return pipeline(rl_module=None, batch={}, episodes=sample(), shared_data={})
-
-            connect()  # without the time of the first call
-            times["add"][name].append(processor_time(add, 1000))
-            times["sample"][name].append(processor_time(sample, 10))
-            times["sample and connect"][name].append(processor_time(connect, 10))
+        for contender in (theirs, ours):
+            contender.chunks = iter(make_chunks(rng, sum(CALLS.values()), contender.inputs))
+        times.append((theirs.measure(), ours.measure()))
     return times
 
 
@@ -128,10 +156,14 @@ def main() -> None:
     print(f"ray {ray.__version__}, NumPy {np.__version__}")
     print("| transitions | operation | RLlib [us] | ours [us] | ratio |\n|---|---|---|---|---|")
     for size in (1_000,) if quick else (10_000, 100_000):
-        for operation, columns in measure(size, 1 if quick else 7).items():
-            theirs, ours = (statistics.median(columns[name]) for name in ("RLlib", "ours"))
-            ratio = statistics.median(a / b for a, b in zip(columns["RLlib"], columns["ours"], strict=True))
-            print(f"| {size:,} | {operation} | {theirs:,.0f} | {ours:,.0f} | {ratio:.1f} |")
+        times = measure(size, 1 if quick else 7)
+        for operation in OPERATIONS:
+            theirs, ours = ([each[i][operation] for each in times] for i in (0, 1))
+            ratio = statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
+            print(
+                f"| {size:,} | {operation} | {statistics.median(theirs):,.0f} | "
+                f"{statistics.median(ours):,.0f} | {ratio:.1f} |"
+            )
 
 
 if __name__ == "__main__":
