@@ -217,20 +217,27 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             ValueError: An episode does not fit the spaces or the capacity, or an info is missing; the episode
                 is dropped.
         """
-        ended = []
-        for chunk in batch if isinstance(batch, list) else [batch]:
-            if not len(chunk):
-                continue
-            episode = self._open.pop(chunk.id_, None) or _EpisodeChunks()
-            episode.add(chunk, self.hindsight.info_keys)
-            if chunk.is_done:
-                ended.append(episode.finish(terminated=chunk.is_terminated, truncated=chunk.is_truncated))
-            else:
-                self._require_space(episode)
-                self._open[chunk.id_] = episode
-        while len(self._open) > self._num_envs:
-            ended.append(self._open.pop(next(iter(self._open))).finish(terminated=False, truncated=True))
-        self.hindsight.add_episodes(ended)
+        ended: list[Episode] = []
+        try:
+            for chunk in batch if isinstance(batch, list) else [batch]:
+                self._add_chunk(chunk, ended)
+        finally:  # a chunk that is rejected does not affect the other episodes
+            self.hindsight.add_episodes(ended)
+
+    def _add_chunk(self, chunk: SingleAgentEpisode, ended: list[Episode]) -> None:
+        """Add a chunk to its episode, and append the episodes that it ends to ``ended``."""
+        if not len(chunk):
+            return
+        episode = self._open.pop(chunk.id_, None) or _EpisodeChunks()
+        episode.add(chunk, self.hindsight.info_keys)
+        if chunk.is_done:
+            ended.append(episode.finish(terminated=chunk.is_terminated, truncated=chunk.is_truncated))
+            return
+        self._require_space(episode)
+        self._open[chunk.id_] = episode
+        if len(self._open) > self._num_envs:
+            oldest = self._open.pop(next(iter(self._open)))
+            ended.append(oldest.finish(terminated=False, truncated=True))
 
     def _require_space(self, episode: _EpisodeChunks) -> None:
         if episode.num_steps >= self.hindsight.buffer_size:

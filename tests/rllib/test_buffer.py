@@ -105,6 +105,17 @@ def test_an_info_that_is_missing_is_an_error_that_names_it(env):
         buffer.add(list(play(env)))
 
 
+def test_a_rejected_chunk_does_not_affect_the_episode_before_it(env):
+    buffer = HerEpisodeReplayBuffer(env, info_keys=("is_success",), seed=0)
+    complete, rejected = (chunk for seed in (0, 1) for chunk in play(env, fragment=10, seed=seed))
+    rejected.infos.data[2] = {}
+    with pytest.raises(ValueError, match="is_success"):
+        buffer.add([complete, rejected])
+    [episode] = buffer.hindsight.episodes()
+    assert len(episode) == len(buffer) == 6
+    assert episode.infos["is_success"].shape == (6,)
+
+
 def test_recurrent_networks_are_an_error(env):
     buffer = HerEpisodeReplayBuffer(env, seed=0)
     buffer.add(list(play(env)))
