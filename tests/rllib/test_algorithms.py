@@ -73,7 +73,7 @@ def test_a_checkpoint_has_the_buffer(trained, tmp_path):
     restored = Algorithm.from_checkpoint(path)
     try:
         stored, loaded = rows_of(trained), rows_of(restored)
-        assert len(loaded) >= len(stored) > 0  # those that were open are stored as truncated
+        assert len(loaded) >= len(stored) > 0  # open episodes are stored as truncated
         for one, other in zip(stored, loaded, strict=False):
             np.testing.assert_array_equal(one, other)
         before = len(restored.local_replay_buffer)

@@ -1,4 +1,4 @@
-"""The buffer for RLlib: what it does with chunks of episodes, and what learners get from it."""
+"""The buffer for RLlib: chunks of episodes, columns of the learners, state, and errors."""
 
 from __future__ import annotations
 
