@@ -6,7 +6,7 @@ bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo test slow coverage mutants lowest real-envs bench-replay bench-priorities reliability scoreboard peer-facts docs docs-serve lint types format clean
+.PHONY: help demo test slow coverage mutants lowest real-envs rllib bench-rllib bench-replay bench-priorities reliability scoreboard peer-facts docs docs-serve lint types format clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -30,6 +30,12 @@ lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported
 real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of other projects, in a separate virtual environment.
 	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)
 
+rllib: $(VENV)-rllib/installed  ## Tests of the integration with RLlib, in a separate virtual environment.
+	$(VENV)-rllib/bin/python -m pytest -m "not campaign" tests/rllib $(ARGS)
+
+bench-rllib: $(VENV)-rllib/installed  ## Compare the replay buffer with RLlib's own, in a separate virtual environment.
+	$(VENV)-rllib/bin/python -m benchmarks.rllib_replay $(ARGS)
+
 bench-replay: $(VENV)-peers/installed  ## Compare the replay buffer with other libraries, in a separate virtual environment.
 	$(VENV)-peers/bin/python -m benchmarks.replay $(ARGS)
 
@@ -39,7 +45,8 @@ bench-priorities: $(VENV)-peers/installed  ## Compare the replay buffer with pri
 reliability: $(VENV)/installed-test  ## Random trials of interruptions, kills and damaged files: about an hour; the default tests run a hundredth.
 	$(bin)/python -m benchmarks.reliability $(ARGS)
 
-scoreboard: $(VENV)-peers/installed  ## Check our buffer and those of other libraries with the conformance suite; write docs/scoreboard.md.
+scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check our buffer and those of other libraries with the conformance suite; write docs/scoreboard.md.
+	$(VENV)-rllib/bin/python -W ignore -m benchmarks.scoreboard rllib:OursForRLlib
 	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
 
 peer-facts: $(VENV)-peers/installed  ## Test the statements of the pages about other libraries, and the example with cpprb.
@@ -64,7 +71,7 @@ format: $(VENV)/installed-test  ## Format the code, and apply ruff's fixes.
 	$(bin)/ruff check --fix .
 
 clean:  ## Remove all generated and installed files except runs/.
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 help:  ## Print this list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -88,6 +95,13 @@ $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requireme
 		--requirement tests/real_envs/requirements.txt pytest hypothesis --editable ".[torch]"
 	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # both packages use the folder pygame/
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --force-reinstall --no-deps pygame-ce
+	@touch $@
+
+$(VENV)-rllib/installed: pyproject.toml tests/rllib/requirements.txt
+	@echo "installing RLlib into $(VENV)-rllib (some minutes)"
+	$(PYTHON) -m venv $(VENV)-rllib
+	$(VENV)-rllib/bin/python -m pip install --disable-pip-version-check --quiet \
+		--requirement tests/rllib/requirements.txt --editable .
 	@touch $@
 
 $(VENV)-peers/installed: pyproject.toml benchmarks/requirements-replay.txt

@@ -23,12 +23,15 @@ PAGE = ROOT / "docs" / "scoreboard.md"
 ADAPTERS = (
     "ours:Ours",
     "sb3:OursForStableBaselines3",
+    "rllib:OursForRLlib",
     "sb3:StableBaselines3",
     "cpprb:Cpprb",
     "tianshou:Tianshou",
     "torchrl:TorchRL",
     "torchrl:TorchRLNextGoals",
 )
+ELSEWHERE = {"rllib:OursForRLlib"}
+"""Adapters whose library needs a virtual environment of its own; they run only if they are named."""
 
 SB3, CPPRB, TIANSHOU, TORCHRL = (
     f"tests/peers/test_{name}.py::" for name in ("sb3", "cpprb", "tianshou", "torchrl")
@@ -177,10 +180,11 @@ def render_offers(adapter: str, report: dict[str, Any] | None) -> str:
 def main() -> None:
     """Run the adapters and write the page."""
     parser = argparse.ArgumentParser(description="Scoreboard of replay buffers.")
-    parser.add_argument("adapters", nargs="*", help="adapters to run; all by default")
+    parser.add_argument("adapters", nargs="*", help="adapters to run; by default all for this environment")
     parser.add_argument("--render", action="store_true", help="only write the page")
     arguments = parser.parse_args()
-    for adapter in () if arguments.render else arguments.adapters or ADAPTERS:
+    default = [adapter for adapter in ADAPTERS if adapter not in ELSEWHERE]
+    for adapter in () if arguments.render else arguments.adapters or default:
         run(adapter)
     PAGE.write_text(render(read_reports()), encoding="utf-8")
 

@@ -101,6 +101,7 @@ ALLOWED_IMPORTS = {
         "her_wrappers.spaces",
         "her_wrappers.trees",
         "her_wrappers.user_warning",
+        "her_wrappers.success_flag",
         "her_wrappers.goal_interface",
         "her_wrappers.recording",
         "her_wrappers.replay",

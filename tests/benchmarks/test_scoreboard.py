@@ -30,7 +30,7 @@ def test_reports_are_of_the_pinned_versions():
 
 
 def test_our_buffers_are_clean():
-    for adapter in ("ours:Ours", "sb3:OursForStableBaselines3"):
+    for adapter in ("ours:Ours", "sb3:OursForStableBaselines3", "rllib:OursForRLlib"):
         assert REPORTS[adapter]["findings"] == []
 
 

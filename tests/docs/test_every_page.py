@@ -16,7 +16,7 @@ from tests.support.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
 TUTORIAL = [
     ROOT / f"docs/tutorial/{name}.md" for name in ("index", "check", "record", "relabel", "train", "watch")
 ]
-OTHER_TESTS = {"README": "tests/test_readme.py"}
+OTHER_TESTS = {"README": "tests/test_readme.py", "rllib": "tests/rllib/test_page.py"}
 """Test files of pages whose name differs from that of the page."""
 
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)")

@@ -1,0 +1,115 @@
+"""Adapter for the buffer of `her_wrappers.integrations.rllib`, used as RLlib's algorithms use it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
+from her_wrappers.integrations.rllib import ColumnsFromBuffer
+from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer
+from her_wrappers.replay.prioritized import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    import gymnasium as gym
+    import numpy as np
+
+
+class OursForRLlib(ReplayAdapter):
+    """Chunks of one step, as env runners return them, and columns of the learner connector.
+
+    Observations and goals are those of ``last_batch``, since the columns have them as float32 vectors without
+    the achieved goals.
+    """
+
+    name: ClassVar[str] = "her-toolkit, for RLlib"
+    offers: ClassVar[AbstractSet[str]] = set(OFFERS)
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        buffer_size: int,
+        strategy: str,
+        n_sampled_goal: int,
+        max_episode_steps: int,
+        num_envs: int = 1,
+        seed: int = 0,
+        prioritized: bool = False,
+        n_steps: int = 1,
+        **options: Any,
+    ) -> None:
+        self._n_steps, self._gamma = n_steps, options.get("gamma", 0.99)
+        self._open: dict[int, SingleAgentEpisode] = {}
+        self._columns = ColumnsFromBuffer()
+        self.buffer = HerEpisodeReplayBuffer(
+            env,
+            capacity=buffer_size,
+            num_envs=num_envs,
+            n_step=n_steps,
+            goal_selection_strategy=strategy,
+            n_sampled_goal=n_sampled_goal,
+            info_keys=("cost",),
+            prioritized=Priority() if prioritized else None,
+            seed=seed,
+            **options,
+        )
+
+    def add(  # noqa: PLR0917 - as in the base class
+        self,
+        obs: dict[str, Any],
+        action: np.ndarray,
+        reward: float,
+        next_obs: dict[str, Any],
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+        env_index: int = 0,
+    ) -> None:
+        """Add a chunk of one step."""
+        chunk = self._open.pop(env_index, None)
+        if chunk is None:
+            chunk = SingleAgentEpisode()
+            chunk.add_env_reset(obs)
+        chunk.add_env_step(next_obs, action, reward, info, terminated=terminated, truncated=truncated)
+        if not chunk.is_done:
+            self._open[env_index] = chunk.cut(len_lookback_buffer=1)
+        self.buffer.add([chunk.to_numpy()])
+
+    def sample(self, batch_size: int) -> dict[str, Any]:
+        """Return a batch."""
+        transitions = self.buffer.sample(batch_size, n_step=self._n_steps, gamma=self._gamma)
+        columns = self._columns(rl_module=None, batch={}, episodes=transitions)
+        batch: Any = self.buffer.last_batch
+        return {
+            **batch.observations,
+            **{f"next_{key}": values for key, values in batch.next_observations.items()},
+            "action": columns["actions"],
+            "reward": columns["rewards"],
+            "terminated": columns["terminateds"],
+            "truncated": columns["truncateds"],
+            "discount": self._gamma ** columns["n_step"] * ~columns["terminateds"],
+            "weight": columns["weights"],
+            "index": batch.index,
+        }
+
+    def end_episode(self, env_index: int = 0) -> None:
+        """Begin another episode, as an env runner does that was restarted."""
+        self._open.pop(env_index)
+
+    def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
+        """Set priorities; RLlib sets those of the last batch only, without an index."""
+        self.buffer.hindsight.update_priorities(index, priorities)
+
+    def save(self, path: str) -> None:
+        """Save the state as in a checkpoint."""
+        Path(path).write_bytes(pickle.dumps(self.buffer.get_state()))
+
+    def load(self, path: str) -> None:
+        """Load the state of a checkpoint."""
+        self.buffer.set_state(pickle.loads(Path(path).read_bytes()))

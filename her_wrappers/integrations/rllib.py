@@ -1,0 +1,276 @@
+"""RLlib: DQN and SAC of its new API stack with hindsight, based on `HindsightReplayBuffer`.
+
+``docs/rllib.md`` lists the differences from RLlib's own replay buffers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.success_flag import flag_of
+
+try:
+    from ray.rllib.algorithms.dqn import DQN, DQNConfig
+    from ray.rllib.algorithms.sac import SAC, SACConfig
+    from ray.rllib.connectors.common import AddObservationsFromEpisodesToBatch
+    from ray.rllib.connectors.connector_v2 import ConnectorV2
+    from ray.rllib.connectors.learner import LearnerConnectorPipeline, NumpyToTensor
+    from ray.rllib.core import DEFAULT_MODULE_ID
+    from ray.rllib.core.columns import Columns
+    from ray.rllib.env.env_context import EnvContext
+    from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
+    from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS
+except ImportError as error:
+    raise ImportError(
+        'her_wrappers.integrations.rllib needs RLlib; run: pip install "her-toolkit[rllib]"'
+    ) from error
+
+from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer, NetworkInputs, joined
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+    from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+    from her_wrappers.integrations.rllib_buffer import SampledTransitions
+
+BUFFER_TYPE = "EpisodeReplayBuffer"
+"""The name under ``replay_buffer_config["type"]``, since SACConfig accepts RLlib's names only."""
+
+GIVEN_BY_RLLIB = {"observation_space", "action_space", "buffer_size", "n_steps", "gamma", "device"}
+OPTIONS = inspect.signature(HindsightReplayBuffer).parameters.keys() - GIVEN_BY_RLLIB
+"""Arguments of `HindsightReplayBuffer` that ``replay_buffer_config`` may have."""
+
+STATE_KEY = "replay_buffer"
+"""Key of the buffer in the state of an algorithm."""
+
+
+class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
+    """Env-to-module connector: the last observation of each episode as a vector, and the success rate.
+
+    RLlib's ``FlattenObservations`` replaces the observations of the episodes, and the buffer would get no
+    goals; this connector leaves them as they are.
+    """
+
+    def recompute_output_observation_space(
+        self, input_observation_space: spaces.Space[Any], input_action_space: spaces.Space[Any]
+    ) -> spaces.Box:
+        """Return the space of the vectors."""
+        self._inputs = NetworkInputs(input_observation_space)
+        return self._inputs.space
+
+    def __call__(
+        self,
+        *,
+        rl_module: Any,
+        batch: dict[str, Any],
+        episodes: list[Any],
+        explore: bool | None = None,
+        shared_data: dict[str, Any] | None = None,
+        metrics: MetricsLogger | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Add the vectors to the batch."""
+        for episode in self.single_agent_episode_iterator(episodes):
+            vector = self._inputs(episode.get_observations(-1), 1)[0]
+            self.add_batch_item(batch, Columns.OBS, item_to_add=vector, single_agent_episode=episode)
+            if metrics is not None and episode.is_done:
+                success = flag_of(episode.get_infos(-1))
+                if success is not None:
+                    metrics.log_value("success_rate", float(success), window=100)
+        return batch
+
+
+class ColumnsFromBuffer(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations
+    """Learner connector: all columns of the batch that `HerEpisodeReplayBuffer` sampled."""
+
+    def __call__(self, *, episodes: list[SampledTransitions], **kwargs: Any) -> dict[str, Any]:
+        """Return the columns, so that RLlib's connectors do not look for them in episodes."""
+        columns = [part.columns for part in episodes]
+        return dict(columns[0]) if len(columns) == 1 else joined(columns)
+
+
+class ModuleTensors(NumpyToTensor):  # type: ignore[misc] # RLlib has no annotations
+    """Learner connector: the columns as tensors of the only module."""
+
+    def __call__(self, *, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Return the tensors under the id of the module."""
+        tensors: dict[str, Any] = super().__call__(batch={DEFAULT_MODULE_ID: batch}, **kwargs)
+        return tensors
+
+
+class _HerConfig:
+    """Mixin of the configurations: replay with hindsight, and the connectors that it needs."""
+
+    def __init__(self, algo_class: type) -> None:
+        super().__init__(algo_class)  # type: ignore[call-arg] # of DQNConfig, SACConfig
+        self.replay_buffer_config: dict[str, Any] = {"type": BUFFER_TYPE, "capacity": 1_000_000}
+        self.store_buffer_in_checkpoints = True
+
+    def validate(self) -> None:
+        """Check all settings.
+
+        Raises:
+            ValueError: A setting is not valid, or does not work with hindsight.
+        """
+        self._require_buffer_options()
+        settings: Any = self
+        name = type(self).__name__
+        if not settings.enable_env_runner_and_connector_v2 or settings.is_multi_agent:
+            raise ValueError(
+                f"{name} needs the new API stack and a single agent, got another setting; leave out "
+                "api_stack() and multi_agent()"
+            )
+        for key in ("env_to_module_connector", "learner_connector"):
+            if getattr(settings, f"_{key}") is not None:
+                raise ValueError(
+                    f"{key} must be None, got a function; {name} has connectors of its own, so remove "
+                    f"{key}=, and change observations by a wrapper of the environment"
+                )
+        if not isinstance(settings.n_step, int):
+            raise ValueError(  # noqa: TRY004 - a setting, as in the checks above
+                f"n_step must be an int, got {settings.n_step!r}; write training(n_step={settings.n_step[0]})"
+            )
+        super().validate()  # type: ignore[misc] # of DQNConfig, SACConfig
+
+    def _require_buffer_options(self) -> None:
+        config, name = self.replay_buffer_config, type(self).__name__
+        if config.get("type") != BUFFER_TYPE:
+            raise ValueError(
+                f'replay_buffer_config["type"] must be left out, got {config.get("type")!r}; {name} always '
+                "uses her_wrappers.integrations.rllib.HerEpisodeReplayBuffer"
+            )
+        unknown = sorted(config.keys() - OPTIONS - {"type", "capacity"})
+        if unknown:
+            raise ValueError(
+                f"replay_buffer_config must have the keys capacity, {', '.join(sorted(OPTIONS))}, got "
+                f"{unknown[0]!r}; remove it (capacity is the buffer size; training() has n_step and gamma)"
+            )
+
+    def build_env_to_module_connector(
+        self, env: Any = None, spaces: Any = None, device: Any = None
+    ) -> ConnectorV2:
+        """Return RLlib's pipeline with `GoalsToInputs` as its first connector."""
+        parent: Any = super()
+        pipeline = parent.build_env_to_module_connector(env=env, spaces=spaces, device=device)
+        pipeline.prepend(GoalsToInputs())
+        return pipeline
+
+    def build_learner_connector(
+        self, input_observation_space: Any, input_action_space: Any, device: Any = None
+    ) -> ConnectorV2:
+        """Return a pipeline that takes all columns from the buffer."""
+        return LearnerConnectorPipeline(
+            connectors=[
+                ColumnsFromBuffer(),
+                # The learners insert a connector after this one; both find their columns in the batch.
+                AddObservationsFromEpisodesToBatch(as_learner_connector=True),
+                ModuleTensors(as_learner_connector=True, device=device),
+            ],
+            input_observation_space=input_observation_space,
+            input_action_space=input_action_space,
+        )
+
+
+class _HerAlgorithm:
+    """Mixin of the algorithms: they make the buffer, and save it with their checkpoints."""
+
+    def _create_local_replay_buffer_if_necessary(self, config: Any) -> HerEpisodeReplayBuffer:
+        """Return the buffer; RLlib calls this method when it builds the algorithm."""
+        settings: Any = self.config  # type: ignore[attr-defined] # of Algorithm
+        options = {name: value for name, value in settings.replay_buffer_config.items() if name != "type"}
+        creator: Any = self.env_creator  # type: ignore[attr-defined] # of Algorithm
+        return HerEpisodeReplayBuffer(
+            creator(EnvContext(settings.env_config or {}, worker_index=0)),
+            num_envs=max(settings.num_env_runners, 1) * settings.num_envs_per_env_runner,
+            n_step=settings.n_step,
+            gamma=settings.gamma,
+            **{"seed": settings.seed, **options},
+        )
+
+    def training_step(self) -> None:
+        """Collect and learn; before the first episode has ended, only collect."""
+        algorithm: Any = self
+        buffer: HerEpisodeReplayBuffer = algorithm.local_replay_buffer
+        while not len(buffer):
+            episodes, results = synchronous_parallel_sample(
+                worker_set=algorithm.env_runner_group,
+                concat=True,
+                sample_timeout_s=algorithm.config.sample_timeout_s,
+                _uses_new_env_runners=True,
+                _return_metrics=True,
+            )
+            algorithm.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
+            buffer.add(episodes)
+        super().training_step()  # type: ignore[misc] # of DQN
+
+    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
+        """Return the state of the algorithm, with that of the buffer."""
+        algorithm: Any = super()
+        state = algorithm.get_state(components, not_components=not_components, **kwargs)
+        mine: Any = self
+        is_wanted = mine._check_component(STATE_KEY, components, not_components)  # noqa: SLF001 - of the base
+        if is_wanted and mine.config.store_buffer_in_checkpoints:
+            state[STATE_KEY] = mine.local_replay_buffer.get_state()
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore the algorithm, and the buffer if the state has one."""
+        algorithm: Any = super()
+        algorithm.set_state(state)
+        if STATE_KEY in state:
+            mine: Any = self
+            mine.local_replay_buffer.set_state(state[STATE_KEY])
+
+    def cleanup(self) -> None:
+        """Stop all workers, and close the environment of the buffer."""
+        mine: Any = self
+        if mine.local_replay_buffer is not None:
+            mine.local_replay_buffer.close()
+        super().cleanup()  # type: ignore[misc] # of Algorithm
+
+
+class HerDQN(_HerAlgorithm, DQN):  # type: ignore[misc] # RLlib has no annotations
+    """RLlib's DQN with `HerEpisodeReplayBuffer`; made by `HerDQNConfig`."""
+
+    @classmethod
+    def get_default_config(cls) -> HerDQNConfig:
+        """Return the configuration with all defaults."""
+        return HerDQNConfig()
+
+
+class HerSAC(_HerAlgorithm, SAC):  # type: ignore[misc] # RLlib has no annotations
+    """RLlib's SAC with `HerEpisodeReplayBuffer`; made by `HerSACConfig`."""
+
+    @classmethod
+    def get_default_config(cls) -> HerSACConfig:
+        """Return the configuration with all defaults."""
+        return HerSACConfig()
+
+
+class HerDQNConfig(_HerConfig, DQNConfig):  # type: ignore[misc] # RLlib has no annotations
+    """Configuration of RLlib's DQN with hindsight, for goal environments with Discrete actions.
+
+    The methods are those of ``DQNConfig``. ``training(replay_buffer_config=...)`` takes the ``capacity`` and
+    the arguments of `HindsightReplayBuffer`. Checkpoints contain the buffer unless
+    ``store_buffer_in_checkpoints`` is False.
+
+    Example:
+        >>> config = HerDQNConfig().environment("her_envs:her_envs/BitFlipping-v0")
+        >>> config = config.training(replay_buffer_config={"n_sampled_goal": 4})
+    """
+
+    def __init__(self, algo_class: type | None = None) -> None:
+        super().__init__(algo_class or HerDQN)
+
+
+class HerSACConfig(_HerConfig, SACConfig):  # type: ignore[misc] # RLlib has no annotations
+    """Configuration of RLlib's SAC with hindsight; see `HerDQNConfig`.
+
+    Example:
+        >>> config = HerSACConfig().environment("her_envs:her_envs/PointReach-v0")
+    """
+
+    def __init__(self, algo_class: type | None = None) -> None:
+        super().__init__(algo_class or HerSAC)

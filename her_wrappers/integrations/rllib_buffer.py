@@ -1,0 +1,367 @@
+"""RLlib: the replay buffer of `her_wrappers.integrations.rllib`, and the inputs of its networks."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tree
+from gymnasium import spaces
+from ray.rllib.core.columns import Columns
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer
+from ray.rllib.utils.replay_buffers.base import ReplayBufferInterface
+from ray.rllib.utils.spaces.space_utils import batch as stack
+
+from her_wrappers.goal_interface import require_goal_space
+from her_wrappers.recording.episode import Episode
+from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.spaces import leaf_spaces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+    from her_wrappers.goal_interface import AnyEnv
+    from her_wrappers.replay.batch import Batch
+    from her_wrappers.trees import Tree
+
+INPUT_KEYS = ("observation", "desired_goal")
+"""Parts of an observation that the networks get."""
+
+
+class NetworkInputs:
+    """Concatenates observation and desired goal to vectors: the inputs of the networks.
+
+    Discrete values become one-hot vectors; other arrays are flattened. All values become float32.
+
+    Args:
+        space: Dict space of ``observation``, ``achieved_goal`` and ``desired_goal``.
+
+    Raises:
+        ValueError: The space is not that of a goal environment.
+
+    Attributes:
+        space: Box space of one vector, of length D.
+    """
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        goal_space = require_goal_space(space)
+        self._leaves = [
+            (path, leaf) for key in INPUT_KEYS for path, leaf in leaf_spaces(goal_space[key], (key,)).items()
+        ]
+        width = sum(spaces.flatdim(leaf) if _is_discrete(leaf) else _size(leaf) for _, leaf in self._leaves)
+        self.space = spaces.Box(-np.inf, np.inf, (width,), np.float32)
+
+    def __call__(self, observations: Tree, rows: int) -> np.ndarray:
+        """Return the (rows, D) float32 vectors of observations, whose leaves have a leading axis."""
+        parts = [
+            _as_vectors(leaf, np.asarray(reduce(getitem, path, observations)), rows)
+            for path, leaf in self._leaves
+        ]
+        vectors: np.ndarray = np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
+        return vectors
+
+
+def _is_discrete(space: spaces.Space[Any]) -> bool:
+    return isinstance(space, spaces.Discrete)
+
+
+def _size(space: spaces.Space[Any]) -> int:
+    return int(np.prod(space.shape or (), dtype=np.int64))
+
+
+def _as_vectors(space: spaces.Space[Any], values: np.ndarray, rows: int) -> np.ndarray:
+    if isinstance(space, spaces.Discrete):
+        one_hot: np.ndarray = values.reshape(rows, 1) == np.arange(space.start, space.start + space.n)
+        return one_hot
+    return values.reshape(rows, -1)
+
+
+class SampledTransitions:
+    """One batch in the place of the list of episodes that RLlib's learners get from a buffer.
+
+    Args:
+        columns: (B, ...) arrays by the names that the learners use.
+    """
+
+    def __init__(self, columns: dict[str, np.ndarray]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        """Return the number of transitions, B."""
+        return len(self.columns[Columns.REWARDS])
+
+    def __getitem__(self, rows: slice) -> SampledTransitions:
+        """Return some of the transitions, for one of several learners."""
+        return SampledTransitions({name: values[rows] for name, values in self.columns.items()})
+
+    def slice(self, rows: slice, len_lookback_buffer: int | None = None) -> SampledTransitions:
+        """Return some of the transitions; the name and arguments are those of RLlib's episodes."""
+        return self[rows]
+
+
+class _EpisodeChunks:
+    """The chunks of an episode that an env runner has not finished."""
+
+    def __init__(self) -> None:
+        self._observations: list[Tree] = []
+        self._actions: list[Tree] = []
+        self._rewards: list[np.ndarray] = []
+        self._infos: list[dict[str, np.ndarray]] = []
+        self.num_steps = 0
+
+    def add(self, chunk: SingleAgentEpisode, info_keys: Sequence[str]) -> None:
+        """Add the steps of a chunk, which begins with the last observation of the previous chunk."""
+        observations, count = _as_arrays(chunk.get_observations()), len(chunk)
+        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in info_keys}
+        if self.num_steps:
+            observations = tree.map_structure(lambda rows: rows[1:], observations)
+        self._observations.append(observations)
+        self._actions.append(_as_arrays(chunk.get_actions()))
+        self._rewards.append(np.asarray(chunk.get_rewards(), np.float64))
+        self._infos.append(infos)
+        self.num_steps += count
+
+    def finish(self, *, terminated: bool, truncated: bool) -> Episode:
+        """Return the episode."""
+        return Episode(
+            joined(self._observations),
+            joined(self._actions),
+            joined(self._rewards),
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            infos=joined(self._infos),
+        )
+
+
+def _as_arrays(values: Any) -> Tree:
+    """Return the values of an episode as a tree of arrays; RLlib has a list until it calls ``to_numpy``."""
+    return stack(values) if isinstance(values, list) else values
+
+
+def joined(trees: list[Any]) -> Any:
+    """Return trees of arrays as one tree, whose leaves are concatenated along the first axis."""
+    return tree.map_structure(lambda *parts: np.concatenate(parts), *trees)
+
+
+def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    for info in infos:
+        if key not in info:
+            raise ValueError(
+                f"info_keys must name infos that every step has, got {key!r}, and a step that has "
+                f"{sorted(info)}; leave {key!r} out of info_keys, or return it from step()"
+            )
+    return np.stack([np.asarray(info[key]) for info in infos])
+
+
+class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLlib has no annotations
+    """The replay buffer of `HerDQN` and `HerSAC`, which relabels goals in hindsight while sampling.
+
+    Env runners hand over chunks of episodes; an episode can be sampled once it has ended.
+
+    Args:
+        env: Goal environment whose spaces and goal functions are used.
+        capacity: Maximal number of transitions.
+        num_envs: Number of environments of all env runners together. If more episodes are open, an env runner
+            was restarted, and the oldest open episode is stored as truncated.
+        n_step: Maximal number of steps whose rewards are summed, all for one goal.
+        gamma: Discount factor of these sums.
+        **options: Further arguments of `HindsightReplayBuffer`, such as ``n_sampled_goal``.
+
+    Raises:
+        TypeError: ``env`` is not an environment, or an option is unknown.
+        ValueError: ``env`` has no goal interface, or an option has a wrong value.
+
+    Attributes:
+        hindsight: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        last_batch: The `Batch` of the last call of `sample`, or None.
+        metrics: RLlib's logger of the numbers of stored transitions and episodes.
+    """
+
+    def __init__(
+        self,
+        env: AnyEnv,
+        *,
+        capacity: int = 1_000_000,
+        num_envs: int = 1,
+        n_step: int = 1,
+        gamma: float = 0.99,
+        **options: Any,
+    ) -> None:
+        self._env, self._num_envs, self._gamma = env, num_envs, gamma
+        self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
+        self.hindsight = HindsightReplayBuffer.for_env(env, **self._options)
+        self._inputs = NetworkInputs(self.hindsight.observation_space)
+        self._open: dict[str, _EpisodeChunks] = {}
+        self.last_batch: Batch | None = None
+        self.metrics = MetricsLogger(root=False)
+
+    def __len__(self) -> int:
+        """Return the number of transitions that can be sampled."""
+        return len(self.hindsight)
+
+    def add(self, batch: SingleAgentEpisode | list[SingleAgentEpisode], **kwargs: Any) -> None:
+        """Add chunks of episodes, as env runners return them.
+
+        Args:
+            batch: The chunks; those of one episode have the same id, and come in order.
+            **kwargs: Ignored.
+
+        Raises:
+            ValueError: An episode does not fit the spaces or the capacity, or an info is missing; the episode
+                is dropped.
+        """
+        ended: list[Episode] = []
+        try:
+            for chunk in batch if isinstance(batch, list) else [batch]:
+                self._add_chunk(chunk, ended)
+        finally:  # a chunk that is rejected does not affect the other episodes
+            self.hindsight.add_episodes(ended)
+
+    def _add_chunk(self, chunk: SingleAgentEpisode, ended: list[Episode]) -> None:
+        """Add a chunk to its episode, and append the episodes that it ends to ``ended``."""
+        if not len(chunk):
+            return
+        episode = self._open.pop(chunk.id_, None) or _EpisodeChunks()
+        episode.add(chunk, self.hindsight.info_keys)
+        if chunk.is_done:
+            ended.append(episode.finish(terminated=chunk.is_terminated, truncated=chunk.is_truncated))
+            return
+        self._require_space(episode)
+        self._open[chunk.id_] = episode
+        if len(self._open) > self._num_envs:
+            oldest = self._open.pop(next(iter(self._open)))
+            ended.append(oldest.finish(terminated=False, truncated=True))
+
+    def _require_space(self, episode: _EpisodeChunks) -> None:
+        if episode.num_steps >= self.hindsight.buffer_size:
+            raise ValueError(
+                f"an episode must fit the capacity of {self.hindsight.buffer_size} transitions, got "
+                f"{episode.num_steps} steps that did not end the episode; raise "
+                'replay_buffer_config["capacity"], or give the environment a time limit'
+            )
+
+    def sample(
+        self,
+        num_items: int | None = None,
+        *,
+        batch_length_T: int | None = None,  # noqa: N803 - RLlib's name
+        beta: float | None = None,
+        **kwargs: Any,
+    ) -> list[SampledTransitions]:
+        """Sample transitions with replacement; relabeled transitions come first.
+
+        Args:
+            num_items: Number of transitions, B.
+            batch_length_T: 0 or None; recurrent networks are not supported.
+            beta: Exponent of the weights of this batch, instead of that of ``prioritized``.
+            **kwargs: Ignored: further arguments of RLlib's buffers.
+
+        Returns:
+            A list with one batch, for the learner connector.
+
+        Raises:
+            ValueError: No episode is complete, ``num_items`` is below 1, or the networks are recurrent.
+        """
+        if num_items is None or batch_length_T:
+            raise ValueError(
+                "sample needs num_items and batch_length_T=0, got "
+                f"num_items={num_items}, batch_length_T={batch_length_T}; use networks without an LSTM"
+            )
+        batch = self.last_batch = self.hindsight.sample(num_items, beta)
+        return [SampledTransitions(self._columns(batch))]
+
+    def _columns(self, batch: Batch) -> dict[str, np.ndarray]:
+        """Return a batch under the names that RLlib's learners use."""
+        rows = len(batch)
+        return {
+            Columns.OBS: self._inputs(batch.observations, rows),
+            Columns.NEXT_OBS: self._inputs(batch.next_observations, rows),
+            Columns.ACTIONS: np.ascontiguousarray(batch.actions),
+            Columns.REWARDS: np.ascontiguousarray(batch.rewards),
+            Columns.TERMINATEDS: np.ascontiguousarray(batch.terminations),
+            Columns.TRUNCATEDS: np.ascontiguousarray(batch.truncations),
+            "weights": np.ascontiguousarray(batch.weights),
+            "n_step": self._window_lengths(batch.discounts),
+        }
+
+    def _window_lengths(self, discounts: np.ndarray) -> np.ndarray:
+        """Return (B,) float32 m with gamma^m = discount; 1 where a step terminated, which has no target."""
+        lengths = np.ones(len(discounts), np.float32)
+        if self._options["n_steps"] > 1 and 0 < self._gamma < 1:
+            np.log(discounts, out=lengths, where=discounts > 0)
+            lengths[discounts > 0] /= np.log(self._gamma)
+            np.rint(lengths, out=lengths)
+        return lengths
+
+    def update_priorities(self, priorities: np.ndarray, module_id: str | None = None) -> None:
+        """Set the priorities of the transitions of the last batch, if the buffer has priorities.
+
+        Args:
+            priorities: (B,) temporal difference errors.
+            module_id: Ignored; RLlib passes it.
+
+        Raises:
+            ValueError: The number of priorities differs from that of the transitions.
+        """
+        if self._options.get("prioritized") is not None and self.last_batch is not None:
+            self.hindsight.update_priorities(self.last_batch.index, np.abs(priorities))
+
+    def get_metrics(self) -> dict[str, Any]:
+        """Return the numbers of stored transitions and episodes, for the results of ``train``."""
+        self.metrics.log_value("num_env_steps_stored", len(self), reduce="item")
+        self.metrics.log_value("num_episodes_stored", self.hindsight.num_episodes, reduce="item")
+        reduced: dict[str, Any] = self.metrics.reduce()
+        return reduced
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state of the buffer: the content of a file that `HindsightReplayBuffer` saves.
+
+        Open episodes are saved as truncated, since a restored algorithm resets its environments.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "buffer")
+            self.hindsight.save(path)
+            content = path.read_bytes()
+        unfinished = [each.finish(terminated=False, truncated=True) for each in self._open.values()]
+        return {"hindsight": content, "unfinished": [vars(episode) for episode in unfinished]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Replace the content of the buffer; arguments of this buffer have precedence over the saved ones.
+
+        Args:
+            state: State that `get_state` returned.
+
+        Raises:
+            CorruptFileError: The state is damaged.
+            ValueError: The state is that of a buffer for other spaces, or does not contain a buffer.
+        """
+        if "hindsight" not in state:
+            raise ValueError(
+                f"state must have the keys hindsight and unfinished, got {sorted(state)}; pass the state of "
+                "a HerEpisodeReplayBuffer"
+            )
+        options = {name: value for name, value in self._options.items() if name != "seed"}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "buffer")
+            path.write_bytes(state["hindsight"])
+            self.hindsight = HindsightReplayBuffer.load(path, self._env, **options)
+        self.hindsight.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])
+        self._open, self.last_batch = {}, None
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+
+# RLlib calls `update_priorities` of subclasses of this class only.
+PrioritizedEpisodeReplayBuffer.register(HerEpisodeReplayBuffer)

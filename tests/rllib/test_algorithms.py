@@ -1,0 +1,168 @@
+"""DQN and SAC of RLlib with our buffer: several env runners, checkpoints, and settings that are errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.connectors.env_to_module import FlattenObservations
+
+from her_wrappers.integrations.rllib import HerDQNConfig, HerSACConfig
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SMALL = {"fcnet_hiddens": [16], "head_fcnet_hiddens": []}
+
+
+def dqn(**buffer):
+    """DQN on 4 bits, with an update after every 32 steps."""
+    return (
+        HerDQNConfig()
+        .environment("her_envs:her_envs/BitFlipping-v0", env_config={"n_bits": 4})
+        .env_runners(num_envs_per_env_runner=4, rollout_fragment_length=8)
+        .training(
+            replay_buffer_config=buffer,
+            train_batch_size_per_learner=32,
+            num_steps_sampled_before_learning_starts=0,
+        )
+        .rl_module(model_config=SMALL)
+        .reporting(min_sample_timesteps_per_iteration=64)
+        .debugging(seed=0)
+    )
+
+
+def learned_steps(result):
+    return result["learners"]["default_policy"]["num_module_steps_trained_lifetime"]
+
+
+def test_several_env_runners_fill_one_buffer():
+    algo = dqn(n_sampled_goal=4).env_runners(num_env_runners=2).build_algo()
+    try:
+        result = algo.train()
+        buffer = algo.local_replay_buffer
+        assert learned_steps(result) > 0
+        assert result["replay_buffer"]["num_env_steps_stored"] == len(buffer) > 32
+        assert 0 <= result["env_runners"]["success_rate"] <= 1
+        buffer.hindsight.verify()
+        lengths = [len(episode) for episode in buffer.hindsight.episodes()]
+        assert max(lengths) == 4
+        assert all(
+            episode.terminated or len(episode) == 4 for episode in buffer.hindsight.episodes()
+        )  # none was cut into chunks
+    finally:
+        algo.stop()
+
+
+@pytest.fixture(scope="module")
+def trained():
+    algo = dqn(capacity=500, n_sampled_goal=2).build_algo()
+    algo.train()
+    yield algo
+    algo.stop()
+
+
+def rows_of(algo):
+    return [
+        episode.observations["achieved_goal"] for episode in algo.local_replay_buffer.hindsight.episodes()
+    ]
+
+
+def test_a_checkpoint_has_the_buffer(trained, tmp_path):
+    path = trained.save_to_path(tmp_path / "checkpoint")
+    restored = Algorithm.from_checkpoint(path)
+    try:
+        stored, loaded = rows_of(trained), rows_of(restored)
+        assert len(loaded) >= len(stored) > 0  # open episodes are stored as truncated
+        for one, other in zip(stored, loaded, strict=False):
+            np.testing.assert_array_equal(one, other)
+        before = len(restored.local_replay_buffer)
+        assert learned_steps(restored.train()) > 0
+        assert len(restored.local_replay_buffer) > before
+    finally:
+        restored.stop()
+
+
+def test_restoring_replaces_the_buffer(trained, tmp_path):
+    path = trained.save_to_path(tmp_path / "checkpoint")
+    before = len(rows_of(trained))
+    trained.train()
+    assert len(rows_of(trained)) > before
+    trained.restore_from_path(path)
+    assert before <= len(rows_of(trained)) <= before + 4
+
+
+def test_checkpoints_without_the_buffer_are_possible(trained):
+    state = trained.get_state(not_components=["replay_buffer"])
+    assert "replay_buffer" not in state
+    assert "replay_buffer" in trained.get_state()
+
+
+def test_sac_learns_from_the_buffer():
+    config = HerSACConfig().environment("her_envs:her_envs/PointReach-v0", env_config={"max_steps": 10})
+    config.training(train_batch_size_per_learner=32, num_steps_sampled_before_learning_starts=0, n_step=3)
+    config.rl_module(model_config=SMALL).reporting(
+        min_sample_timesteps_per_iteration=12, min_time_s_per_iteration=0
+    )
+    algo = config.build_algo()
+    try:
+        assert learned_steps(algo.train()) > 0
+        [transitions] = algo.local_replay_buffer.sample(200)
+        assert set(transitions.columns["n_step"]) == {1, 2, 3}
+    finally:
+        algo.stop()
+
+
+def test_the_buffer_gets_seed_gamma_and_n_step_of_the_configuration(trained):
+    hindsight = trained.local_replay_buffer.hindsight
+    assert (hindsight.buffer_size, hindsight.sample(2).discounts.max()) == (500, np.float32(0.99))
+
+
+ERRORS = {
+    "type": (
+        lambda: HerDQNConfig().training(replay_buffer_config={"type": "PrioritizedEpisodeReplayBuffer"}),
+        r'replay_buffer_config\["type"\] must be left out, got \'PrioritizedEpisodeReplayBuffer\'',
+    ),
+    "alpha": (
+        lambda: HerSACConfig().training(replay_buffer_config={"alpha": 0.5}),
+        r"replay_buffer_config must have the keys capacity, .*, got 'alpha'; remove it",
+    ),
+    "buffer_size": (
+        lambda: HerSACConfig().training(replay_buffer_config={"buffer_size": 5}),
+        r"got 'buffer_size'; remove it \(capacity is the buffer size",
+    ),
+    "connector": (
+        lambda: HerDQNConfig().env_runners(env_to_module_connector=lambda *_: FlattenObservations()),
+        r"env_to_module_connector must be None, got a function; .* remove env_to_module_connector=",
+    ),
+    "learner connector": (
+        lambda: HerDQNConfig().training(learner_connector=lambda *_: []),
+        r"learner_connector must be None, got a function; .* remove learner_connector=",
+    ),
+    "n_step": (
+        lambda: HerDQNConfig().training(n_step=(1, 3)),
+        r"n_step must be an int, got \(1, 3\); write training\(n_step=1\)",
+    ),
+    "old stack": (
+        lambda: HerDQNConfig().api_stack(
+            enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False
+        ),
+        r"HerDQNConfig needs the new API stack and a single agent, got .* leave out",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_setting_that_does_not_work_is_an_error_with_its_fix(name):
+    make, message = ERRORS[name]
+    with pytest.raises(ValueError, match=message):
+        make().validate()
+
+
+def test_an_environment_without_goals_is_an_error():
+    with pytest.raises(ValueError, match="desired_goal"):
+        HerDQNConfig().environment("CartPole-v1").build_algo()
+
+
+def test_hindsight_occurs_in_no_other_configuration_of_rllib():
+    assert not any("goal" in name or "hindsight" in name for name in vars(DQNConfig()))

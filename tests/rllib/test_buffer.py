@@ -1,0 +1,206 @@
+"""The buffer for RLlib: chunks of episodes, columns of the learners, state, and errors."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from ray.rllib.connectors.env_to_module import FlattenObservations
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.minibatch_utils import ShardEpisodesIterator
+from ray.rllib.utils.replay_buffers.utils import update_priorities_in_episode_replay_buffer
+
+import her_envs  # noqa: F401 - registers environments
+from her_wrappers import Priority
+from her_wrappers.conformance import parametrize_with_rules
+from her_wrappers.conformance.adapters.rllib import OursForRLlib
+from her_wrappers.integrations.rllib import GoalsToInputs
+from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer, NetworkInputs
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@parametrize_with_rules(OursForRLlib)
+def test_the_buffer_passes_the_conformance_suite(finding):
+    assert finding is None, finding
+
+
+@pytest.fixture
+def env():
+    with gym.make("her_envs/Counting-v0", length=6, terminate_on_success=False) as made:
+        yield made
+
+
+def play(env, *, steps=100, fragment=1, seed=0):
+    """Yield chunks of one episode as an env runner does, each of ``fragment`` steps."""
+    episode = SingleAgentEpisode()
+    observation, info = env.reset(seed=seed)
+    episode.add_env_reset(observation, info)
+    for t in range(steps):
+        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        episode.add_env_step(
+            observation, env.action_space.sample(), reward, info, terminated=terminated, truncated=truncated
+        )
+        if episode.is_done:
+            yield episode.to_numpy()
+            return
+        if (t + 1) % fragment == 0:
+            following = episode.cut(len_lookback_buffer=1)
+            yield episode.to_numpy()
+            episode = following
+
+
+def test_chunks_of_an_episode_are_stored_as_one_episode(env):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    for chunk in play(env, fragment=4):
+        assert len(buffer) == 0
+        buffer.add([chunk])
+    [episode] = buffer.hindsight.episodes()
+    assert len(episode) == len(buffer) == 6
+    assert episode.truncated
+    np.testing.assert_array_equal(episode.observations["achieved_goal"][:, -1], range(7))
+
+
+def test_chunks_that_are_lists_are_stored_too(env):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    episode = SingleAgentEpisode()
+    episode.add_env_reset(*env.reset(seed=0))
+    for _ in range(6):
+        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        episode.add_env_step(
+            observation,
+            env.action_space.sample(),
+            reward,
+            info,
+            terminated=terminated,
+            truncated=truncated,
+        )
+    buffer.add(episode)
+    assert len(buffer) == 6
+    assert isinstance(episode.get_observations(), list)
+
+
+def test_an_episode_that_never_continues_is_stored_as_truncated_once_another_takes_its_place(env):
+    buffer = HerEpisodeReplayBuffer(env, num_envs=1, seed=0)
+    lost, *_ = play(env, fragment=4)
+    buffer.add([lost])
+    assert len(buffer) == 0
+    first, *_ = play(env, fragment=4, seed=1)
+    buffer.add([first])
+    [episode] = buffer.hindsight.episodes()
+    assert len(episode) == 4
+    assert episode.truncated
+
+
+def test_an_episode_longer_than_the_capacity_is_an_error_before_it_ends(env):
+    buffer = HerEpisodeReplayBuffer(env, capacity=3, seed=0)
+    with pytest.raises(ValueError, match=r"capacity of 3 transitions, got 4 steps .* time limit"):
+        buffer.add(list(play(env, fragment=4)))
+
+
+def test_an_info_that_is_missing_is_an_error_that_names_it(env):
+    buffer = HerEpisodeReplayBuffer(env, info_keys=("cost",), seed=0)
+    with pytest.raises(ValueError, match="info_keys must name infos that every step has, got 'cost'"):
+        buffer.add(list(play(env)))
+
+
+def test_a_rejected_chunk_does_not_affect_the_episode_before_it(env):
+    buffer = HerEpisodeReplayBuffer(env, info_keys=("is_success",), seed=0)
+    complete, rejected = (chunk for seed in (0, 1) for chunk in play(env, fragment=10, seed=seed))
+    rejected.infos.data[2] = {}
+    with pytest.raises(ValueError, match="is_success"):
+        buffer.add([complete, rejected])
+    [episode] = buffer.hindsight.episodes()
+    assert len(episode) == len(buffer) == 6
+    assert episode.infos["is_success"].shape == (6,)
+
+
+def test_recurrent_networks_are_an_error(env):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    buffer.add(list(play(env)))
+    with pytest.raises(ValueError, match="batch_length_T=20; use networks without an LSTM"):
+        buffer.sample(4, batch_length_T=20)
+
+
+def test_a_state_of_another_buffer_is_an_error(env):
+    with pytest.raises(ValueError, match=r"hindsight and unfinished, got \['episodes'\]"):
+        HerEpisodeReplayBuffer(env).set_state({"episodes": []})
+
+
+def test_columns_have_the_goals_and_rewards_of_the_batch(env):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    buffer.add(list(play(env)))
+    [transitions] = buffer.sample(64, n_step=1, gamma=0.99)
+    batch, columns = buffer.last_batch, transitions.columns
+    assert len(transitions) == 64
+    inputs = [batch.observations["observation"], batch.observations["desired_goal"]]
+    np.testing.assert_array_equal(columns["obs"], np.concatenate(inputs, axis=1, dtype=np.float32))
+    np.testing.assert_array_equal(
+        columns["new_obs"][:, -2:], batch.next_observations["desired_goal"].astype(np.float32)
+    )
+    np.testing.assert_array_equal(columns["rewards"], batch.rewards)
+    np.testing.assert_array_equal(columns["terminateds"], batch.terminations)
+    assert batch.relabeled.mean() > 0.5
+
+
+def test_shares_of_several_learners_make_up_the_batch(env):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    buffer.add(list(play(env)))
+    [transitions] = sampled = buffer.sample(7)
+    shares = [part for [part] in ShardEpisodesIterator(sampled, num_shards=2)]
+    assert sorted(map(len, shares)) == [3, 4]
+    for name, column in transitions.columns.items():
+        np.testing.assert_array_equal(np.concatenate([part.columns[name] for part in shares]), column)
+
+
+def test_discrete_goals_become_one_hot_vectors():
+    env = gym.make("her_envs/BitFlipping-v0", n_bits=2, observation="integer")
+    inputs = NetworkInputs(env.observation_space)
+    states = {"observation": np.array([0, 3]), "desired_goal": np.array([2, 1])}
+    np.testing.assert_array_equal(inputs(states, 2), [[1, 0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 1, 0, 1, 0, 0]])
+    assert inputs.space.shape == (8,)
+
+
+def test_the_learner_sets_priorities_of_the_last_batch(env):
+    buffer = HerEpisodeReplayBuffer(env, prioritized=Priority(), seed=0)
+    buffer.add(list(play(env)))
+    buffer.sample(64)
+    last = buffer.last_batch.index
+    errors = np.where(last == 2, -5.0, 0.0)
+    update_priorities_in_episode_replay_buffer(
+        replay_buffer=buffer, td_errors={"default_policy": {"td_error": torch.tensor(errors)}}
+    )
+    buffer.sample(64)
+    assert (buffer.last_batch.index == 2).mean() > 0.9
+
+
+def test_without_priorities_errors_of_the_learner_are_ignored(env):
+    buffer = HerEpisodeReplayBuffer(env, seed=0)
+    buffer.add(list(play(env)))
+    buffer.sample(4)
+    buffer.update_priorities(np.ones(4))
+    assert len(buffer) == 6
+
+
+def test_our_connector_keeps_the_goals_that_the_connector_of_rllib_replaces(env):
+    for connector, keeps in ((GoalsToInputs, True), (FlattenObservations, False)):
+        episode = SingleAgentEpisode()
+        episode.add_env_reset(*env.reset(seed=0))
+        piece = connector(env.observation_space, env.action_space)
+        piece(rl_module=None, batch={}, episodes=[episode], shared_data={})
+        assert isinstance(episode.get_observations(-1), dict) == keeps
+
+
+def test_a_loaded_state_has_the_open_episodes_and_the_same_random_sequence(env):
+    buffer, other = (
+        HerEpisodeReplayBuffer(env, num_envs=2, seed=0),
+        HerEpisodeReplayBuffer(env, num_envs=2, seed=1),
+    )
+    buffer.add(list(play(env)))
+    other.set_state(buffer.get_state())
+    np.testing.assert_array_equal(buffer.hindsight.sample(32).index, other.hindsight.sample(32).index)
+    unfinished, *_ = play(env, fragment=2, seed=1)
+    buffer.add([unfinished])
+    other.set_state(buffer.get_state())
+    assert (len(buffer), len(other)) == (6, 8)

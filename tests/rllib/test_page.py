@@ -1,0 +1,75 @@
+"""The page on RLlib: its code runs, its programs solve their tasks, and the reference has existing names."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+
+from tests.support.pages import EXAMPLE, ROOT, run_page
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PAGE = ROOT / "docs" / "rllib.md"
+SHORTER = (
+    (r"range\(\d+\)", "range(1)"),
+    (r"training_intensity=256 \* \d+", "training_intensity=256"),
+    (r"evaluation_duration=100", "evaluation_duration=2"),
+    (r"\.debugging\(", ".reporting(min_sample_timesteps_per_iteration=240).debugging("),
+)
+"""Changes of the programs for a test in seconds: one iteration, few updates, few test episodes."""
+
+
+def shortened(text):
+    for pattern, replacement in SHORTER:
+        text, count = re.subn(pattern, replacement, text)
+        assert count == 2, f"{pattern} must occur in both programs"
+    return text
+
+
+def program(name):
+    """The program of the page that uses a configuration."""
+    return next(
+        match["code"] for match in EXAMPLE.finditer(PAGE.read_text()) if f"{name}()\n" in match["code"]
+    )
+
+
+def success_rate(code, capsys):
+    capsys.readouterr()
+    names = {}
+    exec(code, names)
+    for made in ("algo", "reach"):
+        if made in names:
+            names[made].stop()
+    return float(re.search(r"success rate ([\d.]+)", capsys.readouterr().out)[1])
+
+
+def test_the_code_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "rllib.md"
+    page.write_text(shortened(PAGE.read_text()))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tests.support.pages.ROOT", tmp_path)
+    run_page(page, {}, capsys)
+
+
+def test_the_reference_has_names_of_the_integration():
+    text = (ROOT / "docs/reference/integrations.md").read_text()
+    entries = re.findall(r"^::: (her_wrappers\.integrations\.rllib\w*)\.(\w+)", text, re.MULTILINE)
+    assert len(entries) == 3
+    assert all(getattr(import_module(module), name).__doc__ for module, name in entries)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_dqn_solves_bit_flipping_with_relabeling_only(seed, capsys):
+    code = program("HerDQNConfig").replace("seed=0", f"seed={seed}")
+    assert success_rate(code, capsys) >= 0.95
+    assert success_rate(code.replace('"n_sampled_goal": 4', '"n_sampled_goal": 0'), capsys) <= 0.05
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", [0, 1])  # with seed 2, the success rate was 0, as the page says
+def test_sac_solves_point_reach(seed, capsys):
+    code = program("HerSACConfig").replace("seed=0", f"seed={seed}")
+    assert success_rate(code, capsys) >= 0.95
