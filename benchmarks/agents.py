@@ -75,7 +75,7 @@ class BareSteps:
         self.discounts, self.weights = batch.discounts, batch.weights
 
     def network(self, outputs: int, num_actions: int = 0) -> Network:
-        """Return a new network for the observations of the batch, followed by ``num_actions`` actions."""
+        """Return a new network; its inputs are observations and ``num_actions`` components of an action."""
         return Network(self.inputs, self.hidden, outputs, num_actions=num_actions)
 
     def target(self, value: torch.Tensor) -> torch.Tensor:

@@ -117,7 +117,7 @@ def our_buffer(size: int) -> HindsightReplayBuffer:
 
 
 def discard(episodes: object) -> None:
-    """Do nothing: a sink for single episodes."""
+    """Do nothing: a sink that discards episodes."""
 
 
 class NullSink:
@@ -179,7 +179,7 @@ def _without(contender: Contender) -> str:
 
 
 def fill(contenders: list[Contender], size: int) -> None:
-    """Record ``size`` transitions with each contender, which fills the buffers."""
+    """Fill the buffers: record ``size`` transitions with each contender except Minari's."""
     for contender in contenders:
         if contender.name != MINARI:
             contender.run(-(-size // contender.transitions))

@@ -61,8 +61,8 @@ class Block(NamedTuple):
     """Results of some trials of one kind.
 
     Attributes:
-        events: Number of events.
-        seconds: Processor time.
+        events: Number of events, such as interrupts, kills or sampled rows; a trial can have several.
+        seconds: Processor time [s].
         failures: Seed and traceback of each failed trial.
     """
 

@@ -1,4 +1,4 @@
-"""Check our replay buffer and those of other libraries with `check_replay`. ``make scoreboard``.
+"""Check our replay buffer and those of other libraries with `check_replay`: ``make scoreboard``.
 
 Reports are stored in ``benchmarks/scoreboard_reports``; ``docs/scoreboard.md`` is rendered from them.
 ``python -m benchmarks.scoreboard sb3:StableBaselines3`` runs one adapter, ``--render`` only writes the page.

@@ -147,7 +147,7 @@ def _now() -> np.ndarray:
 
 
 def success_rate(act: Policy, bits: int, episodes: int, seed: int) -> float:
-    """Return the success rate of a policy in the first episodes of a vector environment."""
+    """Return the success rate in the first episodes of a vector environment of ``episodes`` environments."""
     envs = gym.make_vec(ENV_ID, episodes, n_bits=bits)
     observations, _ = envs.reset(seed=seed)
     reached = np.zeros(episodes, bool)

@@ -4,12 +4,12 @@ A random walk in a maze is recorded to an archive. Implicit Q-learning is traine
 relabeled as in OGBench (Park et al. 2024, arXiv 2410.20092). It is compared with random actions, and with the
 same training without relabeling. Run it with ``python -m examples.offline_goals``.
 
-One setting differs from OGBench. There, the reward of a step depends on the state before the step, so a
+Two details differ from OGBench. There, the reward of a step depends on the state before the step, so a
 transition is a success if its goal is its current state. In Gymnasium, the reward depends on the state after
 the step, so here a transition is a success if its goal is its next state: `next_state`. In both cases these
 transitions have the reward of success, and terminate. The other goals have OGBench's probabilities, except
-at the end of an episode: OGBench assigns the remaining probability of its geometric distribution to the last
-state, and this buffer renormalizes the distribution.
+at the end of an episode, the second detail: OGBench assigns the remaining probability of its geometric
+distribution to the last state, and this buffer renormalizes the distribution.
 """
 
 from __future__ import annotations

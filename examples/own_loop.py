@@ -1,4 +1,4 @@
-"""Add transitions to the buffer in your own loop, without a recorder. ``python -m examples.own_loop``.
+"""Add transitions to the buffer in your own loop, without a recorder: ``python -m examples.own_loop``.
 
 The agent is a table of values, updated by Q-learning; replace it by your own agent.
 """

@@ -1,8 +1,8 @@
 """Check an environment, record, relabel, train, and show the result.
 
 DQN is trained on BitFlipping with Hindsight Experience Replay until the task is solved. Then it is trained
-without it, until the task is solved or for twice the number of environment steps. Run it with ``make demo``
-or ``python -m examples.quickstart``.
+without it, until the task is solved or for twice the number of environment steps, at most ``--steps``. Run
+it with ``make demo`` or ``python -m examples.quickstart``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Run:
 
 
 def train(bits: int, steps: int, seed: int, *, her: bool, show: Callable[[Run], None]) -> Run:
-    """Train DQN on BitFlipping until it is solved.
+    """Train DQN on BitFlipping until it is solved, or for ``steps`` environment steps.
 
     Args:
         bits: Number of bits.

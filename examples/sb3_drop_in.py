@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with the replay buffer of her-toolkit, which changes two lines.
+"""Stable-Baselines3 with the replay buffer of her-toolkit: two lines of the program change.
 
 SAC is trained on PointReach and DQN on BitFlipping. Run it with ``python -m examples.sb3_drop_in``.
 """

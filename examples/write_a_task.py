@@ -47,7 +47,7 @@ class King(GoalTask):
         return (achieved_goal == desired_goal).all(-1)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return the number of columns and rows between king and goal, for NumPy and torch."""
+        """Return the number of columns plus the number of rows between king and goal, for NumPy and torch."""
         return (abs(achieved_goal - desired_goal) * np.float32(1)).sum(-1)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:

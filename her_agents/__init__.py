@@ -1,6 +1,6 @@
 """Agents for goal environments, their training, and studies of papers; used by ``her train``.
 
-`import her_agents` does not import torch; the first use of a public name does.
+`import her_agents` does not import torch; the first use of a public name that needs torch does.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
 
     Raises:
         AttributeError: The package does not define the name.
-        ModuleNotFoundError: torch is not installed.
+        ModuleNotFoundError: The name needs torch or another package that is not installed.
     """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

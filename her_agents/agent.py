@@ -51,7 +51,7 @@ class Agent:
 
     @property
     def td_errors(self) -> np.ndarray:
-        """Absolute TD errors of the latest update, (B,) float32, for ``buffer.update_priorities``."""
+        """Absolute TD errors of the latest update, (B,) float32, averaged over the critics."""
         errors = self._errors.detach().abs()
         sizes: np.ndarray = (errors.mean(dim=0) if errors.ndim == 2 else errors).numpy()
         return sizes
@@ -197,7 +197,7 @@ def gradient_step(
 
 
 def bellman_target(batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
-    """Return the Bellman targets ``rewards + discounts * next_value``, (B,)."""
+    """Return the Bellman targets ``rewards + discounts * next_value``, (..., B), for next values (..., B)."""
     target: torch.Tensor = torch.as_tensor(batch.rewards) + torch.as_tensor(batch.discounts) * next_value
     return target
 
@@ -210,7 +210,17 @@ def mean_square(batch: Batch, errors: torch.Tensor) -> torch.Tensor:
 def add_exploration_noise(
     actions: torch.Tensor, epsilon: float, noise: float, generator: torch.Generator
 ) -> torch.Tensor:
-    """Add Gaussian noise to (B, A) actions in [-1, 1]; make a share ``epsilon`` of the rows uniform."""
+    """Return actions with Gaussian noise; some rows are replaced by uniformly random actions.
+
+    Args:
+        actions: (B, A) actions in [-1, 1].
+        epsilon: Probability of a uniformly random row.
+        noise: Standard deviation of the Gaussian noise; noisy actions are clipped to [-1, 1].
+        generator: Random generator.
+
+    Returns:
+        (B, A) actions in [-1, 1].
+    """
     noisy = actions + noise * torch.randn(actions.shape, generator=generator)
     uniform = 2 * torch.rand(actions.shape, generator=generator) - 1
     is_uniform = torch.rand(len(actions), 1, generator=generator) < epsilon
@@ -218,5 +228,5 @@ def add_exploration_noise(
 
 
 def target_bounds(gamma: float, clip: bool) -> tuple[float, float]:
-    """Return the bounds of returns of rewards in [-1, 0]; infinite bounds if ``clip`` is False."""
+    """Return bounds of returns with discount ``gamma`` of rewards in [-1, 0]; infinite without ``clip``."""
     return (-1 / (1 - gamma), 0.0) if clip else (-math.inf, math.inf)

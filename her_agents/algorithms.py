@@ -73,7 +73,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
 
     Raises:
         TypeError: The algorithm does not support the spaces.
-        ValueError: The algorithm, or one of its arguments, is unknown.
+        ValueError: The algorithm, or one of its arguments, is unknown, or an argument is out of range.
     """
     if config.algo not in ALGORITHMS:
         raise ValueError(f"unknown algo {config.algo!r}; choose from {', '.join(map(repr, ALGORITHMS))}")

@@ -40,7 +40,7 @@ def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a checkpoint or a policy file. No code in the file is executed.
+    """Read a checkpoint, or a policy file, whose name ends with ``.policy``. No code in the file is executed.
 
     Raises:
         ValueError: The file cannot be read, is not a checkpoint, is damaged, or is from another version.
@@ -117,6 +117,7 @@ def export_policy(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
         out: The file to write; its name ends with ``.policy``. Weights are rounded to float16.
 
     Raises:
+        OSError: ``out`` cannot be written.
         ValueError: The checkpoint cannot be used, or ``out`` has another suffix.
     """
     if Path(out).suffix != POLICY_SUFFIX:

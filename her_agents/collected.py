@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ExploringPolicy:
-    """An agent that explores, without the parts that only learning needs.
+    """An exploring policy for a `Collector`; it is pickled as the arguments from which its agent is made.
 
     Args:
         config: The options of the training.
@@ -62,7 +62,7 @@ class CollectedTraining(Training):
 
     Args:
         config: The options.
-        buffer_file: File of the saved replay buffer of a resumed training.
+        buffer_file: File of the saved replay buffer of a resumed training; None for a new training.
         backend: Backend of the `Collector`.
         address: Address of a Ray cluster, or None; see `Collector`.
 
@@ -70,7 +70,8 @@ class CollectedTraining(Training):
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
         TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: As in `Training`; or ``backend`` does not exist.
+        ValueError: As in `Training`; or ``backend`` does not exist, or ``address`` is given for a backend
+            other than ``"ray"``.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class CollectedTraining(Training):
         self.counts.env_steps += episodes.num_steps
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the content of a checkpoint, with the policy states of the rounds under way."""
+        """Return the content of a checkpoint, with the policy states of the unfinished rounds."""
         return super().state_dict() | {"collector": self._collector.state_dict()}
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:

@@ -80,7 +80,7 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Config:
-    """All options of a training. Equal configs give equal results.
+    """All options of a training. On one machine, with the same packages, equal configs give equal agents.
 
     Attributes:
         env: The goal environment: an id, ``module:id``, ``module:Class``, ``module:function`` or
@@ -90,8 +90,8 @@ class Config:
         her: Whether to relabel goals.
         strategy: ``goal_selection_strategy`` of the buffer: the name of a strategy, or a table of shares by
             name for a `Mixture`, such as ``{"future": 0.5, "desired": 0.3, "original": 0.2}``.
-        k: Number of relabeled transitions for each original one; unused if ``strategy`` has a share of
-            ``"original"``.
+        k: Number of relabeled transitions for each original one; must be left out if ``strategy`` has a
+            share of ``"original"``.
         termination: Terminations of relabeled transitions: ``"recompute"``, ``"success"``, ``"keep"`` or
             ``"never"``, as for the buffer, or ``module:function``, a function that is used like
             ``compute_terminated``. None uses the environment's ``compute_terminated``, or the recorded
@@ -175,18 +175,18 @@ class Config:
         return {"goal_selection_strategy": _goal_selection(self.strategy), "n_sampled_goal": k}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, for a file."""
+        """Return the options as plain values, for a file; ``workers`` is left out if it is 0."""
         options = asdict(self)
         if not self.workers:
-            del options["workers"]  # as in the files of trainings before this option
+            del options["workers"]  # so that files of trainings without this option stay equal
         return options
 
 
 def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
-    The entries of ``agent`` and ``env_kwargs`` are overridden one by one, except in a source with its own
-    ``algo`` or ``env``.
+    The entries of ``agent`` and ``env_kwargs`` are overridden one by one. But a source with ``algo`` replaces
+    the whole ``agent``, and a source with ``env`` the whole ``env_kwargs``, if it has such a table.
 
     Args:
         *sources: Values of the attributes of `Config`, by name.

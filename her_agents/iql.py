@@ -80,7 +80,7 @@ class IQL(Agent):
         return self._actions.to_env(self._actor(inputs))
 
     def update(self, batch: Batch, policy_batch: Batch | None = None) -> dict[str, float]:
-        """Take one gradient step.
+        """Take one gradient step with the critics, the state value and the actor.
 
         Args:
             batch: B transitions for the critics and the state value.

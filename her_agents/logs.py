@@ -42,7 +42,8 @@ class Meter:
 
     Args:
         success_key: Name of the success flag in the infos of episodes.
-        zero_is_success: Whether a reward of 0 means success, as for rewards of -1 and 0.
+        zero_is_success: Whether a reward of 0 means success, as for rewards of -1 and 0; otherwise
+            ``relabeled_success`` is not measured.
     """
 
     def __init__(self, success_key: str, *, zero_is_success: bool = True) -> None:
@@ -58,7 +59,7 @@ class Meter:
             self._counts[name] += count
 
     def add_episodes(self, episodes: Episodes) -> None:
-        """Add the successes of episodes; this method is a sink of a recorder."""
+        """Add the successes of episodes; a recorder that has this meter as a sink calls this method."""
         successes = episodes.infos[self._success_key][episodes.ends[1:] - 1]
         self.add({"collected_success": float(successes.sum())}, len(episodes))
 

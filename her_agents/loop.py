@@ -111,10 +111,15 @@ def train(
         The agent at the end of the training, and a row for each epoch.
 
     Raises:
+        BrokenModuleError: The environment or its module raised an error.
+        ConnectionError: No Ray cluster answers at ``address``.
+        ImportError: ``backend`` is ``"ray"``, ``config.workers`` is above 0, and Ray is not installed.
         InUseError: Another training writes to the folder.
+        KeyboardInterrupt: Ctrl-C was pressed a second time.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
-            folder contains another training, or no training to resume; a reward is outside the range of
+            folder contains another training, or no training to resume with these options; ``resume`` is True
+            without a folder; ``threads`` is below 1; a reward is outside the range of
             clipped targets; or tensorboard is not installed.
     """
     torch.set_num_threads(require_count("threads", threads, at_least=1))
@@ -145,11 +150,7 @@ def train(
 def _begin(
     kind: Callable[..., Training], config: Config, files: RunFolder | None, *, resume: bool
 ) -> Training:
-    """Return a new training, or the resumed one.
-
-    Raises:
-        ValueError: ``resume`` is True without a folder.
-    """
+    """Return a new training, or the resumed one."""
     if not resume:
         if files is not None:
             files.require_new()

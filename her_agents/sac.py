@@ -36,7 +36,7 @@ LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions b
 
 
 class SAC(Agent):
-    """SAC: a squashed Gaussian actor, two critics, and a learned temperature that controls the entropy.
+    """SAC: a squashed Gaussian actor, two critics, and a learned or constant weight of the entropy.
 
     Args:
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
@@ -108,7 +108,7 @@ class SAC(Agent):
         return self._actions.to_env(mean.tanh())
 
     def update(self, batch: Batch) -> dict[str, float]:
-        """Take one gradient step with the critics, the actor, and the temperature.
+        """Take one gradient step with the critics, the actor, and the temperature if it is learned.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors on the CPU.
@@ -164,7 +164,7 @@ class SAC(Agent):
         log_deviation = log_deviation.clamp(*LOG_DEVIATION)
         noise = torch.randn(mean.shape, generator=self._generator)
         raw = mean + log_deviation.exp() * noise
-        # The last term is log(1 - tanh(raw)**2), which float32 cannot represent far from 0.
+        # The last term is log(1 - tanh(raw)**2), which float32 cannot compute directly far from 0.
         log_density = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)
         log_density = log_density - 2 * (math.log(2) - raw - nn.functional.softplus(-2 * raw))
         return raw.tanh(), -log_density.sum(dim=1)

@@ -48,7 +48,7 @@ class TD3(Agent):
         noise: Standard deviation of the Gaussian exploration, for actions scaled to [-1, 1].
         target_noise: Standard deviation of the noise on the actions in targets.
         target_noise_clip: Largest absolute value of that noise.
-        policy_delay: Updates of the critics for each update of the actor.
+        policy_delay: Updates of the critics for each update of the actor and of the target networks.
         clip_targets: Whether to clip targets to the range of returns of rewards in [-1, 0].
         seed: Seed of the weights, the exploration and the noise of targets.
 

@@ -60,7 +60,7 @@ class Training:
 
     Args:
         config: The options.
-        buffer_file: File of the saved replay buffer of a resumed training.
+        buffer_file: File of the saved replay buffer of a resumed training; None for a new training.
 
     Attributes:
         config: The options.
@@ -70,6 +70,7 @@ class Training:
         history: A row for each epoch.
 
     Raises:
+        BrokenModuleError: The environment or its module raised an error.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, or has
             rewards outside [-1, 0] with ``clip_targets``; or the buffer file does not fit the environment.
@@ -109,11 +110,13 @@ class Training:
         self._ended[:] = False
 
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Training], None]) -> bool:
-        """Collect and update for one epoch, then evaluate.
+        """Collect and update for one epoch, then reset the environments and evaluate.
+
+        The reset adds open episodes to the buffer as truncated.
 
         Args:
-            is_interrupted: Called before each step; if it returns True, the epoch ends without an evaluation.
-                In both cases the environments are reset; open episodes are added as truncated.
+            is_interrupted: Called before each step; if it returns True, the epoch ends with the reset,
+                without an evaluation.
             on_step: Called with this training after each step, and after the evaluation.
 
         Returns:

@@ -20,10 +20,17 @@ class ActionValidator(ABC):
         self._shape = space.shape or ()
 
     def validate_one(self, action: Any) -> np.ndarray:
-        """Return one action as a valid batch of one action, (A) -> (1, A).
+        """Return one action as a valid batch of one action.
+
+        Args:
+            action: (A,) Box action, which is clipped, or a single Discrete action.
+
+        Returns:
+            (1, A) or (1,).
 
         Raises:
-            ValueError: The action has a wrong shape or dtype, contains NaN, or is out of range.
+            ValueError: The action has a wrong shape or dtype, contains NaN, or is a Discrete action that is
+                out of range.
         """
         action = np.asarray(action)
         if action.shape != self._shape:
@@ -31,10 +38,18 @@ class ActionValidator(ABC):
         return self._valid(action[None])
 
     def validate_batch(self, actions: Any, num_envs: int) -> np.ndarray:
-        """Return valid actions of all N environments, (N, A) -> (N, A).
+        """Return valid actions of all N environments.
+
+        Args:
+            actions: (N, A) Box actions, which are clipped, or (N,) Discrete actions.
+            num_envs: Number of environments, N.
+
+        Returns:
+            (N, A) or (N,).
 
         Raises:
-            ValueError: The actions have a wrong shape or dtype, contain NaN, or are out of range.
+            ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
+                out of range.
         """
         actions = np.asarray(actions)
         if actions.shape != (num_envs, *self._shape):

@@ -26,7 +26,8 @@ class TaskBase:
     """Base class of `TaskEnv` and `TaskVectorEnv`, which document the options.
 
     Raises:
-        TypeError: ``task`` is not a `GoalTask`, or ``terminate_on_success`` is not a bool.
+        TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
+            ``terminate_on_success`` is not a bool.
         ValueError: The value of an option is not allowed.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
     """
@@ -67,8 +68,8 @@ class TaskBase:
     def state(self) -> State:
         """A copy of the current state: arrays by name, with one row for each environment.
 
-        The entry ``goal`` is the desired goal. An episode starts in such a state with
-        ``reset(options={"state": ..., "goal": ...})``.
+        The entry ``goal`` is the desired goal. To start an episode in this state, pass
+        ``goal`` as the reset option ``"goal"``, and the dict of the other entries as ``"state"``.
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called yet.

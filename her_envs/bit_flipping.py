@@ -22,7 +22,7 @@ GoalChoice = Literal["random", "ones"]
 ObservationForm = Literal["bits", "integer", "image"]
 
 MAX_INTEGER_BITS = 62
-"""Discrete spaces use int64."""
+"""Largest number of bits with ``observation="integer"``, since Discrete spaces use int64."""
 
 MIN_IMAGE_SIDE = 36
 """Side of the smallest image for the convolutions of Mnih et al. 2015 [pixels]."""

@@ -1,8 +1,9 @@
 """Canvas and Window: drawing with pygame. No other module imports pygame.
 
-The coordinates of a `Canvas` do not depend on its size: (0, 0) is the lower left corner, (1, 1) the upper
-right one. Pictures need no display. This module never calls ``pygame.quit()``, which would close the windows
-of other environments.
+The coordinates and lengths of a `Canvas` do not depend on its size: (0, 0) is the lower left corner of the
+unit square, (1, 1) the upper right one. The unit square is the picture without a margin; for `Canvas.bits`,
+`Canvas.bar` and `Canvas.text` it is the whole picture. Pictures need no display. This module never calls
+``pygame.quit()``, which would close the windows of other environments.
 
 The colors are those of Okabe and Ito, which color-blind people can distinguish:
 https://jfly.uni-koeln.de/color/
@@ -106,10 +107,10 @@ class Canvas:
         return np.ascontiguousarray(self._pygame.surfarray.array3d(scaled).swapaxes(0, 1))
 
     def frame(self, inset: float = 0.0) -> None:
-        """Draw the border of the unit square, or a line parallel to it. The canvas has a margin around it.
+        """Draw the border of the unit square, or a smaller square inside it.
 
         Args:
-            inset: Distance of the line from the border of the unit square.
+            inset: Distance of the drawn lines from the border of the unit square.
         """
         left, top = self._inside((inset, 1 - inset))
         right, bottom = self._inside((1 - inset, inset))
@@ -168,7 +169,12 @@ class Canvas:
             self._pygame.draw.circle(self._surface, tint, pixel, self._width(0.006))
 
     def goal(self, position: Point, radius: float) -> None:
-        """Draw the goal as a cross in a ring with the success radius."""
+        """Draw the goal as a cross in a ring.
+
+        Args:
+            position: Center of the ring.
+            radius: Radius of the ring, the largest distance that counts as success.
+        """
         x, y = self._inside(position)
         draw, arm = self._pygame.draw, self._width(0.014)
         draw.circle(self._surface, GOAL, (x, y), max(2, self._length(radius)), self._width(0.007))
@@ -263,7 +269,7 @@ class Keys:
 
 
 INVISIBLE = {"offscreen", "dummy"}
-"""SDL drivers that show nothing; SDL falls back to the first one."""
+"""SDL video drivers that show nothing; without a display, SDL falls back to one of them."""
 
 
 def _avoid_glx_with_egl() -> None:
@@ -277,6 +283,7 @@ class Window:
     """The window of ``human`` mode. pygame supports one window, which all environments of a process share.
 
     Raises:
+        gymnasium.error.DependencyNotInstalled: pygame is not installed, or damaged.
         RuntimeError: No display is available.
     """
 

@@ -19,7 +19,7 @@ _ONE_STEP = np.array([0, 1], np.float32)
 
 
 class Counting(GoalTask):
-    """Each state is the number of its episode and of its step; actions have no effect.
+    """Each state consists of the numbers of its episode and of its step; actions have no effect.
 
     State: float32 (2,), the random number of the episode and the step. It is also the achieved goal.
     Action: Discrete(2), without effect.

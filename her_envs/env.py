@@ -34,7 +34,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         render_size: Side of a picture [pixels].
 
     Raises:
-        TypeError: ``task`` is not a `GoalTask`, or ``terminate_on_success`` is not a bool.
+        TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
+            ``terminate_on_success`` is not a bool.
         ValueError: The value of an option is not allowed.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
 
@@ -87,8 +88,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             The first observation, and ``{"is_success": bool}``.
 
         Raises:
-            TypeError: ``options`` is not a dict, or ``"state"`` is not a dict and the state has several
-                entries.
+            TypeError: ``options`` is not a dict, or ``"state"`` is not a dict although the state has several
+                entries in addition to ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         given = copy_options(options)
@@ -115,7 +116,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or the episode has ended.
-            ValueError: The action has a wrong shape or dtype, contains NaN, or is out of range.
+            ValueError: The action has a wrong shape or dtype, contains NaN, or is a Discrete action that is
+                out of range.
         """
         if self._state is None or self._ended:
             reason = "after the end of an episode" if self._ended else "before the first episode"
@@ -142,7 +144,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             (render_size, render_size, 3) uint8 in mode ``"rgb_array"``, else None.
 
         Raises:
-            gymnasium.error.ResetNeeded: `reset` was not called yet.
+            gymnasium.error.ResetNeeded: `reset` was not called yet, and a render mode is given.
+            RuntimeError: The render mode is ``"human"``, and no display is available.
         """
         pictures = self._draw_envs([self._elapsed], self.render_size)
         if self.render_mode == "rgb_array":

@@ -63,7 +63,7 @@ class FloorPlan:
         max_grid_distance: Upper bound for the number of grid steps between any two free cells.
 
     Raises:
-        TypeError: The layout is neither a name nor a list of strings.
+        TypeError: The layout is neither a name nor a list or tuple of strings.
         ValueError: The layout is unknown, empty, or has rows of different lengths, other letters, no free
             cell, or free cells that are not connected.
     """
@@ -88,7 +88,15 @@ class FloorPlan:
         return free
 
     def draw_points(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Sample points uniformly from the free cells, (count, 2) float32."""
+        """Sample points uniformly from the free cells.
+
+        Args:
+            count: Number of points.
+            rng: Random generator.
+
+        Returns:
+            (count, 2) float32.
+        """
         cells = self._cells[rng.integers(len(self._cells), size=count)]
         return _round_within_cells(cells + rng.random((count, 2)), cells)
 

@@ -61,7 +61,16 @@ class Painter:
         return canvas.pixels()
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
-        """Show a picture in the window; the first call opens it."""
+        """Show a picture in the window, which the first call opens.
+
+        Args:
+            picture: (H, W, 3) uint8.
+            caption: Title of the window.
+            fps: Largest number of pictures per second; the call waits accordingly.
+
+        Raises:
+            RuntimeError: No display is available.
+        """
         if self._window is None:
             self._window = Window()
         self._window.show(picture, caption, fps)

@@ -25,8 +25,9 @@ class PointMaze(PointGoalTask):
     Start and goal: independent and uniform over the free cells.
     Success: the Euclidean distance, which ignores walls, is at most ``success_radius``.
     Reward: sparse, or minus the same distance (dense), which is misleading, since it ignores walls.
-    Episode: ``(2 * farthest + 2) / step_size`` steps, where ``farthest`` is the largest grid distance of a
-    cell from the first cell, so that every goal can be reached; success does not end an episode.
+    Episode: ``(2 * farthest + 2) / step_size`` steps, rounded up, where ``farthest`` is the largest grid
+    distance of a free cell from the first free cell, so that every goal can be reached; success does not end
+    an episode.
     Source: PointMaze of Fu et al. 2020, D4RL (arXiv 2004.07219), without inertia.
 
     Args:
@@ -36,7 +37,9 @@ class PointMaze(PointGoalTask):
         step_size: Largest move along each axis in one step [cells].
 
     Raises:
-        ValueError: The free cells of the layout are not connected, or a number is out of range.
+        TypeError: ``layout`` is neither a name nor a list or tuple of strings.
+        ValueError: ``layout`` is unknown, empty, has rows of different lengths, other letters, no free cell
+            or free cells that are not connected, or a number is out of range.
     """
 
     terminate_on_success = False
@@ -48,7 +51,7 @@ class PointMaze(PointGoalTask):
         success_radius: float = 0.3,
         step_size: float = 0.25,
     ) -> None:
-        # With a larger radius, a goal could be reached through a wall, which is one cell thick.
+        # A radius of 1 or more would reach through a wall, which can be one cell thick.
         super().__init__(success_radius, largest_radius=0.5)
         self._step_size = require_length("step_size", step_size)
         self._plan = FloorPlan(layout)

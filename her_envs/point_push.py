@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AGENT_RADIUS = 0.03
 PUCK_RADIUS = 0.05
 RAIL = 0.15
-"""Distance of the puck's center from the sides of the square, so that the agent can get behind the puck."""
+"""Smallest distance of the puck's center from the sides, so that the agent can get behind the puck."""
 
 _CONTACT = np.float32(AGENT_RADIUS + PUCK_RADIUS)
 # Slightly larger than _CONTACT, so that rounding never moves a puck that an agent at rest touches.
@@ -27,8 +27,8 @@ _LOW, _HIGH = np.float32(RAIL), np.float32(1 - RAIL)
 class PointPush(PointGoalTask):
     """A round agent pushes a round puck; neither has velocity.
 
-    State: the position of the agent, in the unit square, and of the puck, inside a rail at distance 0.15 from
-    the sides; float32 (2,) each.
+    State: the position of the agent, in the unit square, and of the puck, whose center stays inside a rail at
+    distance 0.15 from the sides; float32 (2,) each.
     Action: Box(-1, 1, (2,)); the agent moves by ``step_size`` times the action and stops at the sides. If it
     would overlap the puck, the puck is moved along the line of their centers until they touch. At the rail
     the puck slides along it, and the agent is moved back until they touch.
@@ -51,7 +51,7 @@ class PointPush(PointGoalTask):
     terminate_on_success = False
 
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
-        # A larger radius around the middle could cover all positions of the puck.
+        # A radius of 0.5 around the middle would cover all positions of the puck.
         super().__init__(success_radius, largest_radius=0.35)
         # A longer step could move the agent past the puck's center, and push the puck backwards.
         self._step_size = np.float32(require_length("step_size", step_size, 0.05))

@@ -36,7 +36,7 @@ class PointReach(PointGoalTask):
     terminate_on_success = False
 
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
-        # A larger radius around the middle would nearly cover the square; its corners are at 0.7.
+        # A radius of 0.71 around the middle would cover the whole square.
         super().__init__(success_radius, largest_radius=0.5)
         self._step_size = np.float32(require_length("step_size", step_size, 1))
         square = spaces.Box(0.0, 1.0, (2,), np.float32)

@@ -55,7 +55,7 @@ class GoalTask(ABC):
 
     @abstractmethod
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
-        """Sample starts and goals; the environments sample solved starts again.
+        """Sample starts and goals; the environments replace solved starts by new samples.
 
         Args:
             num_envs: Number of environments, N.
@@ -71,7 +71,7 @@ class GoalTask(ABC):
 
         Args:
             state: The current state; must not be changed.
-            action: (N, A) valid actions: Box actions are clipped, Discrete actions are in range.
+            action: Valid actions: (N, A) Box actions, already clipped, or (N,) Discrete actions, in range.
             rng: Random generator.
         """
 
@@ -112,7 +112,13 @@ class GoalTask(ABC):
 
     @abstractmethod
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
-        """Draw environment ``index`` of a state on a canvas."""
+        """Draw one environment.
+
+        Args:
+            canvas: Picture to draw on.
+            state: A state of N rows.
+            index: Row of the environment in ``state``.
+        """
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
         """Return the positions of one environment whose trails are drawn: the agent, and at most one object.
@@ -178,6 +184,9 @@ class GoalTask(ABC):
             achieved_goal: (..., G) achieved goals.
             desired_goal: (..., G) desired goals.
             reward_type: ``"sparse"`` or ``"dense"``.
+
+        Returns:
+            Success, (...) bool, and rewards, (...) float32.
         """
         success = self.success(achieved_goal, desired_goal)
         if reward_type == "sparse":
@@ -190,7 +199,7 @@ def _sparse_reward(success: Array) -> Array:
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Check the value of an option.
+    """Check that ``value`` is one of ``choices``; ``name`` of the option is for the message.
 
     Raises:
         ValueError: ``value`` is not one of ``choices``.
@@ -200,7 +209,7 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def require_bool(name: str, value: object) -> bool:
-    """Return ``value`` as a bool.
+    """Return ``value`` as a bool; ``name`` of the option is for the message.
 
     Raises:
         TypeError: ``value`` is not a bool.
@@ -211,7 +220,7 @@ def require_bool(name: str, value: object) -> bool:
 
 
 def require_positive(name: str, value: object) -> int:
-    """Return ``value`` as an int.
+    """Return ``value`` as an int of at least 1; ``name`` of the option is for the message.
 
     Raises:
         ValueError: ``value`` is not a whole number of at least 1.

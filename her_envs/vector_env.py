@@ -22,9 +22,9 @@ MAX_SHOWN_ENVS = 16
 class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarray]):
     """N goal environments made from one task, stepped together by vectorized functions.
 
-    Observations, rewards, flags and infos equal those of a `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`,
-    including masks, ``final_obs`` and ``final_info``. Returned arrays share no memory with the environment.
-    All environments use the same random generator.
+    In equal episodes, observations, rewards, flags and infos equal those of a
+    `gymnasium.vector.SyncVectorEnv` of N `TaskEnv`, including masks, ``final_obs`` and ``final_info``.
+    Returned arrays share no memory with the environment. All environments use the same random generator.
 
     The options of `reset` are ``"goal"`` and ``"state"`` as in `TaskEnv`, for one environment (used for all)
     or with a leading axis N; and ``"reset_mask"``, (N,) bool, the environments to reset.
@@ -44,8 +44,10 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         render_size: Side of a picture, or of the window [pixels].
 
     Raises:
-        TypeError: ``task`` is not a `GoalTask`, or ``terminate_on_success`` is not a bool.
-        ValueError: The value of an option is not allowed.
+        TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
+            ``terminate_on_success`` is not a bool.
+        ValueError: The value of an option is not allowed, or both ``max_steps`` and ``max_episode_steps`` are
+            given.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` is given and pygame is not installed.
 
     Example:
@@ -114,8 +116,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             which is True for the environments that were reset.
 
         Raises:
-            TypeError: ``seed`` is a list, ``options`` is not a dict, or ``"state"`` is not a dict and the
-                state has several entries.
+            TypeError: ``seed`` is a list, a tuple or an array, ``options`` is not a dict, or ``"state"`` is
+                not a dict although the state has several entries in addition to ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):
@@ -140,7 +142,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
 
         Args:
             actions: (N, A). Box actions are clipped to the action space. Actions of environments that are
-                reset in this step are ignored.
+                reset in this step must be valid, and have no effect.
 
         Returns:
             Observations, rewards (N,) float64, terminations and truncations (N,) bool, and infos:
@@ -149,7 +151,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
-            ValueError: The actions have a wrong shape or dtype, contain NaN, or are out of range.
+            ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
+                out of range.
         """
         state = self._require_steppable()
         valid = self._validator.validate_batch(actions, self.num_envs)
@@ -183,7 +186,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             N pictures, (render_size, render_size, 3) uint8 each, in mode ``"rgb_array"``, else None.
 
         Raises:
-            gymnasium.error.ResetNeeded: `reset` was not called yet.
+            gymnasium.error.ResetNeeded: `reset` was not called yet, and a render mode is given.
+            RuntimeError: The render mode is ``"human"``, and no display is available.
         """
         if self.render_mode == "human":
             self._show()
@@ -204,7 +208,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         return self._state, observations
 
     def _restart_ended(self, observations: dict[str, Array], success: np.ndarray) -> dict[str, Any]:
-        """Reset environments whose episodes ended, in ``observations``; return the last observations."""
+        """Reset the ended environments; change ``observations`` and ``success``; return the final infos."""
         ended = self._ended.copy()
         rows = np.flatnonzero(ended)
         last = {key: values[rows] for key, values in observations.items()}

@@ -1,4 +1,4 @@
-"""Floor: a lower bound on the time to sample a batch: only copies the rows of the batch from memory."""
+"""Floor: a lower bound on the time to sample a batch, the time to copy its rows from memory."""
 
 from __future__ import annotations
 

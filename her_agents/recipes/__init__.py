@@ -37,7 +37,7 @@ class Recipe:
 
     Attributes:
         name: Name of the recipe.
-        task: What the agent has to do.
+        task: Description of the task, one sentence.
         install: Command that installs the environment, or an empty string for a bundled environment.
         options: Options of `her_agents.Config` by name.
         measured: The measured result, or None.
@@ -58,7 +58,7 @@ class Recipe:
         """Check that the package of the environment is installed.
 
         Raises:
-            ValueError: It is not.
+            ValueError: The package is not installed.
         """
         package = self.options["env"].partition(":")[0]
         if self.install and find_spec(package) is None:

@@ -80,7 +80,14 @@ def make_figure(
 
 
 def draw_spread(axes: Axes, x: Sequence[float], values: Iterable[Floats], style: LineStyle) -> None:
-    """Draw the median over the seeds at each x, and shade the range of the seeds."""
+    """Draw the median over the seeds at each x, and shade the range of the seeds.
+
+    Args:
+        axes: Axes to draw on.
+        x: P positions on the horizontal axis.
+        values: (S,) values of the S seeds, for each position.
+        style: Style of the line.
+    """
     low, middle, high = np.transpose([(each.min(), np.median(each), each.max()) for each in values])
     axes.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
     axes.plot(
@@ -102,7 +109,7 @@ def draw_level(axes: Axes, values: Floats, style: LineStyle) -> None:
 
 
 def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
-    """Draw success against thousands of environment steps, with a dot at the end of the last seed."""
+    """Draw success against thousands of environment steps, with a dot at the end of the longest training."""
     steps, success = results.curve()
     thousands = [step / 1000 for step in steps]
     draw_spread(axes, thousands, success, style)
@@ -122,7 +129,7 @@ def show_steps(axes: Axes) -> None:
 
 
 def add_legend(figure: Figure, all_axes: Iterable[Axes], results: RunResults) -> None:
-    """Add one legend below all panels, with an entry for the shaded range."""
+    """Add one legend below all panels, with an entry for the shaded range if there are several seeds."""
     named: dict[str, Any] = {}
     for axes in all_axes:
         handles, labels = axes.get_legend_handles_labels()

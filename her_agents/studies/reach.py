@@ -62,7 +62,7 @@ REWARDS: dict[str, dict[str, Any]] = {
 """Rewards, and the options for them. Dense rewards can be below -1, so targets are not clipped."""
 
 QUICK = ("PointReach", "PointMaze")
-"""Environments with ``--quick``; the algorithm is the first one."""
+"""Environments with ``--quick``; the only algorithm is the first of `AGENTS`."""
 
 STYLES = {
     ("sparse", WITH_HER): LineStyle("sparse, with HER", BLUE, "-"),

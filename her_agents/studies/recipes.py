@@ -33,13 +33,13 @@ FOLDER = Path("runs/recipes")
 """Folder of the checkpoints, from which an interrupted training continues."""
 
 SOLVED = 0.95
-"""Success rate of an evaluation in which a task counts as solved."""
+"""Smallest success rate of an evaluation at which a task counts as solved."""
 
 QUICK_STEPS = 2_000
 
 
 class Target(NamedTuple):
-    """What a recipe should reach.
+    """The target results of a recipe.
 
     Attributes:
         success: Success rate of the final policies.
@@ -84,7 +84,7 @@ def make_study(seeds: int, *, quick: bool, name: str) -> Study:
 
 
 def solved_at(result: RunResult) -> Point | None:
-    """Return the first evaluation with a success rate of `SOLVED`, or None."""
+    """Return the first evaluation with a success rate of at least `SOLVED`, or None."""
     return next((point for point in result.curve if point.success_rate >= SOLVED), None)
 
 

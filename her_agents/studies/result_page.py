@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
-"""Packages whose versions every page shows."""
+"""Packages whose versions every page shows, if they are installed."""
 
 
 def command_line(module: str, arguments: Iterable[str]) -> str:
@@ -64,7 +64,7 @@ def _processor() -> str:
 
 
 def spread(values: npt.ArrayLike, form: str = ".2f") -> str:
-    """Return the median and the range as a cell of a table; "" without values."""
+    """Return the median and the range as a cell, in the number format ``form``; "" without values."""
     numbers = np.asarray(values, float)
     if not numbers.size:
         return ""
@@ -148,14 +148,14 @@ class Requirement:
 def at_least(
     what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
 ) -> Requirement:
-    """Return a requirement with a lower bound."""
+    """Return a requirement with a lower bound; the arguments are attributes of `Requirement`."""
     return Requirement(what, promised, hoped, measured, more_is_better=True)
 
 
 def at_most(
     what: str, promised: float | None, measured: float | None, *, hoped: float | None = None
 ) -> Requirement:
-    """Return a requirement with an upper bound."""
+    """Return a requirement with an upper bound; the arguments are attributes of `Requirement`."""
     return Requirement(what, promised, hoped, measured, more_is_better=False)
 
 
@@ -192,7 +192,7 @@ class Page:
     Attributes:
         title: Title of the page.
         about: Description of the measurement, as Markdown.
-        grids: Tables, first that of the requirements.
+        grids: Tables, first that of the requirements, if there are any.
         facts: Facts about the measurement, by name; the first ones are those of `provenance`.
         method: Description of the method, as Markdown; can contain sections.
         picture: Name of a picture in the same folder, or "".

@@ -64,7 +64,7 @@ class RunResults:
     def curve(self, points: int = 0) -> tuple[Floats, Floats]:
         """Return environment steps (P,), and the success rates at these steps (P, S).
 
-        The last success rate of a run is repeated if other runs are longer.
+        The last success rate of a run is repeated if other runs are longer, or if ``points`` is larger.
 
         Args:
             points: Lower bound of P; P is at least the number of evaluations of the longest run.
@@ -76,7 +76,10 @@ class RunResults:
         return np.array(steps, float), np.stack([_success(each, count) for each in self.all], axis=1)
 
     def mean_over_training(self) -> Floats:
-        """Return the mean success rate of all evaluations up to the largest number of steps, (S,)."""
+        """Return the mean success rate of all evaluations up to the largest number of steps, (S,).
+
+        Evaluations that a shorter run did not make count with its last success rate.
+        """
         budget = max(-(-each.run.config.steps // each.run.config.steps_per_epoch) for each in self.all)
         means: Floats = self.curve(budget)[1].mean(axis=0)
         return means

@@ -27,12 +27,12 @@ def run_on_ray(
 ) -> None:
     """Execute runs in a Ray cluster, with the longest runs first. Each run takes one logical CPU.
 
-    A run whose node is lost is executed again on another node.
+    A run whose worker or node is lost is executed again, at most `MAX_RETRIES` times.
 
     Args:
         runs: The runs.
         on_result: Called with each result.
-        num_cpus: Number of logical CPUs, if this function starts Ray on this machine.
+        num_cpus: Smallest number of logical CPUs, if this function starts Ray on this machine.
         address: Address of a Ray cluster. None uses the Ray that the program has initialized, or starts Ray
             on this machine.
 

@@ -50,7 +50,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """Digest of labels, options and measurements; runs with equal keys have equal results."""
+        """Digest of labels, options and settings of evaluations; runs with equal keys have equal results."""
         measured = {"episodes": FINAL_EPISODES, "seed": FINAL_SEED, "solved": SOLVED_IN_A_ROW}
         text = json.dumps([dict(self.labels), self.config.as_dict(), measured], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
