@@ -15,6 +15,7 @@ from tests.support.killed import ROOT
 @contextlib.contextmanager
 def memory_limit(room: int) -> Iterator[None]:
     """Limit this process to ``room`` more bytes inside a ``with`` block; for programs of `run_program`."""
+    _grow_stack()
     import resource  # noqa: PLC0415 - exists on POSIX only
 
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
@@ -24,6 +25,14 @@ def memory_limit(room: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def _grow_stack() -> None:
+    """Use the stack deeply: Linux ends a process whose stack must grow while the limit is reached."""
+    nested: list[object] = []
+    for _ in range(900):
+        nested = [nested]
+    repr(nested)
 
 
 def run_program(code: str, *arguments: object) -> str:
