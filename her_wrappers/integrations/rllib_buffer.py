@@ -20,6 +20,7 @@ from ray.rllib.utils.spaces.space_utils import batch as stack
 from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.spaces import leaf_spaces
 
 if TYPE_CHECKING:
@@ -288,17 +289,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             Columns.TERMINATEDS: np.ascontiguousarray(batch.terminations),
             Columns.TRUNCATEDS: np.ascontiguousarray(batch.truncations),
             "weights": np.ascontiguousarray(batch.weights),
-            "n_step": self._window_lengths(batch.discounts),
+            "n_step": window_lengths(batch.discounts, self._gamma).astype(np.float32),
         }
-
-    def _window_lengths(self, discounts: np.ndarray) -> np.ndarray:
-        """Return (B,) float32 m with gamma^m = discount; 1 where a step terminated, which has no target."""
-        lengths = np.ones(len(discounts), np.float32)
-        if self._options["n_steps"] > 1 and 0 < self._gamma < 1:
-            np.log(discounts, out=lengths, where=discounts > 0)
-            lengths[discounts > 0] /= np.log(self._gamma)
-            np.rint(lengths, out=lengths)
-        return lengths
 
     def update_priorities(self, priorities: np.ndarray, module_id: str | None = None) -> None:
         """Set the priorities of the transitions of the last batch, if the buffer has priorities.

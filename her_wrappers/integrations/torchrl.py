@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
+from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.spaces import SpaceSpec, leaf_spaces
 
 try:
@@ -325,14 +326,8 @@ class HindsightTensorDictReplayBuffer:
         if self._has_priorities:
             yield "priority_weight", batch.weights
         if self._n_steps > 1:
-            yield "steps_to_next_obs", self._num_steps(batch)[:, None]
-
-    def _num_steps(self, batch: Batch) -> torch.Tensor:
-        """Return the number of steps of each row, (B,) int64; 1 where the discount does not depend on it."""
-        depends = (batch.discounts > 0) & (self._gamma < 1)
-        discounts = torch.where(depends, batch.discounts, self._gamma).double()
-        steps = discounts.log() / torch.tensor(self._gamma, dtype=torch.float64).log()
-        return torch.where(depends, steps.round(), 1).long()
+            lengths = window_lengths(np.asarray(batch.discounts.cpu()), self._gamma)
+            yield "steps_to_next_obs", torch.from_numpy(lengths)[:, None]
 
 
 class _SpaceKeys:

@@ -120,3 +120,20 @@ def mask_through_first_done(dones: Any, within: Any) -> Any:
         within: (W, B) bool, which steps are not padding.
     """
     return within & (dones.cumsum(0) <= dones)  # False after the first step that terminates
+
+
+def window_lengths(discounts: np.ndarray, gamma: float) -> np.ndarray:
+    """Return the number of steps m of each n-step window, from ``discounts`` of a batch.
+
+    Args:
+        discounts: (B,) discount factors: gamma^m, or 0 where the next value does not count.
+        gamma: Discount factor of one step, in [0, 1].
+
+    Returns:
+        (B,) int64; 1 where the discount does not depend on m: where it is 0, or if ``gamma`` is 0 or 1.
+    """
+    lengths = np.ones(len(discounts))
+    if 0 < gamma < 1:
+        np.log(discounts, out=lengths, where=discounts > 0, dtype=np.float64)
+        lengths[discounts > 0] /= np.log(gamma)
+    return np.rint(lengths).astype(np.int64)

@@ -21,8 +21,13 @@ def test_an_unusual_environment_gets_neither_errors_nor_warnings(name):
     assert_silent(name, seed=0, max_steps=250)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+SEEDS = [
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2)),
+    *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(2, 10)),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_unusual_environments_get_neither_errors_nor_warnings_in_ten_seeds(seed):
     assert len(UNUSUAL) >= 60
     for name in UNUSUAL:
