@@ -81,6 +81,7 @@ def correct_rows(scenario: str) -> Check:
     """
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
+        """The scenario raises no exception, and its rows are correct."""
         yield from failures_of(results, scenario)
         result = results.of(scenario)
         if result is not None:

@@ -21,6 +21,7 @@ def _failures(code: str) -> Check:
     """Return the check of rule ``code``: a violation for each scenario that failed with this code."""
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
+        """No scenario fails with this code."""
         results.of(FIRST)
         for name, failure in results.failures.items():
             if failure.code == code and not (code == "HB001" and name in REPORTS_FAILURES):

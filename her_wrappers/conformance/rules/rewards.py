@@ -45,6 +45,7 @@ def _relabeled(code: str, expected: str) -> Check:
     """Return the check of rule ``code``: the first wrong relabeled reward, if the rule explains them all."""
 
     def check(results: ScenarioResults) -> Iterator[Violation]:
+        """Rewards of relabeled rows are right, or another rule explains the wrong ones."""
         result = results.of(FIRST)
         if result is not None and _explanation(result.rows) == code:
             rows = result.rows
