@@ -69,9 +69,13 @@ class RunFolder:
     def open(self, training: Training, *, tensorboard: bool) -> None:
         """Lock the folder, and write the config.
 
+        Args:
+            training: Training whose config is written.
+            tensorboard: Whether to write event files for TensorBoard.
+
         Raises:
             InUseError: Another training writes to the folder.
-            ValueError: ``tensorboard`` is True and the package is not installed.
+            ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self._claim = Claim(self.path / "lock", f"the folder {self.path}")

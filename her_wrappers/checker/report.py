@@ -135,7 +135,7 @@ class Report:
         )
 
     def text(self) -> str:
-        """Return the report as text with one block per finding."""
+        """Return the report as text: summary, one block per finding, and situations that did not occur."""
         lines = [self.summary()]
         for finding in self.findings:
             lines += [f"{finding.severity} {finding.code} {finding.name}: {finding.message()}"]

@@ -130,7 +130,7 @@ class _HerConfig:
                 )
         if not isinstance(settings.n_step, int):
             raise ValueError(  # noqa: TRY004 - a setting, as in the checks above
-                f"n_step must be an int, got {settings.n_step!r}; write training(n_step={settings.n_step[0]})"
+                f"n_step must be an int, got {settings.n_step!r}; write, for example, training(n_step=3)"
             )
         super().validate()  # type: ignore[misc] # of DQNConfig, SACConfig
 

@@ -179,7 +179,7 @@ def test_reset_options_are_used_in_every_second_episode(options):
 
 
 def test_the_policies_reach_goals_that_random_actions_do_not():
-    """With ten bits and ten steps, random actions reach one goal in a thousand."""
+    """With ten bits and ten steps, random actions reach about one goal in a hundred."""
     report = check_goal_env(gym.make("her_envs/BitFlipping-v0"), max_steps=1200)
     assert report.successes > 30
 
