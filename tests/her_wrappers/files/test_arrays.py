@@ -173,7 +173,7 @@ def example(path):
     return path.read_bytes(), read(path)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
 def test_damaged_files_are_read_correctly_or_raise_corrupt_file_error(tmp_path, seed):
     path = tmp_path / "a"
     content, (header, arrays) = example(path)
@@ -358,7 +358,7 @@ def test_out_must_have_the_shape_and_dtype_of_the_array(tmp_path):
             file.read("y")
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [3, pytest.param(30, marks=pytest.mark.campaign)])
 def test_a_kill_while_writing_leaves_the_file_before_or_the_new_one(tmp_path, times):
     path = tmp_path / "a"
     code = f"""

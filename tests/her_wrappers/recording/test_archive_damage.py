@@ -17,7 +17,7 @@ from tests.support.damage import damaged
 from tests.support.kill_trials import kill_while_archiving
 
 
-@pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.campaign)])
 def test_kills_while_archiving_leave_every_completed_shard(tmp_path, archives):
     unlisted, completed = 0, 0
     for seed in range(archives):
@@ -37,7 +37,7 @@ def example(folder):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "shard-000000.npz"])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
 def test_damaged_archives_are_read_correctly_or_raise_corrupt_file_error(tmp_path, name, seed):
     episodes = example(tmp_path)
     content, refused = (tmp_path / name).read_bytes(), 0

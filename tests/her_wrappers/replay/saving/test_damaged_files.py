@@ -19,14 +19,14 @@ FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_ter
 
 
 @pytest.mark.arrays_only("another process is killed")
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.campaign)])
 def test_a_kill_while_saving_leaves_the_previous_or_the_new_file(tmp_path, times):
     unfinished, newest = kill_while_saving(tmp_path, times)
     assert newest > 200, "nothing was ever saved"
     assert unfinished or times == 3, "no kill came while a file was written"
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
 def test_a_damaged_file_is_read_exactly_or_is_an_error(tmp_path, seed):
     buffer, path, refused = example(), tmp_path / "buffer", 0
     buffer.save(path)
