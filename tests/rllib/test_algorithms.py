@@ -141,7 +141,7 @@ ERRORS = {
     ),
     "n_step": (
         lambda: HerDQNConfig().training(n_step=(1, 3)),
-        r"n_step must be an int, got \(1, 3\); write training\(n_step=1\)",
+        r"n_step must be an int, got \(1, 3\); write, for example, training\(n_step=3\)",
     ),
     "old stack": (
         lambda: HerDQNConfig().api_stack(
