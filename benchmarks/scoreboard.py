@@ -24,6 +24,7 @@ ADAPTERS = (
     "ours:Ours",
     "sb3:OursForStableBaselines3",
     "rllib:OursForRLlib",
+    "torchrl_ours:OursForTorchRL",
     "sb3:StableBaselines3",
     "cpprb:Cpprb",
     "tianshou:Tianshou",

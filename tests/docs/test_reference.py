@@ -24,9 +24,9 @@ ENTRIES = {
     name: options
     for text in PAGES.values()
     for name, options in re.findall(r"^::: (\S+)\n(?:    options: (.*))?", text, re.MULTILINE)
-    if not name.startswith("her_wrappers.integrations.rllib")  # needs RLlib; see tests/rllib/test_page.py
+    if not name.startswith(("her_wrappers.integrations.rllib", "her_wrappers.integrations.torchrl"))
 }
-"""Full names of all entries, with their options."""
+"""Full names of all entries, with their options; those that need RLlib or TorchRL have tests of their own."""
 
 
 def value_of(name):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # TorchRL warns when it is imported
     from torchrl.collectors import Collector  # noqa: F401
 
+from her_wrappers.integrations import torchrl
 from her_wrappers.integrations.torchrl import KEYS
-from tests.support.pages import names_after
+from tests.support.pages import ROOT, names_after
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-PAGE = (Path(__file__).parents[2] / "docs" / "torchrl.md").read_text()
+PAGE = (ROOT / "docs" / "torchrl.md").read_text()
 
 
 def test_the_programs_run_from_top_to_bottom(capsys):
@@ -50,3 +50,10 @@ def test_every_name_of_keys_is_used_by_torchrl():
             defaults.reward,
             defaults.priority,
         )
+
+
+def test_the_reference_has_names_of_the_integration():
+    text = (ROOT / "docs/reference/integrations.md").read_text()
+    names = re.findall(r"^::: her_wrappers\.integrations\.torchrl\.(\w+)", text, re.MULTILINE)
+    assert names == ["HindsightTensorDictReplayBuffer", "KEYS"]
+    assert all(hasattr(torchrl, name) for name in names)
