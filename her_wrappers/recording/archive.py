@@ -197,6 +197,7 @@ class EpisodeArchive:
                 self._list_shards()
             self._writer_lock = None
             lock.release()
+            self._has_raised = False
 
     def __enter__(self) -> EpisodeArchive:
         return self

@@ -134,8 +134,12 @@ def fill_the_disk(monkeypatch):
     monkeypatch.setattr(manifest, "write_shard", full)
 
 
-def test_an_archive_that_cannot_write_when_it_is_deleted_warns(tmp_path, monkeypatch):
+@pytest.mark.parametrize("reopened", [False, True])
+def test_an_archive_that_cannot_write_when_it_is_deleted_warns(reopened, tmp_path, monkeypatch):
     archive = EpisodeArchive(tmp_path)
+    if reopened:
+        archive(random_episode(4))
+        archive.close()
     archive(random_episode(3))
     fill_the_disk(monkeypatch)
     with pytest.warns(
