@@ -46,6 +46,8 @@ class _Commands(TyperGroup):
         except EnvNameError as error:
             raise typer.BadParameter(str(error)) from error
         except (Exception, SystemExit) as error:
+            if isinstance(error.__context__, BrokenPipeError):  # Rich exits if the output is not read
+                raise
             place = "" if isinstance(error, EXPLAINED) else raised_at(error)
             if place:
                 notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -276,3 +277,15 @@ def test_the_exit_code_reaches_the_shell():
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 3
     assert ran.stderr == "Error: there is no archive at nothing: it has no manifest.json\n"
+
+
+@pytest.mark.parametrize("arguments", [["train", "--help"], ["rules"], ["explain", "GE101"], ["--version"]])
+def test_a_reader_that_leaves_the_pipe_causes_no_message(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-c", "from her_wrappers.cli import app; app()", *arguments]
+        ran = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert ran.stderr == ""
