@@ -103,6 +103,9 @@ class Report:
     findings: tuple[Finding, ...]
     not_exercised: tuple[NotExercised, ...]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
     @property
     def codes(self) -> list[str]:
         """Codes of the findings, sorted and without repetition."""

@@ -26,7 +26,7 @@ class ReplayError(ValueError):
     """The report of a replay buffer has errors or, with ``strict``, warnings; the message is the report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReplayReport(Report):
     """The result of `check_replay`.
 

@@ -229,6 +229,9 @@ class EpisodeArchive:
         state = self._state
         return state.manifest.num_episodes + state.num_pending[0]
 
+    def __repr__(self) -> str:
+        return f"<EpisodeArchive path={str(self.path)!r} episodes={len(self)} steps={self.num_steps}>"
+
     @property
     def num_steps(self) -> int:
         """Number of steps of all episodes, including those that are not in shards yet."""

@@ -64,6 +64,12 @@ class Episode:
         """Return the number of steps, T."""
         return len(self.rewards)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Episode steps={len(self)} return={self.rewards.sum():g} "
+            f"terminated={bool(self.terminated)} truncated={bool(self.truncated)}>"
+        )
+
 
 def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
     """Return an `Episode` or `Episodes` without validation, from attributes that are valid already.

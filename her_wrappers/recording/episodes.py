@@ -249,6 +249,9 @@ class Episodes(Sequence[Episode]):
         """Return the number of episodes, n."""
         return len(self.lengths)
 
+    def __repr__(self) -> str:
+        return f"<Episodes episodes={len(self)} steps={self.num_steps}>"
+
     @overload
     def __getitem__(self, key: SupportsIndex) -> Episode: ...
 

@@ -74,6 +74,9 @@ class Batch:
         """Return the number of transitions, B."""
         return len(self.rewards)
 
+    def __repr__(self) -> str:
+        return f"<Batch transitions={len(self)} relabeled={int(self.relabeled.sum())}>"
+
     @property
     def episode(self) -> np.ndarray:
         """Serial number of the first transition of each row's episode, (B,) int64."""

@@ -57,6 +57,12 @@ class EpisodeBuffer:
         """Return the number of stored transitions."""
         return self._storage.num_steps
 
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} transitions={len(self)} buffer_size={self.buffer_size} "
+            f"episodes={self.num_episodes} goal_selection_strategy={self._options.goal_selection_strategy!r}>"
+        )
+
     @property
     def buffer_size(self) -> int:
         """Maximum number of transitions."""

@@ -32,8 +32,11 @@ def test_the_programs_run_from_top_to_bottom(capsys):
 
 
 @pytest.mark.campaign
-def test_the_trainings_of_the_page_reach_its_success_rates(capsys):
-    names_after(PAGE)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_trainings_of_the_page_reach_its_success_rates(seed, capsys):
+    code, count = re.subn(r"(steps=\d+_000)\)", rf"\1, seed={seed})", PAGE)
+    assert count == 3
+    names_after(code)
     with_relabeling, without, sac = map(float, re.findall(r": (\d\.\d\d)\n", capsys.readouterr().out))
     assert with_relabeling >= 0.95
     assert without <= 0.05
