@@ -39,7 +39,7 @@ def test_buffers_batches_episodes_and_archives_show_their_sizes(recorded, tmp_pa
 
 
 def test_reports_show_their_summary():
-    report = check_goal_env("her_envs/PointReach-v0", max_steps=200, select=["GE1"])
+    report = check_goal_env(gym.make("her_envs/PointReach-v0"), max_steps=200, select=["GE1"])
     assert repr(report) == f"<Report: {report.summary()}>"
     replay_report = check_replay(Ours, select=["HB101"])
     assert repr(replay_report) == f"<ReplayReport: {replay_report.summary()}>"
