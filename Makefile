@@ -6,7 +6,7 @@ bin := $(VENV)/bin
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo test slow coverage mutants lowest real-envs rllib bench-rllib bench-replay bench-priorities reliability scoreboard peer-facts docs docs-serve lint types format clean
+.PHONY: help demo test slow coverage mutants lowest real-envs rllib bench-rllib bench-replay bench-priorities reliability scoreboard peer-facts docs docs-serve lint types format release clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -69,6 +69,9 @@ types: $(VENV)/installed-test  ## mypy --strict.
 format: $(VENV)/installed-test  ## Format the code, and apply ruff's fixes.
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
+
+release:  ## Build and check the wheel and the sdist, and test them in clean environments (PYTHONS="python3.11 python3.13").
+	.ci/release
 
 clean:  ## Remove all generated and installed files except runs/.
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-real $(VENV)-rllib $(VENV)-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
