@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BATCH = 256
-CALLS = {"add a step": 940, "sample": 20, "sample, connect": 20, "add a step, sample, connect": 20}
-"""Number of calls of each operation in a round."""
+CALLS = {"add a step": 940, "sample": 50, "sample, connect": 50, "add a step, sample, connect": 50}
+"""Number of calls of each operation in a round, after one that is not counted."""
+CHUNKS = 1_000
+"""Chunks made for each round, more than are added."""
 OPERATIONS = tuple(CALLS)
 
 
@@ -117,9 +119,12 @@ class Contender:
 
     def measure(self) -> dict[str, float]:
         """Return the processor times of one call in microseconds, by operation."""
-        self.sample()  # ours prefetches batches after steps were added; the last row includes that time
         functions = zip(OPERATIONS, (self.add, self.sample, self.connect, self.cycle), strict=True)
-        return {name: processor_time(function, CALLS[name]) for name, function in functions}
+        times = {}
+        for name, function in functions:
+            function()  # ours prefetches batches after steps were added; the last row includes that time
+            times[name] = processor_time(function, CALLS[name])
+        return times
 
 
 def processor_time(function: Callable[[], object], calls: int) -> float:
@@ -143,7 +148,7 @@ def measure(size: int, rounds: int) -> list[tuple[dict[str, float], dict[str, fl
     times = []
     for _ in range(rounds):
         for contender in (theirs, ours):
-            contender.chunks = iter(make_chunks(rng, sum(CALLS.values()), contender.inputs))
+            contender.chunks = iter(make_chunks(rng, CHUNKS, contender.inputs))
         times.append((theirs.measure(), ours.measure()))
     return times
 

@@ -10,6 +10,7 @@ import pickle
 import sys
 import time
 import traceback
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -188,7 +189,10 @@ class Worker:
             seed = None
             if setup.fresh_envs and "seed" in inspect.signature(make_env).parameters:
                 seed, _ = seeds_of(setup.seed, task.worker, task.round)
-            envs = _make_envs(make_env, setup.num_envs, seed)
+            with warnings.catch_warnings():
+                # Importing the module of an environment registers it again, over the spec from above.
+                warnings.filterwarnings("ignore", ".*Overriding environment .* already in registry")
+                envs = _make_envs(make_env, setup.num_envs, seed)
             self._envs = VectorEpisodeRecorder(envs, self._ended, info_keys=setup.info_keys)
             self._policy = pickle.loads(setup.policy)
         return self._envs, self._policy

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -149,3 +152,20 @@ def test_statistics_of_a_round():
     assert (each.steps_per_second > 0).all()
     assert each.seconds_waiting > 0
     assert each.lost_workers == 0
+
+
+def test_a_module_that_registers_its_environments_again_in_the_worker_causes_no_warning(
+    tmp_path, monkeypatch, capfd
+):
+    """Workers get the registered environments of the program before they import the module."""
+    module = tmp_path / "registers_at_import.py"
+    module.write_text(
+        "import gymnasium as gym\ngym.register('Registered-v0', 'tests.support.collecting:Walk')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    make_env = partial(gym.make, "registers_at_import:Registered-v0", disable_env_checker=True)
+    make_env().close()
+    with Collector(make_env, Noisy(), backend="process") as collector:
+        next(collector.rounds(1))
+    gym.registry.pop("Registered-v0")
+    assert "Overriding" not in capfd.readouterr().err
