@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import gymnasium as gym
 import pytest
 from typer.testing import CliRunner
 
-from her_envs.registration import ENTRY_POINTS
+from her_agents.recipes import read_recipe, recipe_names
 from her_wrappers.checker.registry import RULES
 from her_wrappers.cli import app
 from her_wrappers.conformance.registry import REPLAY_RULES
@@ -48,7 +50,7 @@ def test_the_commands_for_an_environment_run_in_order(tmp_path, monkeypatch):
     assert "100 of 5,000 steps" in result.output
     assert f"# {len(RULES)} rules;" in README
     assert f"[{len(RULES)} rules]" in (ROOT / "docs" / "index.md").read_text()
-    assert f"[applies {len(REPLAY_RULES)} rules" in README
+    assert f"against {len(REPLAY_RULES)} rules" in README
     assert f"with {len(REPLAY_RULES)} rules" in (ROOT / "docs" / "index.md").read_text()
     assert f"with {len(REPLAY_RULES)} rules" in (ROOT / "CHANGELOG.md").read_text()
 
@@ -63,11 +65,6 @@ def test_the_gif_is_small_and_its_program_has_its_command():
     assert f"RELABELING = {command.split()}".replace("'", '"') in program
 
 
-def test_every_environment_has_a_row_with_its_action_space():
-    rows = dict(re.findall(r"^\| `(her_envs/.*?)` \| (\w+) \|", README, re.MULTILINE))
-    assert rows == {env_id: type(gym.make(env_id).action_space).__name__ for env_id in ENTRY_POINTS}
-
-
 def number(page, section, row, column):
     """Return the number in a column of the first row ``row`` after ``section`` in a page of results."""
     text = (RESULTS / page).read_text().split(section, 1)[1]
@@ -75,16 +72,44 @@ def number(page, section, row, column):
     return float(re.search(r"[\d.,]+", line.split("|")[column]).group().replace(",", ""))
 
 
+def recipes_table():
+    """Return the table of the recipes' measured results."""
+    lines = ["| task | success rate | steps to 0.95 | minutes to 0.95 |", "|---|---|---|---|"]
+    for recipe in sorted(map(read_recipe, recipe_names()), key=lambda recipe: recipe.options["env"]):
+        measured = recipe.measured
+        if measured is not None:
+            cells = f"{measured.success:.2f} | {measured.steps:,} | {measured.minutes:.0f} |"
+            name = recipe.options["env"].partition(":")[2]
+            lines.append(f"| [{name}](docs/results/recipe_{recipe.name}.md) | {cells}")
+    return "\n".join(lines)
+
+
+def checkers_table():
+    """Return the table of the faults that each checker finds, from docs/checking.md."""
+    page = (ROOT / "docs" / "checking.md").read_text()
+    planted, *found = re.search(r"^\| all \| (.*) \|$", page, re.MULTILINE)[1].split(" | ")
+    cells = " | ".join(f"{count} of {planted}" for count in found)
+    return f"| `her check` | Gymnasium | Stable-Baselines3 |\n|---|---|---|\n| {cells} |"
+
+
+def scoreboard_table():
+    """Return the numbers of rules that each buffer breaks, from docs/scoreboard.md."""
+    page = (ROOT / "docs" / "scoreboard.md").read_text()
+    names, errors = (
+        re.search(rf"^\| {start} \| (.*) \|$", page, re.MULTILINE)[1].split(" | ")
+        for start in (r"rule \|", r"all \| errors")
+    )
+    rows = dict(zip(names, errors, strict=True))
+    shown = [name for name in rows if name == "her-toolkit" or not name.startswith("her-toolkit")]
+    lines = [f"| {' | '.join(shown)} |", "|" + "---|" * len(shown)]
+    cells = [f"{rows[name]} error{'s' * (rows[name] != '1')}" for name in shown]
+    return "\n".join([*lines, f"| {' | '.join(cells)} |"])
+
+
 def speed_rows():
-    """Return the rows of the README table: cost of each library relative to her-toolkit, 0 if unknown."""
+    """Return the rows of the table of speeds: cost of each library relative to her-toolkit, 0 if unknown."""
     small = [number("replay.md", "## sample(256)", peer, 2) for peer in PEERS]
     ours = number("replay.md", "## sample(256)", "her-toolkit", 2)
-    tensors = number(
-        "replay.md",
-        "## Promised",
-        "sample(256).to_torch() of 1,000,000: times as fast as Stable-Baselines3",
-        2,
-    )
     large = [number("replay.md", "## sample(256)", peer, 5) for peer in PEERS]
     added = [number("replay.md", "## Adding and sampling", peer, 3) for peer in PEERS]
     priorities = number(
@@ -102,42 +127,56 @@ def speed_rows():
         "the replay's share of a step, 1,000,000 slots: times smaller than with Stable-Baselines3's buffer",
         2,
     )
-    memory = number("replay.md", "## Memory", "25/3/4 floats", 4)
     return {
         "`sample(256)` of 1,000,000 transitions": (large, "replay.md"),
-        "`sample(256).to_torch()` of 1,000,000": ([tensors], "replay.md"),
-        "`sample(256)` of 10,000": ([time / ours for time in small], "replay.md"),
+        "`sample(256)` of 10,000 transitions": ([time / ours for time in small], "replay.md"),
         "adding a step, then `sample(256)` of 1,000,000": (added, "replay.md"),
-        "`sample(256)` with priorities, then updating them": ([0, 1 / priorities], "replay_priorities.md"),
+        "`sample(256)` with priorities, and updating them": ([0, 1 / priorities], "replay_priorities.md"),
         "recording a step into the buffer": ([1 / recorded], "recording.md"),
-        "the buffer's time in a training with SB3": ([trained], "sb3_training.md"),
-        "memory per transition": ([1 / memory], "replay.md"),
+        "the buffer's part of a training with Stable-Baselines3": ([trained], "sb3_training.md"),
     }
 
 
-COMMANDS = {
-    "replay.md": "make bench-replay",
-    "replay_priorities.md": "make bench-priorities",
-    "recording.md": "python -m benchmarks.recording",
-    "sb3_training.md": "python -m benchmarks.sb3_training",
-}
+def speed(ratio):
+    """Return a cell: the cost of another library relative to that of her-toolkit, in words."""
+    if not ratio:
+        return ""
+    factor = max(ratio, 1 / ratio)
+    shown = f"{factor:.0f}" if factor >= 9.95 else f"{factor:.1f}"
+    return f"{shown} times {'faster' if ratio > 1 else 'slower'}"
 
 
 def speed_table():
-    lines = [f"| others / ours | {' | '.join(PEERS)} | measured by |", "|---|---|---|---|---|---|"]
-    for label, (times, page) in speed_rows().items():
-        cells = [f" {time:.3g} " if time else " " for time in [*times, 0, 0, 0][: len(PEERS)]]
-        lines.append(f"| {label} |{'|'.join(cells)}| [`{COMMANDS[page]}`](docs/results/{page}) |")
+    lines = [f"| | {' | '.join(f'than {peer}' for peer in PEERS)} |", "|---|---|---|---|---|"]
+    for label, (ratios, page) in speed_rows().items():
+        cells = [f" {speed(ratio)} " for ratio in [*ratios, 0, 0, 0][: len(PEERS)]]
+        lines.append(f"| [{label}](docs/results/{page}) |{'|'.join(cells)}|")
     return "\n".join(lines)
 
 
-def test_the_speeds_are_those_of_the_results():
-    assert speed_table() in README, f"README.md should have\n{speed_table()}"
+@pytest.mark.parametrize("table", [recipes_table, checkers_table, scoreboard_table, speed_table])
+def test_the_tables_have_the_numbers_of_the_pages(table):
+    assert table() in README, f"README.md should have\n{table()}"
 
 
-@pytest.mark.parametrize("command", COMMANDS.values())
-def test_the_commands_that_measure_exist(command):
-    if command.startswith("make "):
-        assert f"\n{command.split()[1]}:" in (ROOT / "Makefile").read_text()
-    else:
-        assert (ROOT / f"{command.split()[-1].replace('.', '/')}.py").exists()
+def test_the_success_with_stable_baselines3_is_that_of_its_page():
+    sb3 = number("sb3_success.md", "## Success", "Stable-Baselines3", 2)
+    ours = number("sb3_success.md", "## Success", 'her_wrappers, termination="success"', 2)
+    assert f"is {ours:.2f} instead of {sb3:.2f}" in README
+
+
+def test_the_lines_for_stable_baselines3_are_those_of_its_page():
+    page = (ROOT / "docs" / "stable_baselines3.md").read_text()
+    assert "from her_wrappers.integrations.sb3 import HerReplayBuffer" in page
+    (diff,) = re.findall(r"```diff\n(.*?)```", README, re.DOTALL)
+    assert len(re.findall("^[+]", diff, re.MULTILINE)) == 2
+
+
+def test_the_report_is_that_of_the_example():
+    example, report = re.search(
+        r"```python\n(from her_wrappers import check_goal_env.*?)```\n+```text\n(.*?)```", README, re.DOTALL
+    ).groups()
+    names = {"gym": gym}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(example, names)
+    assert printed.getvalue() == report

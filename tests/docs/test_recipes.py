@@ -27,9 +27,3 @@ def test_every_recipe_has_a_row_with_its_measured_result(name):
     for text in (f"| {measured.steps:,} |", f"| {measured.minutes:g} |", f"| {measured.success:.2f} "):
         assert text in medians
     assert f"runs: {measured.seeds} of {measured.seeds}" in results
-
-
-def test_readme_states_the_result_of_fetch_push():
-    measured = read_recipe("fetch_push").measured
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    assert f"0.95 in {measured.steps:,} steps, which took {measured.minutes:.0f} minutes" in readme

@@ -1,6 +1,6 @@
-"""The table of mistakes in README.md and docs/checking.md: number of planted faults that each checker finds.
+"""The table of mistakes in docs/checking.md: number of planted faults that each checker finds.
 
-`python -m tests.support.mistakes` writes the table into both pages.
+`python -m tests.support.mistakes` writes the table into the page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from her_wrappers.checker import check_goal_env
 from tests.support.specimens.broken import FAULTS
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/checking.md")
+PAGE = ROOT / "docs" / "checking.md"
 SEEDS = range(5)
 TABLE = re.compile(r"^\| mistakes \|.*\n(\|.*\n)+", re.MULTILINE)
 
@@ -104,9 +104,7 @@ def main():
     rows["all"] = tuple(map(sum, zip(*rows.values(), strict=True)))
     head = "| mistakes | planted | `her check` | Gymnasium | Stable-Baselines3 |\n|---|---|---|---|---|\n"
     table = head + "".join(line_of(kind, row) + "\n" for kind, row in rows.items())
-    for page in PAGES:
-        path = ROOT / page
-        path.write_text(TABLE.sub(lambda _: table, path.read_text(), count=1))
+    PAGE.write_text(TABLE.sub(lambda _: table, PAGE.read_text(), count=1))
 
 
 if __name__ == "__main__":
