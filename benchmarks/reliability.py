@@ -28,7 +28,8 @@ implementation made of Python lists.
 **Damaged files** (flipped bits, cuts, insertions, zeros, noise) must give `CorruptFileError` or the
 original episodes.
 
-The trials are those of tests/support/trials.py; a failed trial is repeated by its seed.
+The trials are those of tests/support/trials.py; a failed trial is repeated by its seed. Processor times do
+not include the processes that are killed or run out of memory.
 """
 
 from __future__ import annotations

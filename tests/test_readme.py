@@ -75,12 +75,11 @@ def number(page, section, row, column):
 def recipes_table():
     """Return the table of the recipes' measured results."""
     lines = ["| task | success rate | steps to 0.95 | minutes to 0.95 |", "|---|---|---|---|"]
-    for recipe in sorted(map(read_recipe, recipe_names()), key=lambda recipe: recipe.options["env"]):
+    for recipe in sorted(map(read_recipe, recipe_names()), key=lambda recipe: recipe.environment):
         measured = recipe.measured
         if measured is not None:
             cells = f"{measured.success:.2f} | {measured.steps:,} | {measured.minutes:.0f} |"
-            name = recipe.options["env"].partition(":")[2]
-            lines.append(f"| [{name}](docs/results/recipe_{recipe.name}.md) | {cells}")
+            lines.append(f"| [{recipe.environment}](docs/results/recipe_{recipe.name}.md) | {cells}")
     return "\n".join(lines)
 
 

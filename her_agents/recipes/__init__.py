@@ -37,14 +37,18 @@ class Recipe:
 
     Attributes:
         name: Name of the recipe.
+        environment: Id of the environment.
         task: Description of the task, one sentence.
-        install: Command that installs the environment, or an empty string for a bundled environment.
+        package: Package that the environment needs, or an empty string for a bundled environment.
+        install: Command that installs the package.
         options: Options of `her_agents.Config` by name.
         measured: The measured result, or None.
     """
 
     name: str
+    environment: str
     task: str
+    package: str
     install: str
     options: dict[str, Any]
     measured: Measured | None
@@ -60,9 +64,8 @@ class Recipe:
         Raises:
             ValueError: The package is not installed.
         """
-        package = self.options["env"].partition(":")[0]
-        if self.install and find_spec(package) is None:
-            raise ValueError(f"the recipe {self.name!r} needs {package}; run: {self.install}")
+        if self.package and find_spec(self.package) is None:
+            raise ValueError(f"the recipe {self.name!r} needs {self.package}; run: {self.install}")
 
 
 def recipe_names() -> list[str]:
@@ -83,4 +86,4 @@ def read_recipe(name: str) -> Recipe:
         raise ValueError(f"unknown recipe {name!r}; choose from {', '.join(map(repr, recipe_names()))}")
     content = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     measured = Measured(**content["measured"]) if "measured" in content else None
-    return Recipe(name, content["task"], content["install"], content["options"], measured)
+    return Recipe(name, **content | {"measured": measured})

@@ -55,6 +55,7 @@ class Target(NamedTuple):
 TARGETS = {
     "fetch_reach": Target(0.98),
     "fetch_push": Target(0.95, minutes=20, hoped_steps=100_000),
+    "parking": Target(0.95, hoped_steps=25_000),
 }
 
 
@@ -90,7 +91,7 @@ def solved_at(result: RunResult) -> Point | None:
 
 def _draw(results: RunResults) -> Figure:
     (name,) = results.by("recipe")
-    figure, ((axes,),) = make_figure(f"{results.all[0].run.config.env.partition(':')[2]}: recipe {name}")
+    figure, ((axes,),) = make_figure(f"{read_recipe(name).environment}: recipe {name}")
     draw_curve(axes, results, LineStyle(name, BLUE, "-"))
     axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
     show_steps(axes)

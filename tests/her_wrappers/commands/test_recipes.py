@@ -10,7 +10,9 @@ from her_agents import export_policy
 from tests.support.commands import her
 
 RECIPE = """
+environment = "PointReach-v0"
 task = "Reach a point."
+package = ""
 install = ""
 
 [options]
@@ -68,7 +70,7 @@ def test_recipes_are_listed_with_their_results(recipes):
 
 
 def test_recipe_of_a_missing_package_names_the_command_that_installs_it(recipes):
-    missing = RECIPE.replace("her_envs/PointReach-v0", "no_such_arm:Reach").replace(
+    missing = RECIPE.replace('package = ""', 'package = "no_such_arm"').replace(
         'install = ""', 'install = "pip install no-such-arm"'
     )
     (recipes / "reach.toml").write_text(missing)
