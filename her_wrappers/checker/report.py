@@ -152,10 +152,17 @@ class Report:
         """Return the report as JSON, an object with the attributes of this class."""
         return json.dumps(asdict(self), indent=2)
 
-    def github(self) -> str:
-        """Return one GitHub workflow command per finding, which GitHub shows as an annotation."""
+    def github(self, file: str = "", line: int = 1) -> str:
+        """Return one GitHub workflow command per finding, which GitHub shows as an annotation.
+
+        Args:
+            file: File that GitHub annotates, relative to the repository; empty for none.
+            line: Line in this file.
+        """
+        place = f"file={_property(file)},line={line}," if file else ""
         return "\n".join(
-            f"::{GITHUB_LEVELS[finding.severity]} title={_property(f'{finding.code} {finding.name}')}::"
+            f"::{GITHUB_LEVELS[finding.severity]} {place}"
+            f"title={_property(f'{finding.code} {finding.name}')}::"
             + _data(f"{self.environment}: {finding.message()} Fix: {finding.fix}")
             for finding in self.findings
         )

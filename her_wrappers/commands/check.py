@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import gymnasium as gym
@@ -58,6 +60,10 @@ def check(
     *,
     option: EnvOptions = None,
     steps: Annotated[int, typer.Option(min=1, help="Number of steps of the environment.")] = 3000,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="Time after which no further step is taken; the report then says so."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
     select: SelectedCodes = None,
     ignore: IgnoredCodes = None,
@@ -71,15 +77,19 @@ def check(
     - `her check her_envs/BitFlipping-v0 -o n_bits=15 --strict`
     - `her check my_envs:MyReach-v0 --steps 10000`
     - `her check my_envs:make_env --ignore GE203 --format json`
+    - `her check my_envs:make_env --max-seconds 60 --format github`
     """
     options = parse_options(option)
     try:
         rules = selected(codes(select), codes(ignore))
         with present_folder(), _progress(steps) as advance:
-            report = run_check(*_open(environment, options), Budget(steps, seed=seed, on_step=advance), rules)
+            env, factory = _open(environment, options)
+            place = _class_place(env)
+            budget = Budget(steps, max_seconds, seed=seed, on_step=advance)
+            report = run_check(env, factory, budget, rules)
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
-    finish(report, output, strict=strict)
+    finish(report, output, strict=strict, place=place)
 
 
 def rules(
@@ -144,6 +154,17 @@ def _open(name: str, options: dict[str, Any]) -> tuple[AnyEnv, Factory]:
     return env, partial(factory, **options)
 
 
+def _class_place(env: AnyEnv) -> tuple[str, int]:
+    """Return file and line of the class of an environment; no file if it is not in the working directory."""
+    kind = type(env.unwrapped)
+    try:
+        file, (_, line) = Path(inspect.getfile(kind)).resolve(), inspect.getsourcelines(kind)
+    except (OSError, TypeError):  # the class has no source file
+        return "", 1
+    here = Path.cwd()
+    return (file.relative_to(here).as_posix(), line) if file.is_relative_to(here) else ("", 1)
+
+
 @contextlib.contextmanager
 def _progress(steps: int) -> Iterator[Callable[[], None]]:
     """Show a progress bar, and yield the function that advances it by one step."""
@@ -153,15 +174,16 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def finish(report: Report, output: Format, *, strict: bool) -> NoReturn:
+def finish(report: Report, output: Format, *, strict: bool, place: tuple[str, int] = ("", 1)) -> NoReturn:
     """Print a report, and end the command with the exit code of `exit_with_findings`.
 
     Args:
         report: The report.
         output: Format of the printed report.
         strict: Whether any finding counts, not only errors.
+        place: File and line that GitHub annotates; no annotation of a file if its name is empty.
     """
-    write_report(report, output)
+    write_report(report, output, place)
     exit_with_findings(report, strict=strict)
 
 
@@ -170,11 +192,11 @@ def exit_with_findings(report: Report, *, strict: bool) -> NoReturn:
     raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
 
 
-def write_report(report: Report, output: Format) -> None:
-    """Print a report in the format ``output``."""
+def write_report(report: Report, output: Format, place: tuple[str, int] = ("", 1)) -> None:
+    """Print a report in the format ``output``; GitHub annotates the file and line ``place``."""
     if output is Format.JSON:
         typer.echo(report.json())
     elif output is Format.GITHUB:
-        typer.echo(report.github())
+        typer.echo(report.github(*place))
     else:
         print_report(report, console())

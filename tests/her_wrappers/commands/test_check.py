@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from her_wrappers.checker.registry import RULES
 from her_wrappers.cli import app
+from tests.support.pages import ROOT
 
 BROKEN = "tests.support.specimens."
 SCALED = f"{BROKEN}broken_rewards:RewardScaled"
@@ -91,9 +93,23 @@ def test_json_is_the_report():
     assert (report["seed"], report["steps"]) == (4, 100)
 
 
-def test_github_gets_annotations():
+def test_github_gets_annotations_of_the_class(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
     output = her("check", SCALED, "--steps", "100", "--format", "github").stdout
-    assert output.startswith("::error title=GE101 reward-mismatch::RewardScaled: ")
+    file, line, message = re.fullmatch(
+        r"::error file=(.*),line=(\d+),title=(.*)\n", output, re.DOTALL
+    ).groups()
+    assert message.startswith("GE101 reward-mismatch::RewardScaled: ")
+    assert (ROOT / file).read_text().split("\n")[int(line) - 1].startswith("class RewardScaled(")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT)
+    output = her("check", SCALED, "--steps", "100", "--format", "github").stdout
+    assert output.startswith("::error title=GE101 "), "the file is not in the repository"
+
+
+def test_the_time_of_a_check_can_be_limited():
+    output = her("check", "her_envs/PointReach-v0", "--max-seconds", "0.05", "--steps", "1000000").output
+    assert "steps: max_seconds has passed" in output
 
 
 def test_rules_lists_every_rule():
