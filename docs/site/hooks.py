@@ -1,4 +1,4 @@
-"""MkDocs hooks for links to files outside of docs/, pages in the root, and the list of results.
+"""MkDocs hooks for links to files outside of docs/, pages in the root, and the table of results.
 
 Pages are written for GitHub, where a link may lead to any file of the repository. On the site, a link to a
 program leads to a generated page that shows the program, and the pages of the root are included.
@@ -79,15 +79,25 @@ def _results() -> list[Path]:
 
 
 def _list_of_results() -> str:
-    """Return a line for each page of results: its title, and its first sentence if it begins with one."""
-    lines = []
+    """Return a table of the pages of results: small picture, title, and first number of each page."""
+    lines = ["| | measurement | first result |", "|---|---|---|"]
     for path in _results():
         title, _, rest = path.read_text().removeprefix("# ").partition("\n")
-        sentence = SENTENCE.match(rest)
-        lines.append(
-            f"- [{title}]({path.name})" + (f": {' '.join(sentence[1].split())}." if sentence else "")
-        )
+        picture = path.with_suffix(".png")
+        thumbnail = f"[![]({picture.name}){{ width=140 }}]({path.name})" if picture.exists() else ""
+        lines.append(f"| {thumbnail} | [{title}]({path.name}) | {_first_result(rest)} |")
     return "\n".join(lines)
+
+
+def _first_result(text: str) -> str:
+    """Return the first row of a table of targets in words, else the first sentence of a page."""
+    row = re.search(
+        r"^## Promised and measured\n\n.*\n.*\n\| (.*?) \| (.*?) \|.*\| (.*?) \|$", text, re.MULTILINE
+    )
+    if row is not None:
+        return f"{row[1]}: **{row[2]}** ({row[3]})"
+    sentence = SENTENCE.match(text)
+    return " ".join(sentence[1].split()) + "." if sentence else ""
 
 
 def _targets(page: File) -> Iterator[str]:
