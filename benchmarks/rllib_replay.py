@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BATCH = 256
-CALLS = {"add a step": 940, "sample": 50, "sample, connect": 50, "add a step, sample, connect": 50}
+CALLS = {"add a step": 940, "sample, connect": 50, "add a step, sample, connect": 50}
 """Number of calls of each operation in a round, after one that is not counted."""
 CHUNKS = 1_000
 """Chunks made for each round, more than are added."""
@@ -104,13 +104,10 @@ class Contender:
         """Add a chunk of one step."""
         self.buffer.add([next(self.chunks)])
 
-    def sample(self) -> Any:
-        """Sample a batch."""
-        return self.buffer.sample(BATCH, n_step=1, gamma=0.98, sample_episodes=True, lookback=0)
-
     def connect(self) -> Any:
         """Sample a batch, and make its columns."""
-        return self.pipeline(rl_module=None, batch={}, episodes=self.sample(), shared_data={})
+        episodes = self.buffer.sample(BATCH, n_step=1, gamma=0.98, sample_episodes=True, lookback=0)
+        return self.pipeline(rl_module=None, batch={}, episodes=episodes, shared_data={})
 
     def cycle(self) -> Any:
         """Add a step, sample a batch, and make its columns."""
@@ -119,7 +116,7 @@ class Contender:
 
     def measure(self) -> dict[str, float]:
         """Return the processor times of one call in microseconds, by operation."""
-        functions = zip(OPERATIONS, (self.add, self.sample, self.connect, self.cycle), strict=True)
+        functions = zip(OPERATIONS, (self.add, self.connect, self.cycle), strict=True)
         times = {}
         for name, function in functions:
             function()  # ours prefetches batches after steps were added; the last row includes that time

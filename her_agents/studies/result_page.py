@@ -220,6 +220,6 @@ class Page:
         tables = "\n".join(grid.markdown() for grid in self.grids)
         facts = "".join(f"- {name}: {fact}\n" for name, fact in self.facts.items())
         return (
-            f"# {self.title}\n\n{self.about.strip()}\n\n{picture}{tables}\n"
+            f"# {self.title}\n\n{picture}{self.about.strip()}\n\n{tables}\n"
             f"## How it was measured\n\n{facts}\n{self.method.strip()}\n"
         )
