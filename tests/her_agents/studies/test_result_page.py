@@ -58,7 +58,7 @@ def test_page_has_all_sections_in_order(tmp_path, capsys):
     shown = capsys.readouterr().out
     text = (tmp_path / "new" / "on.md").read_text(encoding="utf-8")
     sections = [
-        "# On this\n\nIt is so.\n\n![On this](on.png)\n\n## Told\n\n",
+        "# On this\n\n![On this](on.png)\n\nIt is so.\n\n## Told\n\n",
         "| n | what |\n| --- | --- |\n| 1 | [x] |\n",
         "## How it was measured\n\n- command: `python -m a.b --out 'a file'`\n",
         "- date: 2026-03-01\n- machine: ",
