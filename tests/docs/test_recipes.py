@@ -27,3 +27,9 @@ def test_every_recipe_has_a_row_with_its_measured_result(name):
     for text in (f"| {measured.steps:,} |", f"| {measured.minutes:g} |", f"| {measured.success:.2f} "):
         assert text in medians
     assert f"runs: {measured.seeds} of {measured.seeds}" in results
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_names() if read_recipe(name).policy.exists()])
+def test_the_page_shows_each_trained_policy_in_a_small_picture(name):
+    assert f"](images/{name}.gif)" in PAGE
+    assert (ROOT / "docs" / "images" / f"{name}.gif").stat().st_size < 300_000
