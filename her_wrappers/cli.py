@@ -41,12 +41,12 @@ class _Commands(TyperGroup):
         usage_error = typer.BadParameter.__base__
         try:
             return super().invoke(ctx)
-        except (usage_error, typer.Exit, typer.Abort, BrokenPipeError):  # type: ignore[misc] # a class of click
+        except (usage_error, typer.Exit, typer.Abort):  # type: ignore[misc] # a class of click
             raise
         except EnvNameError as error:
             raise typer.BadParameter(str(error)) from error
         except (Exception, SystemExit) as error:
-            if isinstance(error.__context__, BrokenPipeError):  # Rich exits if the output is not read
+            if _is_unread_output(error):
                 raise
             place = "" if isinstance(error, EXPLAINED) else raised_at(error)
             if place:
@@ -57,6 +57,12 @@ class _Commands(TyperGroup):
             if Path(traceback.extract_tb(error.__traceback__)[-1].filename).is_relative_to(GYMNASIUM):
                 fail(describe(error))
             raise  # a defect of the toolkit, whose report needs the traceback
+
+
+def _is_unread_output(error: BaseException) -> bool:
+    """Whether the reader of the output has left the pipe; Rich then raises SystemExit."""
+    cause = error.__context__ if isinstance(error, SystemExit) else error
+    return isinstance(cause, BrokenPipeError) and not raised_at(cause)
 
 
 app = typer.Typer(

@@ -40,7 +40,7 @@ class Recipe:
         environment: Id of the environment.
         task: Description of the task, one sentence.
         package: Package that the environment needs, or an empty string for a bundled environment.
-        install: Command that installs the package.
+        install: Command that installs the package, or an empty string for a bundled environment.
         options: Options of `her_agents.Config` by name.
         measured: The measured result, or None.
     """

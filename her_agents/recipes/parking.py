@@ -8,8 +8,8 @@ import gymnasium as gym
 import numpy as np
 
 
-class WholeReward(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds the penalty of a crash to ``compute_reward``, and ``compute_terminated``.
+class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
+    """Adds ``compute_terminated``, and the penalty of a crash in ``compute_reward``.
 
     The reward of ``parking-v0`` contains this penalty, but its ``compute_reward`` does not, so a replay
     buffer would relabel crashes as if they cost nothing. Both functions read ``crashed`` from the info.
@@ -18,14 +18,14 @@ class WholeReward(gym.Wrapper[Any, Any, Any, Any]):
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return the rewards of goals (..., 6): shape (...), minus the distance, and -5 for a crash."""
         penalty: float = self.get_wrapper_attr("config")["collision_reward"]
-        return self._closeness(achieved_goal, desired_goal) + penalty * _crashed(info)
+        return self._distance_rewards(achieved_goal, desired_goal) + penalty * _crashed(info)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return whether the car is parked or crashed, for goals (..., 6): shape (...)."""
-        limit: float = self.get_wrapper_attr("config")["success_goal_reward"]
-        return (self._closeness(achieved_goal, desired_goal) > -limit) | _crashed(info)
+        max_distance: float = self.get_wrapper_attr("config")["success_goal_reward"]
+        return (self._distance_rewards(achieved_goal, desired_goal) > -max_distance) | _crashed(info)
 
-    def _closeness(self, achieved_goal: Any, desired_goal: Any) -> Any:
+    def _distance_rewards(self, achieved_goal: Any, desired_goal: Any) -> Any:
         return self.env.get_wrapper_attr("compute_reward")(achieved_goal, desired_goal, {})
 
 
@@ -36,6 +36,6 @@ def _crashed(info: Any) -> Any:
     return np.array([each.get("crashed", False) for each in info], bool)
 
 
-def make_env() -> gym.Env[Any, Any]:
-    """Return ``parking-v0`` with `WholeReward`."""
-    return WholeReward(gym.make("highway_env:parking-v0"))
+def make_parking() -> gym.Env[Any, Any]:
+    """Return ``parking-v0`` with `ParkingGoalFunctions`."""
+    return ParkingGoalFunctions(gym.make("highway_env:parking-v0"))

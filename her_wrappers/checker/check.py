@@ -70,8 +70,8 @@ def check_goal_env(
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
-        ValueError: The factory raised, a rule code is unknown, ``max_steps`` is not an integer >= 1, or
-            ``seed`` is not an integer >= 0.
+        ValueError: The factory raised, a rule code is unknown, ``max_steps`` is not an integer >= 1,
+            ``max_seconds`` is not a positive number, or ``seed`` is not an integer >= 0.
 
     Example:
         >>> import gymnasium as gym, her_envs

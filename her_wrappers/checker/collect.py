@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,9 @@ class Budget:
         reset_options: Options of ``reset``, used in turn for every second episode.
         seed: Seed of the first reset and of all random choices.
         on_step: Function called after each step, such as the update of a progress bar.
+
+    Raises:
+        ValueError: ``max_seconds`` is neither None nor a positive number.
     """
 
     max_steps: int
@@ -50,6 +54,12 @@ class Budget:
     reset_options: Sequence[dict[str, Any]] = ()
     seed: int = 0
     on_step: Callable[[], None] = field(default=lambda: None)
+
+    def __post_init__(self) -> None:
+        limit = self.max_seconds
+        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+        if limit is not None and not (is_number and 0 < limit < math.inf):
+            raise ValueError(f"max_seconds must be a positive number of seconds or None, got {limit!r}")
 
 
 def collect(env: AnyEnv, replicator: EnvReplicator, budget: Budget) -> Evidence:

@@ -13,7 +13,7 @@ STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 LIBRARIES = [
     Path(folder)
-    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "typer", "click")
+    for name in ("her_wrappers", "her_envs", "her_agents", "gymnasium", "numpy", "typer", "click", "rich")
     if (spec := find_spec(name)) is not None
     for folder in spec.submodule_search_locations or ()
 ]
@@ -67,7 +67,7 @@ def raised_at(error: BaseException) -> str:
     frames = [
         (Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    user_frames = [(path, line) for path, line in frames if not _is_library(path)]
+    user_frames = [(path, line) for path, line in frames if not is_library(path)]
     if not user_frames:
         return ""
     path, line = user_frames[-1]
@@ -75,7 +75,8 @@ def raised_at(error: BaseException) -> str:
     return f"raised in {shown}, line {line}"
 
 
-def _is_library(path: Path) -> bool:
+def is_library(path: Path) -> bool:
+    """Return whether a file belongs to the standard library or to `LIBRARIES`."""
     is_standard = path.is_relative_to(STANDARD_LIBRARY) and "site-packages" not in path.parts
     return (
         is_standard

@@ -152,14 +152,13 @@ class Report:
         """Return the report as JSON, an object with the attributes of this class."""
         return json.dumps(asdict(self), indent=2)
 
-    def github(self, file: str = "", line: int = 1) -> str:
+    def github(self, location: tuple[str, int] | None = None) -> str:
         """Return one GitHub workflow command per finding, which GitHub shows as an annotation.
 
         Args:
-            file: File that GitHub annotates, relative to the repository; empty for none.
-            line: Line in this file.
+            location: File, relative to the repository, and line that GitHub annotates.
         """
-        place = f"file={_property(file)},line={line}," if file else ""
+        place = "" if location is None else f"file={_property(location[0])},line={location[1]},"
         return "\n".join(
             f"::{GITHUB_LEVELS[finding.severity]} {place}"
             f"title={_property(f'{finding.code} {finding.name}')}::"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import sys
 from enum import StrEnum
 from functools import partial
@@ -19,6 +20,7 @@ import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers.checker.check import run_check
 from her_wrappers.checker.collect import Budget
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
+from her_wrappers.checker.exceptions import is_library
 from her_wrappers.checker.registry import RULES, selected, unknown_code
 from her_wrappers.commands.make import EnvOptions, parse_options
 from her_wrappers.environments import call_factory, env_factory, present_folder
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
     from her_wrappers.checker.replicas import AnyEnv, Factory
     from her_wrappers.checker.report import Report
+
+
+Location: TypeAlias = tuple[str, int]
+"""A file, relative to the repository, and a line."""
 
 
 class Format(StrEnum):
@@ -62,7 +68,7 @@ def check(
     steps: Annotated[int, typer.Option(min=1, help="Number of steps of the environment.")] = 3000,
     max_seconds: Annotated[
         float | None,
-        typer.Option(min=0, help="Time after which no further step is taken; the report then says so."),
+        typer.Option(help="Time [s] after which the main run stops; the experiments after it have no limit."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the check.")] = 0,
     select: SelectedCodes = None,
@@ -84,12 +90,12 @@ def check(
         rules = selected(codes(select), codes(ignore))
         with present_folder(), _progress(steps) as advance:
             env, factory = _open(environment, options)
-            place = _class_place(env)
+            location = _class_location(env)
             budget = Budget(steps, max_seconds, seed=seed, on_step=advance)
             report = run_check(env, factory, budget, rules)
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
-    finish(report, output, strict=strict, place=place)
+    finish(report, output, strict=strict, location=location)
 
 
 def rules(
@@ -154,15 +160,18 @@ def _open(name: str, options: dict[str, Any]) -> tuple[AnyEnv, Factory]:
     return env, partial(factory, **options)
 
 
-def _class_place(env: AnyEnv) -> tuple[str, int]:
-    """Return file and line of the class of an environment; no file if it is not in the working directory."""
-    kind = type(env.unwrapped)
-    try:
-        file, (_, line) = Path(inspect.getfile(kind)).resolve(), inspect.getsourcelines(kind)
-    except (OSError, TypeError):  # the class has no source file
-        return "", 1
-    here = Path.cwd()
-    return (file.relative_to(here).as_posix(), line) if file.is_relative_to(here) else ("", 1)
+def _class_location(env: Any) -> Location | None:
+    """Return file and line of the outermost class of an environment that is in the user's repository."""
+    repository = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+    while env is not None:
+        env_class = type(env)
+        env = getattr(env, "env", None)  # of a wrapper
+        with contextlib.suppress(OSError, TypeError):  # the class has no source file
+            file, (_, line) = Path(inspect.getfile(env_class)).resolve(), inspect.getsourcelines(env_class)
+            is_installed = is_library(file) or "site-packages" in file.parts
+            if file.is_relative_to(repository) and not is_installed:
+                return file.relative_to(repository).as_posix(), line
+    return None
 
 
 @contextlib.contextmanager
@@ -174,16 +183,16 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def finish(report: Report, output: Format, *, strict: bool, place: tuple[str, int] = ("", 1)) -> NoReturn:
+def finish(report: Report, output: Format, *, strict: bool, location: Location | None = None) -> NoReturn:
     """Print a report, and end the command with the exit code of `exit_with_findings`.
 
     Args:
         report: The report.
         output: Format of the printed report.
         strict: Whether any finding counts, not only errors.
-        place: File and line that GitHub annotates; no annotation of a file if its name is empty.
+        location: File and line that GitHub annotates.
     """
-    write_report(report, output, place)
+    write_report(report, output, location)
     exit_with_findings(report, strict=strict)
 
 
@@ -192,11 +201,11 @@ def exit_with_findings(report: Report, *, strict: bool) -> NoReturn:
     raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
 
 
-def write_report(report: Report, output: Format, place: tuple[str, int] = ("", 1)) -> None:
-    """Print a report in the format ``output``; GitHub annotates the file and line ``place``."""
+def write_report(report: Report, output: Format, location: Location | None = None) -> None:
+    """Print a report in the format ``output``; GitHub annotates the file and line ``location``."""
     if output is Format.JSON:
         typer.echo(report.json())
     elif output is Format.GITHUB:
-        typer.echo(report.github(*place))
+        typer.echo(report.github(location))
     else:
         print_report(report, console())

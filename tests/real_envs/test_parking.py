@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from her_agents.recipes.parking import make_env
+from her_agents.recipes.parking import make_parking
 from her_wrappers import check_goal_env
 
 pytestmark = [pytest.mark.real_envs, pytest.mark.filterwarnings("ignore")]
@@ -35,9 +35,9 @@ def test_tqc_parks_with_the_code_of_the_page():
 
 
 def test_the_environment_of_the_recipe_has_goal_functions_for_all_rewards_and_terminations():
-    report = check_goal_env(make_env, max_steps=300)
+    report = check_goal_env(make_parking, max_steps=300)
     assert not report.of_severity("error"), report.text()
-    env = make_env()
+    env = make_parking()
     _, info = env.reset(seed=0)
     terminated = False
     while not terminated:  # straight on, into the wall

@@ -11,7 +11,9 @@ from her_agents.studies.results_file import RunResults
 from tests.support.studies import do, result_of
 
 RECIPE = """
+environment = "PointReach-v0"
 task = "Reach a point."
+package = ""
 install = ""
 
 [options]

@@ -93,18 +93,45 @@ def test_json_is_the_report():
     assert (report["seed"], report["steps"]) == (4, 100)
 
 
-def test_github_gets_annotations_of_the_class(monkeypatch, tmp_path):
-    monkeypatch.chdir(ROOT)
-    output = her("check", SCALED, "--steps", "100", "--format", "github").stdout
-    file, line, message = re.fullmatch(
-        r"::error file=(.*),line=(\d+),title=(.*)\n", output, re.DOTALL
-    ).groups()
-    assert message.startswith("GE101 reward-mismatch::RewardScaled: ")
-    assert (ROOT / file).read_text().split("\n")[int(line) - 1].startswith("class RewardScaled(")
-    monkeypatch.chdir(tmp_path)
+def annotation(*arguments):
+    """Return file, line and message of the first annotation; None without a file."""
+    output = her("check", *arguments, "--steps", "100", "--format", "github").stdout
+    found = re.match(r"::error file=(.*?),line=(\d+),title=(.*)", output)
+    return found and (found[1], int(found[2]), found[3])
+
+
+def test_github_gets_annotations_of_the_class(monkeypatch):
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(ROOT))
+    monkeypatch.chdir(ROOT / "docs")
     monkeypatch.syspath_prepend(ROOT)
-    output = her("check", SCALED, "--steps", "100", "--format", "github").stdout
-    assert output.startswith("::error title=GE101 "), "the file is not in the repository"
+    file, line, message = annotation(SCALED)
+    assert message.startswith("GE101 reward-mismatch::RewardScaled: ")
+    assert (ROOT / file).read_text().split("\n")[line - 1].startswith("class RewardScaled(")
+
+
+def test_github_gets_annotations_of_the_outermost_class_of_the_repository(monkeypatch, tmp_path):
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("""import gymnasium as gym
+import her_envs
+
+class Bonus(gym.RewardWrapper):
+    def reward(self, reward):
+        return reward + 1
+
+def make_env():
+    return Bonus(gym.make("her_envs/PointReach-v0"))
+""")
+    assert annotation("mine.py:make_env")[:2] == ("mine.py", 4)
+    monkeypatch.syspath_prepend(ROOT)
+    assert annotation(SCALED) is None, "its class is elsewhere"
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])
+def test_a_time_limit_that_is_not_positive_is_wrong_usage(limit):
+    result = her("check", "her_envs/PointReach-v0", "--max-seconds", limit)
+    assert result.exit_code == 2
+    assert "max_seconds must be a positive number of seconds or None" in result.output
 
 
 def test_the_time_of_a_check_can_be_limited():

@@ -288,4 +288,28 @@ def test_a_reader_that_leaves_the_pipe_causes_no_message(arguments):
         ran = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     finally:
         os.close(writer)
-    assert ran.stderr == ""
+    assert (ran.stderr, ran.returncode) == ("", 1)
+
+
+class PipeBreaks(Reach):
+    """An environment whose simulator has ended."""
+
+    def step(self, action):
+        raise BrokenPipeError("the simulator has ended")
+
+
+class PipeBreaksInside(PipeBreaks):
+    """The same, with an error of its own."""
+
+    def step(self, action):
+        try:
+            super().step(action)
+        except BrokenPipeError:
+            raise RuntimeError("the simulator has ended")  # noqa: B904 - without `from`, as in many programs
+
+
+@pytest.mark.parametrize("kind", [PipeBreaks, PipeBreaksInside])
+def test_a_pipe_of_the_environment_that_breaks_is_an_error_of_the_environment(kind, tmp_path):
+    result = her("record", f"{__name__}:{kind.__name__}", "--episodes", "1", "--out", str(tmp_path / "a"))
+    assert result.exit_code == 3
+    assert "the simulator has ended; raised in" in result.output
