@@ -8,8 +8,12 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-LINK = re.compile(r'(\]\(|(?:src|href)=")(?!https?://|#|mailto:)([^)"\s]+)')
-"""Start and target of a relative link or picture, in Markdown or HTML."""
+LINK = re.compile(
+    r"(?P<code>^```.*?^```|`[^`\n]*`)"
+    r'|(?P<start>\]\(|(?:src|href)="|^\[[^\]]+\]:\s+)(?!https?://|#|mailto:)(?P<target>[^)"\s]+)',
+    re.MULTILINE | re.DOTALL,
+)
+"""Code, or start and target of a relative link or picture, in Markdown or HTML."""
 
 PICTURES = (".png", ".gif", ".svg")
 
@@ -37,8 +41,9 @@ def with_absolute_links(text: str, repository: str) -> str:
     """Return a Markdown text with URLs in the repository in the place of relative links."""
 
     def absolute(match: re.Match[str]) -> str:
-        start, target = match.groups()
-        kind = "raw" if target.endswith(PICTURES) else "blob"
-        return f"{start}{repository}/{kind}/main/{target}"
+        if match["code"]:
+            return match["code"]
+        kind = "raw" if match["target"].partition("#")[0].endswith(PICTURES) else "blob"
+        return f"{match['start']}{repository}/{kind}/main/{match['target']}"
 
     return LINK.sub(absolute, text)

@@ -1,4 +1,4 @@
-"""Random trials of interruptions, lack of memory, kills and damaged files: how many give wrong data.
+"""Number of random trials (interruptions, lack of memory, kills, damaged files) that gave wrong data.
 
 For example:
 
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for kind, block in zip(KINDS, results, strict=True)
         for trial, text in block.failures
     ]
-    grids = [Grid("Trials", ["what", "number", "failed", "processor time [s]"], rows)]
+    grids = [Grid("Trials", ["trials", "number", "failed", "processor time [s]"], rows)]
     if failed:
         grids.append(Grid("Failed trials", ["what", "seed", "error"], failed))
     BENCHMARK.publish(options, grids, {"run": f"{options.processes} processes"})

@@ -41,6 +41,9 @@ def metadata(hatch_build):
         ('<img src="docs/a.gif" width="3">', '<img src="https://x.org/y/raw/main/docs/a.gif" width="3">'),
         ('<a href="docs/a.md">', '<a href="https://x.org/y/blob/main/docs/a.md">'),
         ("[a](https://z.org/b) [c](#part)", "[a](https://z.org/b) [c](#part)"),
+        ("[a]: docs/a.md", "[a]: https://x.org/y/blob/main/docs/a.md"),
+        ("`[a](b)` and [`f`](docs/f.md)", "`[a](b)` and [`f`](https://x.org/y/blob/main/docs/f.md)"),
+        ("```\n[a](b)\n```\n[a](b.svg#x)", "```\n[a](b)\n```\n[a](https://x.org/y/raw/main/b.svg#x)"),
     ],
 )
 def test_links_become_absolute(hatch_build, text, absolute):
@@ -59,18 +62,25 @@ def test_every_absolute_link_into_the_repository_has_its_file(metadata):
     targets = re.findall(
         re.escape(REPOSITORY) + r"/(?:blob|raw)/main/([^)\"#\s]+)", metadata["readme"]["text"]
     )
-    targets += [url.partition("/blob/main/")[2] for url in metadata["urls"].values()]
+    targets += [url.partition("/blob/main/")[2] for url in metadata["urls"].values() if "/blob/main/" in url]
     assert [each for each in targets if not (ROOT / each).exists()] == []
 
 
 def test_the_url_of_the_repository_is_in_one_place():
-    files = [path for path in ROOT.glob("*") if path.is_file()]
-    files += [
-        path
-        for folder in ("docs", "her_envs", "her_wrappers", "her_agents", ".github")
-        for path in (ROOT / folder).rglob("*")
-    ]
-    texts = [path for path in files if path.suffix in {".md", ".py", ".toml", ".yml", ".cff"}]
+    folders = (
+        "docs",
+        "her_envs",
+        "her_wrappers",
+        "her_agents",
+        "tests",
+        "benchmarks",
+        "examples",
+        ".github",
+        ".ci",
+    )
+    files = [*ROOT.glob("*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+    kinds = {".md", ".py", ".toml", ".yml", ".cff", ""}
+    texts = [path for path in files if path.is_file() and path.suffix in kinds and path.name != ".coverage"]
     assert [path.name for path in texts if REPOSITORY in path.read_text()] == ["pyproject.toml"]
 
 

@@ -29,7 +29,7 @@ NUDGE = 1e-2
     "reward-mismatch",
     "error",
     meaning="The reward of a step differs from compute_reward for the goals and the info of that step.",
-    fix="after the move, compute the reward by compute_reward alone; pass other values that it needs in info",
+    fix="in step(), call compute_reward with the new achieved_goal; put other values that it needs into info",
     needs=("reward",),
     passive=True,
     implies=("GE103", "GE202", "GE205", "GE207"),
