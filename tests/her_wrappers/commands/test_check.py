@@ -77,7 +77,7 @@ def test_text_shows_first_occurrence_count_expected_got_cause_and_fix():
         " expected  reward -",
         " got       -",
         " cause     all differ by the constant factor 10.0",
-        " fix       after the move, compute the reward",
+        " fix       in step(), call compute_reward with the new",
     ):
         assert f"\n{line}" in output
 
