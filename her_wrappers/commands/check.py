@@ -90,7 +90,7 @@ def check(
         rules = selected(codes(select), codes(ignore))
         with present_folder(), _progress(steps) as advance:
             env, factory = _open(environment, options)
-            location = _class_location(env)
+            location = _class_location(env) if output is Format.GITHUB else None
             budget = Budget(steps, max_seconds, seed=seed, on_step=advance)
             report = run_check(env, factory, budget, rules)
     except (TypeError, ValueError) as error:

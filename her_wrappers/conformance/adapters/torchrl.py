@@ -18,6 +18,39 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
+def as_tensordict(  # noqa: PLR0917 - a transition, as `ReplayAdapter.add` gets it
+    obs: dict[str, Any],
+    action: np.ndarray,
+    reward: float,
+    next_obs: dict[str, Any],
+    terminated: bool,
+    truncated: bool,
+) -> TensorDict:
+    """Return a transition as a collector of TorchRL writes it, without batch dimensions."""
+    flags = {"done": terminated or truncated, "terminated": terminated, "truncated": truncated}
+    states, next_states = (
+        {key: torch.as_tensor(np.array(value)) for key, value in each.items()} for each in (obs, next_obs)
+    )
+    after = {
+        **next_states,
+        "reward": torch.tensor([reward]),
+        **{key: torch.tensor([flag]) for key, flag in flags.items()},
+    }
+    step = {**states, "action": torch.as_tensor(np.array(action)), "next": after}
+    return TensorDict(step, batch_size=[])
+
+
+def as_arrays(batch: Any, space: Any) -> dict[str, Any]:
+    """Return a batch, (B,), as `ReplayAdapter.sample` describes it; ``space`` is that of the observations."""
+    arrays = {
+        prefix + key: states[key].numpy().reshape(len(batch), *space[key].shape)
+        for prefix, states in (("", batch), ("next_", batch["next"]))
+        for key in space
+    }
+    arrays |= {key: batch["next", key].numpy()[:, 0] for key in ("reward", "terminated", "truncated")}
+    return arrays | {"action": batch["action"].numpy()}
+
+
 class TorchRL(ReplayAdapter):
     """``HERReplayBuffer`` with a ``LazyTensorStorage`` of one dimension; transitions are added one by one."""
 
@@ -69,40 +102,13 @@ class TorchRL(ReplayAdapter):
         env_index: int = 0,
     ) -> None:
         """Add a transition; ``env_index`` is not used, since only one environment is supported."""
-        flags = {"done": terminated or truncated, "terminated": terminated, "truncated": truncated}
-        states, next_states = (
-            {key: torch.as_tensor(np.array(value)) for key, value in each.items()} for each in (obs, next_obs)
-        )
-        self.buffer.add(
-            TensorDict(
-                {
-                    **states,
-                    "action": torch.as_tensor(action.copy()),
-                    "cost": torch.tensor(info["cost"], dtype=torch.float64),
-                    "next": {
-                        **next_states,
-                        "reward": torch.tensor([reward]),
-                        **{key: torch.tensor([flag]) for key, flag in flags.items()},
-                    },
-                },
-                batch_size=[],
-            )
-        )
+        step = as_tensordict(obs, action, reward, next_obs, terminated, truncated)
+        step["cost"] = torch.tensor(info["cost"], dtype=torch.float64)
+        self.buffer.add(step)
 
     def sample(self, batch_size: int) -> dict[str, Any]:
         """Return a batch as `ReplayAdapter.sample` describes it."""
-        batch: Any = self.buffer.sample(batch_size)
-        arrays = {
-            prefix + key: states[key].numpy().reshape(batch_size, *self._space[key].shape)
-            for prefix, states in (("", batch), ("next_", batch["next"]))
-            for key in self._space
-        }
-        return arrays | {
-            "action": batch["action"].numpy(),
-            "reward": batch["next", "reward"].numpy()[:, 0],
-            "terminated": batch["next", "terminated"].numpy()[:, 0],
-            "truncated": batch["next", "truncated"].numpy()[:, 0],
-        }
+        return as_arrays(self.buffer.sample(batch_size), self._space)
 
     def save(self, path: str) -> None:
         """Save the buffer in a folder."""

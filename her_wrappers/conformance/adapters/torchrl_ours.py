@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict
 
 from her_wrappers.conformance.adapter import ReplayAdapter
+from her_wrappers.conformance.adapters.torchrl import as_arrays, as_tensordict
 from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer
 from her_wrappers.replay.prioritized import Priority
 
@@ -73,18 +74,9 @@ class OursForTorchRL(ReplayAdapter):
         env_index: int = 0,
     ) -> None:
         """Collect transitions, and add those of all environments after `FRAMES` steps."""
-        flags = {"done": terminated or truncated, "terminated": terminated, "truncated": truncated}
-        states, next_states = (
-            {key: torch.as_tensor(np.array(value)) for key, value in each.items()} for each in (obs, next_obs)
-        )
-        after = {
-            **next_states,
-            "reward": torch.tensor([reward]),
-            "cost": torch.tensor(info["cost"], dtype=torch.float64),
-            **{key: torch.tensor([flag]) for key, flag in flags.items()},
-        }
-        step = {**states, "action": torch.as_tensor(np.array(action)), "next": after}
-        self._steps.append(TensorDict(step, batch_size=[]))
+        step = as_tensordict(obs, action, reward, next_obs, terminated, truncated)
+        step["next", "cost"] = torch.tensor(info["cost"], dtype=torch.float64)
+        self._steps.append(step)
         if len(self._steps) == self._num_envs * FRAMES:
             self._extend()
 
@@ -99,18 +91,13 @@ class OursForTorchRL(ReplayAdapter):
         """Return a batch of arrays."""
         self._extend()
         batch: Any = self.buffer.sample(batch_size)
-        arrays = {
-            prefix + key: states[key].numpy().reshape(batch_size, *self._space[key].shape)
-            for prefix, states in (("", batch), ("next_", batch["next"]))
-            for key in self._space
-        }
-        arrays |= {key: batch["next", key].numpy()[:, 0] for key in ("reward", "terminated", "truncated")}
+        arrays = as_arrays(batch, self._space)
         if "priority_weight" in batch:
             arrays["weight"] = batch["priority_weight"].numpy()
         if "steps_to_next_obs" in batch:
             steps = batch["steps_to_next_obs"].numpy()[:, 0]
             arrays["discount"] = np.where(arrays["terminated"], 0, self._gamma**steps).astype(np.float32)
-        return arrays | {"action": batch["action"].numpy(), "index": batch["index"].numpy()}
+        return arrays | {"index": batch["index"].numpy()}
 
     def end_episode(self, env_index: int = 0) -> None:
         """Truncate the open episodes of all environments."""
