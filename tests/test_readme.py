@@ -75,11 +75,13 @@ def number(page, section, row, column):
 
 def recipes_table():
     """Return the table of the recipes' measured results."""
-    lines = ["| task | success rate | steps to 0.95 | minutes to 0.95 |", "|---|---|---|---|"]
+    lines = ["| task | success rate | steps to 0.95 | minutes to 0.95 | seeds |", "|---|---|---|---|---|"]
     for recipe in sorted(map(read_recipe, recipe_names()), key=lambda recipe: recipe.environment):
         measured = recipe.measured
         if measured is not None:
-            cells = f"{measured.success:.2f} | {measured.steps:,} | {measured.minutes:.0f} |"
+            cells = (
+                f"{measured.success:.2f} | {measured.steps:,} | {measured.minutes:.0f} | {measured.seeds} |"
+            )
             lines.append(f"| [{recipe.environment}](docs/results/recipe_{recipe.name}.md) | {cells}")
     return "\n".join(lines)
 
@@ -146,21 +148,20 @@ def speed_rows():
     }
 
 
-def speed(ratio):
+def speed(ratio, better="faster", worse="slower"):
     """Return a cell: the cost of another library relative to that of her-toolkit, in words."""
     if not ratio:
         return ""
     factor = max(ratio, 1 / ratio)
     shown = f"{factor:.0f}" if factor >= 9.95 else f"{factor:.1f}"
-    return f"{shown} times {'faster' if ratio > 1 else 'slower'}"
+    return f"{shown} times {better if ratio > 1 else worse}"
 
 
 def speed_table():
     lines = [f"| | {' | '.join(PEERS)} |", "|---|---|---|---|---|"]
     for label, (ratios, page) in speed_rows().items():
-        cells = [f" {speed(ratio)} " for ratio in [*ratios, 0, 0, 0][: len(PEERS)]]
-        if label.startswith("share"):
-            cells = [cell.replace("faster", "smaller") for cell in cells]
+        words = ("smaller", "larger") if page == "sb3_training.md" else ("faster", "slower")
+        cells = [f" {speed(ratio, *words)} " for ratio in [*ratios, 0, 0, 0][: len(PEERS)]]
         lines.append(f"| [{label}](docs/results/{page}) |{'|'.join(cells)}|")
     return "\n".join(lines)
 
