@@ -92,6 +92,7 @@ class CollectedTraining(Training):
             address=address,
             seed=config.seed,
             info_keys=self._info_keys,
+            fresh_envs=config.fresh_envs,
         )
         self._rounds = self._collector.rounds()
 

@@ -51,6 +51,7 @@ TYPES = {
     "termination": ((str, NoneType), "a string or None"),
     "her": (bool, "true or false"),
     "prioritized": (bool, "true or false"),
+    "fresh_envs": (bool, "true or false"),
     "clip_targets": (bool, "true or false"),
     "env_kwargs": (dict, "a table of names and values"),
     "agent": (dict, "a table of names and values"),
@@ -100,6 +101,8 @@ class Config:
         num_envs: Number of environments, stepped together.
         workers: Number of workers that collect episodes, each with ``num_envs`` environments, while the agent
             learns; 0 collects in the process of the learner, between updates.
+        fresh_envs: Whether workers make new environments for each round, for environments whose reset does
+            not restore all of their state.
         steps: Steps of all environments together.
         seed: Seed of environments, buffer and agent.
         gamma: Discount per step.
@@ -146,6 +149,7 @@ class Config:
     info_keys: tuple[str, ...] = ()
     agent: dict[str, Any] = field(default_factory=dict)
     workers: int = 0
+    fresh_envs: bool = False
 
     def __post_init__(self) -> None:
         for name, (kind, words) in TYPES.items():
@@ -163,6 +167,8 @@ class Config:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         for name in ("gamma", "updates_per_step"):
             _require_number(name, getattr(self, name))
+        if self.fresh_envs and not self.workers:
+            raise ValueError("fresh_envs needs workers; set workers to 1 or more")
         _require_agent_options(self.agent)
         _require_strategy(self.strategy, self.k)
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
@@ -175,10 +181,11 @@ class Config:
         return {"goal_selection_strategy": _goal_selection(self.strategy), "n_sampled_goal": k}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, for a file; ``workers`` is left out if it is 0."""
+        """Return the options as plain values, for a file; without workers, their options are left out."""
         options = asdict(self)
-        if not self.workers:
-            del options["workers"]  # so that files of trainings without this option stay equal
+        for name in ("workers", "fresh_envs"):
+            if not options[name]:
+                del options[name]  # so that files of trainings without this option stay equal
         return options
 
 

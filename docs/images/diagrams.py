@@ -200,6 +200,37 @@ def autoreset() -> None:
     drawing.write("autoreset.svg")
 
 
+STATES = ("initial", "initial", "after 0", "after 1", "after 2")
+"""The state of the policy in each round: the initial one, or the one after learning from a round."""
+
+
+def rounds() -> None:
+    """Draw what workers and learner do at the same time, and where policy states come from."""
+    drawing = Drawing(252, "While the learner learns from one round, the workers play the next one")
+    width = 100
+    drawing.text(20, 79, "workers", "title")
+    drawing.text(20, 179, "learner", "title")
+    for number, state in enumerate(STATES):
+        x = 110 + width * number
+        drawing.box((x, 44), (width - 8, 60), *PLAIN)
+        drawing.text(x + 46, 69, f"play {number}", "middle")
+        drawing.text(x + 46, 89, f"policy: {state}", "small middle")
+        if number == 0:
+            continue
+        drawing.box((x, 144), (width - 8, 60), *ENDING)
+        drawing.text(x + 46, 179, f"learn {number - 1}", "middle")
+        drawing.arrow((x - 20, 104), (x + 16, 150), GREEN)
+        if number < len(STATES) - 1:
+            drawing.arrow((x + 76, 144), (x + width + 12, 98), BLUE)
+    drawing.text(110, 30, "time", "small")
+    drawing.arrow((140, 26), (604, 26), GRAY)
+    drawing.arrow((110, 230), (142, 230), GREEN)
+    drawing.text(146, 234, "episodes", "small")
+    drawing.arrow((240, 230), (272, 230), BLUE)
+    drawing.text(276, 234, "policy state", "small")
+    drawing.write("rounds.svg")
+
+
 if __name__ == "__main__":
-    for draw in (hindsight, goal_sets, terminations, autoreset):
+    for draw in (hindsight, goal_sets, terminations, autoreset, rounds):
         draw()

@@ -43,6 +43,7 @@ class Recipe:
         install: Command that installs the package, or an empty string for a bundled environment.
         options: Options of `her_agents.Config` by name.
         measured: The measured result, or None.
+        known_findings: Codes of the checker's errors in this environment that do not prevent learning.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Recipe:
     install: str
     options: dict[str, Any]
     measured: Measured | None
+    known_findings: tuple[str, ...] = ()
 
     @property
     def policy(self) -> Path:

@@ -6,6 +6,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import TimeLimit
+
+MAX_EPISODE_STEPS = 100
 
 
 class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
@@ -36,6 +39,10 @@ def _crashed(info: Any) -> Any:
     return np.array([each.get("crashed", False) for each in info], bool)
 
 
-def make_parking() -> gym.Env[Any, Any]:
-    """Return ``parking-v0`` with `ParkingGoalFunctions`."""
-    return ParkingGoalFunctions(gym.make("highway_env:parking-v0"))
+def make_parking(collision_reward: float = -5.0) -> gym.Env[Any, Any]:
+    """Return ``parking-v0`` with `ParkingGoalFunctions`, and with episodes of at most 100 steps.
+
+    The time limit of the environment, 500 steps, leaves a training with few initial states and goals.
+    """
+    env = gym.make("highway_env:parking-v0", config={"collision_reward": collision_reward})
+    return ParkingGoalFunctions(TimeLimit(env, MAX_EPISODE_STEPS))

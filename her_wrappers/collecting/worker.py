@@ -251,7 +251,7 @@ class Worker:
         raise NotRepeatableError(
             f"{name} of the episodes differ when the round is played again in environments that were used "
             "before: reset(seed=...) does not reset all of their state; pass fresh_envs=True to make new "
-            "environments for each round"
+            "environments for each round (her train --fresh-envs)"
         )
 
 

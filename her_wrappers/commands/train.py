@@ -76,6 +76,15 @@ def train(
             "[default: 0]",
         ),
     ] = None,
+    fresh_envs: Annotated[
+        bool | None,
+        option(
+            ENV,
+            "Whether workers make new environments for each round, for environments whose reset does not "
+            "restore all of their state. [default: no-fresh-envs]",
+            "--fresh-envs/--no-fresh-envs",
+        ),
+    ] = None,
     backend: Annotated[
         str, option(ENV, "Where workers run: process, ray or local.", metavar="NAME")
     ] = "process",
@@ -287,12 +296,14 @@ def _new_training(
     from her_agents.run_folder import RunFolder
 
     sources = [{} if file is None else read_options(file), _config_options(given)]
-    if recipe is not None:
-        chosen = read_recipe(recipe)
+    chosen = None if recipe is None else read_recipe(recipe)
+    if chosen is not None:
         chosen.require_installed()
         sources.insert(0, chosen.options)
     options = ChainMap(*reversed(sources))
     config = make_config(_defaults_for(options), *sources)
+    is_own_env = chosen is not None and chosen.options["env"] == config.env
+    known_findings = chosen.known_findings if chosen and is_own_env else ()
     name = recipe or config.env.rpartition("/")[2].replace(":", "-")
     suffix = "" if config.her else "-no-her"
     folder = out or Path("runs") / f"{name}-{config.algo}{suffix}-{config.seed}"
@@ -300,7 +311,7 @@ def _new_training(
     factory = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
     with closing(factory()) as env:
         _require_supported(config, env)
-        _check(config.env, factory, force=force)
+        _check(config.env, factory, known_findings, force=force)
         config = _clip_if_possible(config, env, is_given="clip_targets" in options)
     return config, folder
 
@@ -358,9 +369,11 @@ def _require_supported(config: "Config", env: "gym.Env[Any, Any]") -> None:
     find_termination(config.termination)
 
 
-def _check(name: str, factory: "Callable[[], gym.Env[Any, Any]]", *, force: bool) -> None:
-    """Check the environment, and print the findings; end the command after an error, unless ``force``."""
-    report = check_goal_env(factory)
+def _check(
+    name: str, factory: "Callable[[], gym.Env[Any, Any]]", known_findings: tuple[str, ...], *, force: bool
+) -> None:
+    """Check the environment, and print new findings; end the command after an error, unless ``force``."""
+    report = check_goal_env(factory, ignore=known_findings)
     if report.findings:
         print_report(report, console)
     else:

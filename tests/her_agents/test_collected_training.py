@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -72,6 +73,28 @@ def test_a_resumed_training_is_the_uninterrupted_one_to_the_last_bit(backend, tm
     resumed = train(tiny(workers=2), folder=tmp_path, resume=True, on_epoch=None, backend=backend)
     assert same(resumed.agent.state_dict(), whole.agent.state_dict())
     assert without_time(resumed.history) == without_time(whole.history)
+
+
+class RemembersEpisodes(gym.Wrapper):
+    """An environment whose first observation depends on the number of earlier episodes."""
+
+    episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed, options=options)
+        self.episodes += 1
+        return {**observation, "observation": observation["observation"] + self.episodes / 100}, info
+
+
+def make_env_that_remembers():
+    return RemembersEpisodes(gym.make("her_envs:her_envs/PointReach-v0", max_steps=9))
+
+
+def test_environments_that_remember_earlier_episodes_need_fresh_environments():
+    options = {"env": f"{__name__}:{make_env_that_remembers.__name__}", "env_kwargs": {}, "workers": 1}
+    with pytest.raises(CollectorError, match=r"pass fresh_envs=True .*\(her train --fresh-envs\)"):
+        trained("local", "ddpg", **options)
+    assert len(trained("local", "ddpg", **options, fresh_envs=True).history) == 3
 
 
 def test_the_number_of_workers_cannot_change(tmp_path):

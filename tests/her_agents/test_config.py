@@ -48,6 +48,8 @@ BAD_OPTIONS = [
     ({"seed": 2**63}, ValueError, r"seed must be below 2\*\*63, got 9223"),
     ({"updates_per_step": float("inf")}, ValueError, r"updates_per_step must lie in \(0, inf\), got inf"),
     ({"updates_per_step": float("nan")}, ValueError, r"updates_per_step must lie in \(0, inf\), got nan"),
+    ({"fresh_envs": True}, ValueError, "fresh_envs needs workers; set workers to 1 or more"),
+    ({"fresh_envs": 1, "workers": 1}, TypeError, "fresh_envs must be true or false, got 1"),
     ({"agent": {"hidden": 3}}, ValueError, "hidden must be a list of whole numbers, got 3"),
     ({"agent": {"hidden": [8, -3]}}, ValueError, "each entry of hidden must be a whole number >= 1, got -3"),
     ({"agent": {"policy_delay": 0}}, ValueError, "policy_delay must be a whole number >= 1, got 0"),

@@ -1,0 +1,45 @@
+"""Environments of panda-gym whose random numbers all depend on the seed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium as gym
+
+
+class SeededResets(gym.Wrapper[Any, Any, Any, Any]):
+    """Draws the seed of a reset without a seed from the generator of the environment.
+
+    panda-gym 3.0.7 draws it from the operating system, so no training could be repeated.
+    """
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Reset the environment."""
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        return self.env.reset(seed=seed, options=options)
+
+
+def make_panda_push() -> gym.Env[Any, Any]:
+    """Return ``PandaPush-v3`` with `SeededResets`."""
+    with _without_output():
+        return SeededResets(gym.make("panda_gym:PandaPush-v3"))
+
+
+@contextmanager
+def _without_output() -> Iterator[None]:
+    """Discard what the simulator prints when it starts; it does not use ``sys.stdout``."""
+    sys.stdout.flush()
+    original = os.dup(1)
+    with pathlib.Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(original, 1)
+        os.close(original)

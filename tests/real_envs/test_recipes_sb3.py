@@ -1,0 +1,53 @@
+"""docs/recipes.md: the code for Stable-Baselines3 runs, with the settings of the recipes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from her_agents import SAC
+from her_agents.recipes import read_recipe, recipe_names
+from her_wrappers.integrations.sb3 import HerReplayBuffer
+
+pytestmark = [pytest.mark.real_envs, pytest.mark.filterwarnings("ignore")]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
+CODE = dict(re.findall(r"```py\n# (\S+) in Stable-Baselines3\n(.*?)```", PAGE, re.DOTALL))
+RECIPES = {recipe.environment: recipe for recipe in map(read_recipe, recipe_names())}
+
+
+@pytest.mark.parametrize("environment", CODE)
+def test_stable_baselines3_trains_with_the_settings_of_the_recipe(environment):
+    recipe = RECIPES[environment]
+    assert f"model.learn({recipe.options['steps']:_})" in CODE[environment]
+    starts = recipe.options["learning_starts"]
+    code = re.sub(r"model\.learn\(\S+\)", "model.learn(800)", CODE[environment])
+    names: dict = {}
+    exec(code.replace(f"learning_starts={starts:_}", "learning_starts=400"), names)
+    model = names["model"]
+    assert f"learning_starts={starts:_}" in CODE[environment]
+    assert isinstance(model.replay_buffer, HerReplayBuffer)
+    assert model._n_updates > 0
+    settings = {
+        "gamma": model.gamma,
+        "batch_size": model.batch_size,
+        "updates_per_step": model.gradient_steps / model.n_envs,
+        "num_envs": model.n_envs,
+        "termination": model.replay_buffer_kwargs["termination"],
+    }
+    assert settings == {name: recipe.options[name] for name in settings}
+    agent = recipe.options["agent"]
+    assert model.policy.net_arch == agent["hidden"]
+    assert model.ent_coef == agent["temperature"]
+    assert not agent["learn_temperature"]
+    defaults = inspect.signature(SAC).parameters
+    assert model.tau == defaults["tau"].default
+    assert model.learning_rate == defaults["learning_rate"].default
+
+
+def test_every_measured_recipe_has_code_for_stable_baselines3():
+    measured = {recipe.environment for recipe in RECIPES.values() if recipe.measured is not None}
+    assert measured <= CODE.keys()
