@@ -15,9 +15,15 @@ from her_agents.recipes import read_recipe, recipe_names
 from her_wrappers.cli import app
 
 HERE = Path(__file__).parent
-SIZE, COLORS, EPISODES = 200, 48, 3
-MIDDLE = (110, 150, 370, 410)
-"""Part of the 480 x 480 pictures of the Fetch environments that is shown: left, top, right, bottom."""
+HEIGHT, COLORS, EPISODES = 200, 48, 3
+FETCH = (110, 150, 370, 410)
+PARTS = {
+    "fetch_push": FETCH,
+    "fetch_reach": FETCH,
+    "panda_push": (190, 60, 500, 370),
+    "parking": (0, 0, 600, 300),
+}
+"""Part of the pictures of each environment that is shown: left, top, right, bottom [pixels]."""
 
 
 def main() -> None:
@@ -30,15 +36,15 @@ def main() -> None:
                     ["watch", "--recipe", name, "--record", str(large), "--episodes", str(EPISODES)],
                     standalone_mode=False,
                 )
-                shrink(large, HERE / f"{name}.gif")
+                shrink(large, HERE / f"{name}.gif", PARTS[name])
 
 
-def shrink(large: Path, small: Path) -> None:
-    """Write every second picture of a GIF, with `SIZE` pixels and the same `COLORS` colors."""
+def shrink(large: Path, small: Path, part: tuple[int, int, int, int]) -> None:
+    """Write a part of every second picture of a GIF, `HEIGHT` pixels high, with the same `COLORS` colors."""
+    left, top, right, bottom = part
+    size = HEIGHT * (right - left) // (bottom - top), HEIGHT
     with Image.open(large) as movie:
-        frames = [
-            frame.convert("RGB").resize((SIZE, SIZE), box=MIDDLE) for frame in ImageSequence.Iterator(movie)
-        ][::2]
+        frames = [frame.convert("RGB").resize(size, box=part) for frame in ImageSequence.Iterator(movie)][::2]
         palette = frames[0].quantize(
             COLORS, Image.Quantize.FASTOCTREE
         )  # keeps the few red pixels of the goal

@@ -88,4 +88,5 @@ def read_recipe(name: str) -> Recipe:
         raise ValueError(f"unknown recipe {name!r}; choose from {', '.join(map(repr, recipe_names()))}")
     content = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     measured = Measured(**content["measured"]) if "measured" in content else None
-    return Recipe(name, **content | {"measured": measured})
+    known_findings = tuple(content.get("known_findings", ()))
+    return Recipe(name, **content | {"measured": measured, "known_findings": known_findings})

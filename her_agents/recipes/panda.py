@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -25,10 +25,14 @@ class SeededResets(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(seed=seed, options=options)
 
 
-def make_panda_push() -> gym.Env[Any, Any]:
-    """Return ``PandaPush-v3`` with `SeededResets`."""
+def make_panda_push(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaPush-v3`` with `SeededResets`.
+
+    Args:
+        **options: Arguments of the environment, such as ``render_mode``.
+    """
     with _without_output():
-        return SeededResets(gym.make("panda_gym:PandaPush-v3"))
+        return SeededResets(gym.make("panda_gym:PandaPush-v3", **options))
 
 
 @contextmanager
@@ -36,7 +40,7 @@ def _without_output() -> Iterator[None]:
     """Discard what the simulator prints when it starts; it does not use ``sys.stdout``."""
     sys.stdout.flush()
     original = os.dup(1)
-    with pathlib.Path(os.devnull).open("wb") as nowhere:
+    with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
     try:
         yield

@@ -19,7 +19,7 @@ class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals (..., 6): shape (...), minus the distance, and -5 for a crash."""
+        """Return rewards of shape (...) for goals (..., 6): minus the distance, and a crash costs extra."""
         penalty: float = self.get_wrapper_attr("config")["collision_reward"]
         return self._distance_rewards(achieved_goal, desired_goal) + penalty * _crashed(info)
 
@@ -39,10 +39,14 @@ def _crashed(info: Any) -> Any:
     return np.array([each.get("crashed", False) for each in info], bool)
 
 
-def make_parking(collision_reward: float = -5.0) -> gym.Env[Any, Any]:
+def make_parking(collision_reward: float = -5.0, **options: Any) -> gym.Env[Any, Any]:
     """Return ``parking-v0`` with `ParkingGoalFunctions`, and with episodes of at most 100 steps.
 
     The time limit of the environment, 500 steps, leaves a training with few initial states and goals.
+
+    Args:
+        collision_reward: Reward of a crash, in addition to the distance.
+        **options: More arguments of the environment, such as ``render_mode``.
     """
-    env = gym.make("highway_env:parking-v0", config={"collision_reward": collision_reward})
+    env = gym.make("highway_env:parking-v0", config={"collision_reward": collision_reward}, **options)
     return ParkingGoalFunctions(TimeLimit(env, MAX_EPISODE_STEPS))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from her_agents.studies.runs import Run, RunResult
 
-SIMULATORS = ("gymnasium-robotics", "mujoco")
+SIMULATORS = ("gymnasium-robotics", "mujoco", "panda-gym", "pybullet", "highway-env")
 
 RULES = f"""All variants are trained and measured in the same way. A training ends when all episodes of two
 consecutive evaluations were successes, or after its last step. Success rates are those of the final greedy

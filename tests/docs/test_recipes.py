@@ -18,7 +18,7 @@ def test_every_recipe_has_a_row_with_its_measured_result(name):
     row = re.search(rf"^\| .*`{name}`.*$", PAGE, re.MULTILINE).group()
     measured = read_recipe(name).measured
     if measured is None:
-        assert "not measured yet" in row
+        assert "not measured yet" in row or "| MISSED: " in row
         return
     for text in (f"| {measured.steps:,} |", f"| {measured.minutes:g} |", f"| {measured.success:.2f} "):
         assert text in row

