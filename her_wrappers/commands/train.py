@@ -81,8 +81,9 @@ def train(
         option(
             ENV,
             "Whether workers make new environments for each round, for environments whose reset does not "
-            "restore all of their state. [default: no-fresh-envs]",
-            "--fresh-envs/--no-fresh-envs",
+            "restore all of their state.",
+            "--fresh-envs",
+            metavar="",
         ),
     ] = None,
     backend: Annotated[
