@@ -186,6 +186,19 @@ def _with_nan(episodes):
     return episodes
 
 
+def _towards_goal(rng, position, goal):
+    return np.clip((goal - position) / 0.06, -1, 1)
+
+
+def _missed_goals_above(episodes, value):
+    """Return episodes that fail if the first component of their goal is above a value."""
+    missed = failed(episodes)
+    return [
+        bad if episode.observations["desired_goal"][0, 0] > value else episode
+        for episode, bad in zip(episodes, missed, strict=True)
+    ]
+
+
 def _far_goals(rng):
     return rng.uniform(1.5, 2.5, 2)
 
@@ -227,6 +240,7 @@ PLANTED = {
         ),
         {},
     ),
+    "GD207": lambda: (_missed_goals_above(healthy(count=100, act=_towards_goal), 0.6), {}),
     "GD301": lambda: (changed(healthy(), rewards=lambda episode, i: np.full(len(episode), -1.0)), {}),
     "GD302": lambda: (
         changed(healthy(), rewards=lambda episode, i: episode.rewards + 1),

@@ -23,6 +23,12 @@ MAX_SOLVED_STARTS = 0.5
 MAX_TRIVIAL = 0.8
 """GD204 is reported from this share of relabeled goals that were achieved before the step."""
 
+FEW_REACHED, MOST_REACHED = 0.02, 0.5
+"""GD207 is reported if one group of goals is reached in at most, and the other in at least, such a share."""
+
+MIN_GROUP, MIN_GROUP_SHARE = 10, 0.15
+"""Each of the two groups of GD207 has at least this number, and this share, of the latest episodes."""
+
 SCALE_RATIO = 1e3
 """Ratio of the ranges of two goal components from which the smaller range hardly affects distances."""
 
@@ -217,6 +223,56 @@ def different_scales(case: Case) -> Iterator[Violation]:
     if varying.size and varying.max() / varying.min() >= SCALE_RATIO:
         yield Violation(
             f"ranges from {varying.min():.3g} to {varying.max():.3g}", f"a ratio below {SCALE_RATIO:,.0f}"
+        )
+
+
+@rule(
+    "GD207",
+    "some-goals-never-reached",
+    "warning",
+    meaning="Goals on one side of a value of a component are never reached, and most of the others are.",
+    fix="these goals need something that the others do not, such as a grasp: sample easier goals of this "
+    "kind at first, begin some episodes near them, or explore more",
+    wrong="""
+goal[2] += self.np_random.uniform(0, 0.45)  # the block was never lifted so far
+""",
+    right="""
+goal[2] += self.np_random.uniform(0, self.max_height)  # raised after successes
+""",
+    threshold="in the latest half of the episodes, at most 2 % successes on one side of a value, at least "
+    "50 % on the other side, and at least 10 episodes and 15 % of them on each side",
+    source="our training of FetchPickAndPlace-v4: 0 % of the goals in the air, 97 % of the others",
+    needs=("episodes", "unsolved", "success", "components"),
+)
+def some_never_reached(case: Case) -> Iterator[Violation]:
+    """No value of a component may separate goals that are never reached from goals that mostly are."""
+    if case.is_environment:
+        return  # the policies of the checker do not learn
+    facts = case.facts
+    latest = slice(len(facts) // 2, None)
+    desired, success = facts.desired[latest], facts.is_success_episode[latest]
+    count = len(success)
+    least = int(np.ceil(max(MIN_GROUP, MIN_GROUP_SHARE * count)))
+    sizes = np.arange(least, count - least + 1)  # of the group that fails
+    splits = []
+    for component, values in enumerate(desired.T):
+        order = values.argsort(kind="stable")
+        for side, ranked in (("below", order), ("above", order[::-1])):
+            successes, ordered = success[ranked].cumsum(), values[ranked]
+            failing = successes[sizes - 1] / sizes
+            others = (successes[-1] - successes[sizes - 1]) / (count - sizes)
+            is_split = (failing <= FEW_REACHED) & (others >= MOST_REACHED)
+            is_split &= ordered[sizes - 1] != ordered[sizes]
+            for i in np.flatnonzero(is_split)[-1:]:  # the largest group
+                edge = (ordered[sizes[i] - 1] + ordered[sizes[i]]) / 2
+                splits.append((sizes[i], component, side, edge, failing[i], others[i]))
+    if splits:
+        size, component, side, edge, failed, reached = max(splits)
+        yield Violation(
+            f"{failed:.1%} successes in {size} of {count} episodes with a value {side} {edge:.4g}, "
+            f"{reached:.1%} in the others",
+            "successes for all kinds of goals",
+            subject=f"desired_goal[{component}]",
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from her_wrappers.diagnosis import diagnose
@@ -90,6 +92,16 @@ def test_the_thresholds_of_shares_need_ten_episodes():
     assert not report.findings
     [gap] = [gap for gap in report.not_exercised if "GD102" in gap.codes]
     assert gap.reason == "9 episodes, and rules about shares of episodes need 10"
+
+
+def test_the_kind_of_goals_that_is_never_reached_is_named_by_component_and_value():
+    episodes, _ = PLANTED["GD207"]()
+    [finding] = report_on(episodes).findings
+    assert finding.subject == "desired_goal[0]"
+    assert re.fullmatch(
+        r"0\.0% successes in \d+ of 50 episodes with a value above 0\.[56]\d*, 100\.0% in the others",
+        finding.got,
+    )
 
 
 @pytest.mark.parametrize("rule", DIAGNOSIS_RULES.values(), ids=DIAGNOSIS_RULES)
