@@ -116,6 +116,13 @@ class Agent:
         if self._updates % self._target_update_interval == 0:
             torch._foreach_lerp_(self._target_parameters, self._online_parameters, self._tau)
 
+    def scale_learning_rates(self, factor: float) -> None:
+        """Set the learning rate of each optimizer to ``factor`` times the one that it was made with."""
+        for module in self._modules.values():
+            if isinstance(module, torch.optim.Optimizer):
+                for group in module.param_groups:
+                    group["lr"] = factor * module.defaults["lr"]
+
     def seed(self, seed: int) -> None:
         """Seed the exploration."""
         self._generator.manual_seed(seed)

@@ -52,6 +52,7 @@ TYPES = {
     "her": (bool, "true or false"),
     "prioritized": (bool, "true or false"),
     "fresh_envs": (bool, "true or false"),
+    "linear_schedule": (bool, "true or false"),
     "clip_targets": (bool, "true or false"),
     "env_kwargs": (dict, "a table of names and values"),
     "agent": (dict, "a table of names and values"),
@@ -108,6 +109,8 @@ class Config:
         gamma: Discount per step.
         n_steps: Largest number of rewards in the return of a transition.
         clip_targets: Whether the agent clips its targets to the range of returns of rewards in [-1, 0].
+        linear_schedule: Whether the learning rates decrease linearly, from their values in ``agent`` at the
+            start to 0 after ``steps``; otherwise they are constant.
         updates_per_step: Updates of the agent for each step of an environment.
         batch_size: Transitions of an update.
         buffer_size: Capacity of the buffer in transitions; ``steps`` if that is less.
@@ -150,6 +153,7 @@ class Config:
     agent: dict[str, Any] = field(default_factory=dict)
     workers: int = 0
     fresh_envs: bool = False
+    linear_schedule: bool = False
 
     def __post_init__(self) -> None:
         for name, (kind, words) in TYPES.items():
@@ -181,9 +185,9 @@ class Config:
         return {"goal_selection_strategy": _goal_selection(self.strategy), "n_sampled_goal": k}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, for a file; without workers, their options are left out."""
+        """Return the options as plain values, for a file; later additions to the options only if used."""
         options = asdict(self)
-        for name in ("workers", "fresh_envs"):
+        for name in ("workers", "fresh_envs", "linear_schedule"):
             if not options[name]:
                 del options[name]  # so that files of trainings without this option stay equal
         return options

@@ -154,6 +154,8 @@ class Training:
         due = int(max(0, counts.env_steps - config.learning_starts) * config.updates_per_step)
         if not self.buffer.can_sample:
             return
+        if config.linear_schedule:
+            self.agent.scale_learning_rates(max(0.0, 1 - counts.env_steps / config.steps))
         while counts.updates < due:
             batch = self.buffer.sample(config.batch_size)
             if config.clip_targets:

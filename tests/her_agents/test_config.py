@@ -50,6 +50,7 @@ BAD_OPTIONS = [
     ({"updates_per_step": float("nan")}, ValueError, r"updates_per_step must lie in \(0, inf\), got nan"),
     ({"fresh_envs": True}, ValueError, "fresh_envs needs workers; set workers to 1 or more"),
     ({"fresh_envs": 1, "workers": 1}, TypeError, "fresh_envs must be true or false, got 1"),
+    ({"linear_schedule": "yes"}, TypeError, "linear_schedule must be true or false, got 'yes'"),
     ({"agent": {"hidden": 3}}, ValueError, "hidden must be a list of whole numbers, got 3"),
     ({"agent": {"hidden": [8, -3]}}, ValueError, "each entry of hidden must be a whole number >= 1, got -3"),
     ({"agent": {"policy_delay": 0}}, ValueError, "policy_delay must be a whole number >= 1, got 0"),

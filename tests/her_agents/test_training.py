@@ -195,6 +195,22 @@ def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch)
     np.testing.assert_array_equal(errors, training.agent.td_errors)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
+    config = tiny(task, linear_schedule=True, agent={"learning_rate": 0.01})
+    with closing(Training(config)) as training:
+        optimizers = [each for name, each in training.agent._modules.items() if "optimizer" in name]
+        training.begin_episodes()
+        for progress in (0.5, 1.0):
+            while training.counts.env_steps < progress * config.steps:
+                training._step()
+                training._update()
+            expected = 0.01 * (1 - training.counts.env_steps / config.steps)
+            assert optimizers
+            for optimizer in optimizers:
+                assert [group["lr"] for group in optimizer.param_groups] == [pytest.approx(max(0, expected))]
+
+
 def test_n_step_returns_are_trained():
     row = train(tiny(n_steps=3, steps=200)).history[-1]
     assert -3 < row["reward_mean"] < train(tiny(steps=200)).history[-1]["reward_mean"]
