@@ -107,7 +107,7 @@ def _tabulate(results: RunResults) -> Grid:
         solved = solved_at(result)
         rows.append([
             str(result.run.config.seed),
-            "not reached" if solved is None else f"{solved.env_steps:,}",
+            steps_cell(np.inf if solved is None else solved.env_steps),
             "" if solved is None else f"{solved.seconds / 60:.1f}",
             f"{result.final.env_steps:,}",
             f"{result.final.seconds / 60:.1f}",
@@ -118,19 +118,24 @@ def _tabulate(results: RunResults) -> Grid:
 
 
 def _median_row(results: RunResults) -> list[str]:
-    steps, minutes = _solved(results)
+    steps, minutes = solved_after(results)
     total = [result.final.seconds / 60 for result in results.all]
     return [
         "median",
-        f"{np.median(steps):,.0f}",
-        f"{np.median(minutes):.1f}",
+        steps_cell(np.median(steps)),
+        "" if np.isinf(np.median(minutes)) else f"{np.median(minutes):.1f}",
         f"{median(results.env_steps):,.0f}",
         f"{np.median(total):.1f}",
         spread(results.success),
     ]
 
 
-def _solved(results: RunResults) -> tuple[list[float], list[float]]:
+def steps_cell(steps: float) -> str:
+    """Return a number of steps as a cell of a table."""
+    return "not reached" if np.isinf(steps) else f"{steps:,.0f}"
+
+
+def solved_after(results: RunResults) -> tuple[list[float], list[float]]:
     """Return steps and minutes until each training had solved the task; infinite if it did not."""
     points = [solved_at(result) for result in results.all]
     return (
@@ -142,7 +147,7 @@ def _solved(results: RunResults) -> tuple[list[float], list[float]]:
 def _judge(results: RunResults) -> list[Requirement]:
     (name,) = results.by("recipe")
     target, steps = TARGETS[name], results.all[0].run.config.steps
-    solved, minutes = _solved(results)
+    solved, minutes = solved_after(results)
     found = [
         at_least(f"success within {steps:,} steps, median", target.success, median(results.success)),
         at_most(f"steps to {SOLVED}, median", steps, float(np.median(solved)), hoped=target.hoped_steps),

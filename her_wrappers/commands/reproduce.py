@@ -29,7 +29,7 @@ Jobs = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Parallel processes. [default: one for each core; recipe: one for two cores]",
+        help="Parallel processes. [default: one for each core; recipe, ablation: one for two]",
         metavar="N",
     ),
 ]
@@ -173,6 +173,31 @@ def reproduce_recipe(
         from her_agents.studies.run_all import usable_cores
     jobs = jobs or max(1, usable_cores() // 2)
     _run(partial(recipes.make_study, name=name), quick, seeds, jobs, out, backend=backend, address=address)
+
+
+@reproduce.command("ablation")
+def reproduce_ablation(
+    *,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Out = None,
+    backend: Backend = "process",
+    address: Address = None,
+) -> None:
+    """Variants of the recipe fetch_push that differ in one option each.
+
+    An interrupted training continues from its checkpoints in runs/ablation. Each training uses two cores.
+
+    For example:
+
+    - `her reproduce ablation --seeds 1 --jobs 1`: about three hours
+    """
+    with usage_errors():
+        from her_agents.studies import ablation
+        from her_agents.studies.run_all import usable_cores
+    jobs = jobs or max(1, usable_cores() // 2)
+    _run(ablation.make_study, quick, seeds, jobs, out, backend=backend, address=address)
 
 
 def _run(

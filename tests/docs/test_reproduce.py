@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from her_agents.recipes import Recipe
-from her_agents.studies import bitflip, fetch, reach, recipes, strategies
+from her_agents.studies import ablation, bitflip, fetch, reach, recipes, strategies
 from her_agents.studies.results_file import ResultsFile
 from her_wrappers.cli import app
 
@@ -25,7 +25,7 @@ def test_the_commands_are_valid(monkeypatch):
     for line in re.search(r"```console\n(.*?)```", PAGE, re.DOTALL).group(1).splitlines():
         result = CliRunner().invoke(app, line.split()[1:])
         assert result.exit_code == 0, result.output
-    assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "recipe_fetch_push"]
+    assert done == ["bitflip", "bitflip", "strategies", "reach", "fetch", "recipe_fetch_push", "ablation"]
 
 
 def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
@@ -41,6 +41,7 @@ def test_the_columns_of_all_studies_have_rows(tmp_path, monkeypatch):
         reach.make_study(1, quick=True),
         fetch.make_study(1, quick=True),
         recipes.make_study(1, quick=True, name="fetch_reach"),
+        ablation.make_study(1, quick=True),
     ):
         path = tmp_path / f"{study.name}.csv"
         ResultsFile(path, study.runs)

@@ -1,4 +1,4 @@
-"""``her reproduce recipe`` with very short trainings, and its verdicts."""
+"""``her reproduce recipe`` and ``her reproduce ablation`` with very short trainings, and their verdicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from her_agents.recipes import recipe_names
-from her_agents.studies import recipes
+from her_agents.studies import ablation, recipes
 from her_agents.studies.results_file import RunResults
 from tests.support.studies import do, result_of
 
@@ -78,3 +78,20 @@ def test_medians_count_unsolved_trainings_as_infinite():
     mostly_unsolved = recipes._judge(results_with([0.0], [0.5], [1.0]))
     assert [requirement.verdict for requirement in mostly_unsolved] == ["MISSED"] * 3
     assert np.isinf(mostly_unsolved[1].measured)
+
+
+def test_each_variant_of_the_ablation_is_trained_and_differs_from_the_recipe_in_its_option(folder):
+    (folder / "fetch_push.toml").write_text(
+        RECIPE.replace("workers = 1", "workers = 1\nprioritized = true\ngamma = 0.95")
+    )
+    recipe, *variants = (run.config.as_dict() for run in ablation.make_study(1, quick=False).runs)
+    differences = [
+        {name for name in recipe | variant if variant.get(name) != recipe.get(name)} for variant in variants
+    ]
+    assert differences == [{"prioritized"}, {"strategy"}, {"agent"}, {"agent"}, {"gamma"}, {"agent"}]
+    result = do("ablation", "--seeds", 1, "--jobs", 1, "--out", folder / "out")
+    assert result.exit_code == 0, result.output
+    assert (folder / "runs" / "ablation" / "gamma_0.98-0" / "latest.pt").exists()
+    page = (folder / "out" / "ablation.md").read_text()
+    for text in ("learned temperature", "steps to 0.95", "ablation.png", "7 of 7, seeds 0"):
+        assert text in page

@@ -1,0 +1,122 @@
+"""Ablation on FetchPush-v4: the recipe, and variants of it that differ in one option each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from her_agents.config import make_config
+from her_agents.recipes import read_recipe
+from her_agents.studies.plots import (
+    BLUE,
+    ORANGE,
+    STEPS_LABEL,
+    VERMILLION,
+    LineStyle,
+    draw_curve,
+    make_figure,
+    show_rates,
+    show_steps,
+)
+from her_agents.studies.recipes import QUICK_STEPS, SOLVED, solved_after, steps_cell
+from her_agents.studies.result_page import Grid, Requirement, at_least, spread
+from her_agents.studies.results_file import median
+from her_agents.studies.runs import Run
+from her_agents.studies.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from her_agents.studies.results_file import RunResults
+
+FOLDER = Path("runs/ablation")
+"""Folder of the checkpoints, from which an interrupted training continues."""
+
+RECIPE = "fetch_push"
+
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "Sampling": {
+        "without priorities": {"prioritized": False},
+        "desired goals of other episodes": {"strategy": {"future": 0.4, "desired": 0.4, "original": 0.2}},
+    },
+    "Temperature": {
+        "temperature 0.2": {"agent": {"temperature": 0.2}},
+        "learned temperature": {"agent": {"learn_temperature": True}},
+    },
+    "Discount": {"gamma 0.98": {"gamma": 0.98}},
+    "Networks": {"layer normalization": {"agent": {"layer_norm": True}}},
+}
+"""Options of each variant that differ from the recipe, by the title of its panel and by its name."""
+
+OPTIONS = {RECIPE: {}, **{name: options for panel in VARIANTS.values() for name, options in panel.items()}}
+
+LINES = (BLUE, "-"), (VERMILLION, "--"), (ORANGE, "-.")
+"""Color and style of the recipe, and of the variants of a panel."""
+
+ABOUT = """The recipe [`fetch_push`](../recipes.md), and variants of it that differ in one option each. Each
+panel shows the recipe and the variants of one kind."""
+
+
+def make_study(seeds: int, *, quick: bool) -> Study:
+    """Return the study.
+
+    Args:
+        seeds: Number of trainings of each variant.
+        quick: Whether to train for fewer steps; the checkpoints are not kept.
+
+    Raises:
+        ValueError: gymnasium-robotics is not installed.
+    """
+    recipe = read_recipe(RECIPE)
+    recipe.require_installed()
+    shorter = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {}
+    runs = [
+        Run(
+            {"variant": name},
+            make_config(recipe.options, options, shorter, {"seed": seed}),
+            None if quick else FOLDER / f"{name.replace(' ', '_')}-{seed}",
+        )
+        for name, options in OPTIONS.items()
+        for seed in range(seeds)
+    ]
+    return Study("ablation", "FetchPush: which options matter", ABOUT, runs, _draw, _tabulate, _judge, quick)
+
+
+def _draw(results: RunResults) -> Figure:
+    by_variant = results.by("variant")
+    figure, panels = make_figure(
+        f"FetchPush-v4: variants of the recipe {RECIPE}", 2, 2, height=6.5, sharex=True, sharey=True
+    )
+    for axes, (title, variants) in zip(panels.flat, VARIANTS.items(), strict=True):
+        axes.set_title(title)
+        for name, line in zip((RECIPE, *variants), LINES, strict=False):
+            if name in by_variant:
+                draw_curve(axes, by_variant[name], LineStyle(name, *line))
+        show_steps(axes)
+        show_rates(axes)
+        axes.legend(loc="upper left", fontsize="small")
+    for axes in panels[-1]:
+        axes.set_xlabel(STEPS_LABEL)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("success rate")
+    return figure
+
+
+def _tabulate(results: RunResults) -> Grid:
+    rows = [
+        [
+            name,
+            steps_cell(np.median(solved_after(variant)[0])),
+            f"{median(variant.env_steps):,.0f}",
+            spread(variant.success),
+        ]
+        for name, variant in results.by("variant").items()
+    ]
+    return Grid("Variants", ["variant", f"steps to {SOLVED}", "steps of the training", "final success"], rows)
+
+
+def _judge(results: RunResults) -> list[Requirement]:
+    recipe = results.of(variant=RECIPE)
+    return [at_least(f"final success of {RECIPE}, median", SOLVED, median(recipe.success))]
