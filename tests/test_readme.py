@@ -74,15 +74,12 @@ def number(page, section, row, column):
 
 
 def recipes_table():
-    """Return the table of the recipes' measured results."""
+    """Return the table of the recipes' measured results, those of most seeds first."""
     lines = ["| task | success rate | steps to 0.95 | minutes to 0.95 | seeds |", "|---|---|---|---|---|"]
-    for recipe in sorted(map(read_recipe, recipe_names()), key=lambda recipe: recipe.environment):
-        measured = recipe.measured
-        if measured is not None:
-            cells = (
-                f"{measured.success:.2f} | {measured.steps:,} | {measured.minutes:.0f} | {measured.seeds} |"
-            )
-            lines.append(f"| [{recipe.environment}](docs/results/recipe_{recipe.name}.md) | {cells}")
+    measured = [(recipe, recipe.measured) for recipe in map(read_recipe, recipe_names()) if recipe.measured]
+    for recipe, result in sorted(measured, key=lambda row: (-row[1].seeds, row[0].environment)):
+        cells = f"{result.success:.2f} | {result.steps:,} | {result.minutes:.0f} | {result.seeds} |"
+        lines.append(f"| [{recipe.environment}](docs/results/recipe_{recipe.name}.md) | {cells}")
     return "\n".join(lines)
 
 

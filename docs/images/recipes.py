@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 HEIGHT, COLORS, EPISODES = 200, 48, 3
 FETCH = (110, 150, 370, 410)
 PARTS = {
+    "fetch_pick_and_place": FETCH,
     "fetch_push": FETCH,
     "fetch_reach": FETCH,
     "panda_push": (190, 60, 500, 370),

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a recipe, measured by ``her reproduce recipes``.
+    """The result of a recipe, measured by ``her reproduce recipe``.
 
     Attributes:
         steps: Median number of environment steps until a success rate of 0.95.

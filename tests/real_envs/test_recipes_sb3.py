@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from her_agents import SAC
+from her_agents import SAC, Config
 from her_agents.recipes import read_recipe, recipe_names
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
@@ -31,21 +31,27 @@ def test_stable_baselines3_trains_with_the_settings_of_the_recipe(environment):
     assert f"learning_starts={starts:_}" in CODE[environment]
     assert isinstance(model.replay_buffer, HerReplayBuffer)
     assert model._n_updates > 0
+    config = Config(**recipe.options)
+    buffer = model.replay_buffer_kwargs
     settings = {
         "gamma": model.gamma,
         "batch_size": model.batch_size,
         "updates_per_step": model.gradient_steps / model.n_envs,
         "num_envs": model.n_envs,
-        "termination": model.replay_buffer_kwargs["termination"],
+        "strategy": buffer.get("goal_selection_strategy", "future"),
+        "linear_schedule": callable(model.learning_rate),
+        "info_keys": ("crashed",) if buffer.get("copy_info_dict") else (),
     }
-    assert settings == {name: recipe.options[name] for name in settings}
-    agent = recipe.options["agent"]
+    assert settings == {name: getattr(config, name) for name in settings}
+    assert buffer["termination"] == (config.termination or "recompute")
+    agent = config.agent
     assert model.policy.net_arch == agent["hidden"]
-    assert model.ent_coef == agent["temperature"]
-    assert not agent["learn_temperature"]
+    assert str(model.ent_coef) == f"{'auto_' * agent['learn_temperature']}{agent['temperature']}"
     defaults = inspect.signature(SAC).parameters
     assert model.tau == defaults["tau"].default
-    assert model.learning_rate == defaults["learning_rate"].default
+    assert model.lr_schedule(1) == defaults["learning_rate"].default
+    if config.linear_schedule:
+        assert model.lr_schedule(0) == 0
 
 
 def test_every_measured_recipe_has_code_for_stable_baselines3():
