@@ -242,6 +242,13 @@ def test_a_reward_mismatch_has_its_likely_cause(specimen, cause):
     assert finding.hint == cause
 
 
+def test_equal_rewards_may_differ_by_an_offset_or_by_a_factor():
+    mismatches = [(SimpleNamespace(reward=-10.0), SimpleNamespace(number=-1.0))] * 2
+    evidence = SimpleNamespace(reward=None, is_sparse=False)
+    expected = "all differ by the constant offset -9.0 or factor 10.0"
+    assert _likely_cause(evidence, mismatches) == expected
+
+
 def test_a_likely_cause_needs_two_mismatches():
     mismatches = [
         (SimpleNamespace(reward=reward), SimpleNamespace(number=reward + 2)) for reward in (1.0, 3.0)
