@@ -46,7 +46,10 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "learned temperature": {"agent": {"learn_temperature": True}},
     },
     "Discount": {"gamma 0.98": {"gamma": 0.98}},
-    "Networks": {"layer normalization": {"agent": {"layer_norm": True}}},
+    "Networks and targets": {
+        "layer normalization": {"agent": {"layer_norm": True}},
+        "targets not clipped": {"clip_targets": False},
+    },
 }
 """Options of each variant that differ from the recipe, by the title of its panel and by its name."""
 

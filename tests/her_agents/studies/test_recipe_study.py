@@ -88,10 +88,18 @@ def test_each_variant_of_the_ablation_is_trained_and_differs_from_the_recipe_in_
     differences = [
         {name for name in recipe | variant if variant.get(name) != recipe.get(name)} for variant in variants
     ]
-    assert differences == [{"prioritized"}, {"strategy"}, {"agent"}, {"agent"}, {"gamma"}, {"agent"}]
+    assert differences == [
+        {"prioritized"},
+        {"strategy"},
+        {"agent"},
+        {"agent"},
+        {"gamma"},
+        {"agent"},
+        {"clip_targets"},
+    ]
     result = do("ablation", "--seeds", 1, "--jobs", 1, "--out", folder / "out")
     assert result.exit_code == 0, result.output
     assert (folder / "runs" / "ablation" / "gamma_0.98-0" / "latest.pt").exists()
     page = (folder / "out" / "ablation.md").read_text()
-    for text in ("learned temperature", "steps to 0.95", "ablation.png", "7 of 7, seeds 0"):
+    for text in ("learned temperature", "steps to 0.95", "ablation.png", "8 of 8, seeds 0"):
         assert text in page
