@@ -20,11 +20,11 @@ def test_every_recipe_has_a_row_with_its_measured_result(name):
     if measured is None:
         assert "not measured yet" in row or "| MISSED: " in row
         return
-    for text in (f"| {measured.steps:,} |", f"| {measured.minutes:g} |", f"| {measured.success:.2f} "):
+    for text in (f"| {measured.steps:,} |", f"| {measured.minutes:.1f} |", f"| {measured.success:.2f} "):
         assert text in row
     results = (ROOT / "docs" / "results" / f"recipe_{name}.md").read_text()
     medians = re.search(r"^\| median .*$", results, re.MULTILINE).group()
-    for text in (f"| {measured.steps:,} |", f"| {measured.minutes:g} |", f"| {measured.success:.2f} "):
+    for text in (f"| {measured.steps:,} |", f"| {measured.minutes:.1f} |", f"| {measured.success:.2f} "):
         assert text in medians
     assert f"runs: {measured.seeds} of {measured.seeds}" in results
 
