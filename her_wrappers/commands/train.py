@@ -268,12 +268,13 @@ def _print_recipes() -> None:
     from her_agents.recipes import read_recipe, recipe_names
 
     table = Table("recipe", "algorithm", "steps", "minutes", "success", "task", box=None)
+    table.columns[0].no_wrap = True  # users copy the names
     for name in recipe_names():
         recipe = read_recipe(name)
         numbers = ["", "", "not measured"]
         if recipe.measured is not None:
             measured = recipe.measured
-            numbers = [f"{measured.steps:,}", f"{measured.minutes:g}", f"{measured.success:.2f}"]
+            numbers = [f"{measured.steps:,}", f"{measured.minutes:.1f}", f"{measured.success:.2f}"]
         table.add_row(name, recipe.options["algo"], *numbers, recipe.task)
     console.print(table)
     console.print(

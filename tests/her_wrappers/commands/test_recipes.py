@@ -64,9 +64,10 @@ def test_recipes_are_listed_with_their_results(recipes):
     assert "not measured" in her("train", "--recipes").output
     measured = "[measured]\nsteps = 12_000\nminutes = 1.5\nsuccess = 0.97\nseeds = 3\n"
     (recipes / "reach.toml").write_text(RECIPE + measured)
+    (recipes / "reach_and_lift_and_place.toml").write_text(RECIPE)
     result = her("train", "--recipes")
     assert result.exit_code == 0, result.output
-    for text in ("reach", "sac", "12,000", "1.5", "0.97", "Reach a point."):
+    for text in ("reach", "reach_and_lift_and_place", "sac", "12,000", "1.5", "0.97", "Reach a point."):
         assert text in result.output
 
 
