@@ -90,16 +90,16 @@ def make_study(seeds: int, *, quick: bool) -> Study:
 def _draw(results: RunResults) -> Figure:
     by_variant = results.by("variant")
     figure, panels = make_figure(
-        f"FetchPush-v4: variants of the recipe {RECIPE}", 2, 2, height=6.5, sharex=True, sharey=True
+        f"FetchPush-v4: variants of the recipe {RECIPE}", 2, 2, height=8, sharex=True, sharey=True
     )
     for axes, (title, variants) in zip(panels.flat, VARIANTS.items(), strict=True):
-        axes.set_title(title)
         for name, line in zip((RECIPE, *variants), LINES, strict=False):
             if name in by_variant:
                 draw_curve(axes, by_variant[name], LineStyle(name, *line))
         show_steps(axes)
         show_rates(axes)
-        axes.legend(loc="upper left", fontsize="small")
+        # Above the panel, since the curves need all of it.
+        axes.legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
     for axes in panels[-1]:
         axes.set_xlabel(STEPS_LABEL)
     for axes in panels[:, 0]:
