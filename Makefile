@@ -28,7 +28,7 @@ lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported
 	$(VENV)-lowest/bin/python -m pytest --numprocesses auto $(ARGS)
 
 real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of other projects, in a separate virtual environment.
-	$(VENV)-real/bin/python -m pytest -m real_envs tests/real_envs $(ARGS)
+	$(VENV)-real/bin/python -m pytest --numprocesses auto -m real_envs tests/real_envs $(ARGS)
 
 rllib: $(VENV)-rllib/installed  ## Tests of the integration with RLlib, in a separate virtual environment.
 	$(VENV)-rllib/bin/python -m pytest -m "not campaign" tests/rllib $(ARGS)
@@ -95,7 +95,7 @@ $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requireme
 	@echo "installing simulators into $(VENV)-real (some minutes)"
 	$(PYTHON) -m venv $(VENV)-real
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt \
-		--requirement tests/real_envs/requirements.txt pytest hypothesis --editable ".[torch]"
+		--requirement tests/real_envs/requirements.txt pytest pytest-xdist hypothesis --editable ".[torch]"
 	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # both packages use the folder pygame/
 	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --force-reinstall --no-deps pygame-ce
 	@touch $@
