@@ -112,16 +112,16 @@ def _likely_cause(evidence: Evidence, mismatches: list[tuple[StepRecord, CallRes
         return f"step() may decide success by another rule, such as another threshold: {matches} steps match"
     rewards = np.array([reward_number(step.reward) for step, _ in mismatches])
     computed = np.array([result.number for _, result in mismatches])
-    relations = {"offset": rewards - computed}
-    if rewards.all() and computed.all():
-        relations["factor"] = rewards / computed
-    # Equal rewards, such as those of a sparse task without a success, fit both.
-    fits = [
-        f"{name} {show(values[0])}"
-        for name, values in relations.items()
-        if close(values, np.full(len(values), values[0]))
-    ]
+    offsets = rewards - computed
+    fits = [f"offset {show(offsets[0])}"] if _all_equal(offsets) else []
+    # Equal rewards, such as those of a sparse task without a success, fit both; a factor of 0 says less.
+    if computed.all() and (rewards.all() or not fits) and _all_equal(rewards / computed):
+        fits.append(f"factor {show(rewards[0] / computed[0])}")
     return f"all differ by the constant {' or '.join(fits)}" if fits else ""
+
+
+def _all_equal(values: np.ndarray) -> bool:
+    return close(values, np.full(len(values), values[0]))
 
 
 def _is_other_decision(evidence: Evidence, mismatches: list[tuple[StepRecord, CallResult]]) -> bool:

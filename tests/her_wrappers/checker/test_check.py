@@ -249,6 +249,13 @@ def test_equal_rewards_may_differ_by_an_offset_or_by_a_factor():
     assert _likely_cause(evidence, mismatches) == expected
 
 
+def test_rewards_of_zero_differ_by_a_factor_unless_an_offset_explains_them():
+    evidence = SimpleNamespace(reward=None, is_sparse=False)
+    for computed, expected in [((1.0, 2.0), "factor 0.0"), ((-1.0, -1.0), "offset 1.0")]:
+        mismatches = [(SimpleNamespace(reward=0.0), SimpleNamespace(number=number)) for number in computed]
+        assert _likely_cause(evidence, mismatches) == f"all differ by the constant {expected}"
+
+
 def test_a_likely_cause_needs_two_mismatches():
     mismatches = [
         (SimpleNamespace(reward=reward), SimpleNamespace(number=reward + 2)) for reward in (1.0, 3.0)
