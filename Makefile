@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 bin := $(VENV)/bin
+# One process per core; a process without tests left takes some from another.
+parallel := --numprocesses auto --dist worksteal
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # `make help` prints the comments after `##`.
@@ -12,23 +14,23 @@ demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without 
 	$(bin)/python -m examples.quickstart $(ARGS)
 
 test: $(VENV)/installed-test  ## The default tests: a few minutes.
-	$(bin)/python -m pytest --numprocesses auto $(ARGS)
+	$(bin)/python -m pytest $(parallel) $(ARGS)
 
 slow: $(VENV)/installed-test  ## The tests marked slow.
-	$(bin)/python -m pytest --numprocesses auto -m slow $(ARGS)
+	$(bin)/python -m pytest $(parallel) -m slow $(ARGS)
 
 coverage: $(VENV)/installed-test  ## Line coverage of the default tests; fails below 95 %.
-	$(bin)/python -m pytest --numprocesses auto --cov --cov-report=term $(ARGS)
+	$(bin)/python -m pytest $(parallel) --cov --cov-report=term $(ARGS)
 
 mutants: $(VENV)/installed-test  ## Mutation testing with a random sample of mutants: ten minutes or more.
 	$(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt cosmic-ray
 	$(bin)/python .ci/mutants.py $(ARGS)
 
 lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported versions of all dependencies.
-	$(VENV)-lowest/bin/python -m pytest --numprocesses auto $(ARGS)
+	$(VENV)-lowest/bin/python -m pytest $(parallel) $(ARGS)
 
 real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of other projects, in a separate virtual environment.
-	$(VENV)-real/bin/python -m pytest --numprocesses auto -m real_envs tests/real_envs $(ARGS)
+	$(VENV)-real/bin/python -m pytest $(parallel) -m real_envs tests/real_envs $(ARGS)
 
 rllib: $(VENV)-rllib/installed  ## Tests of the integration with RLlib, in a separate virtual environment.
 	$(VENV)-rllib/bin/python -m pytest -m "not campaign" tests/rllib $(ARGS)

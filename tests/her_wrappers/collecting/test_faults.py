@@ -210,12 +210,12 @@ def wait_until_gone(pids, seconds=10.0):
 
 def test_closing_stops_busy_workers():
     with Collector(Slow, Noisy(), backend="process", **SETTINGS) as collector:
-        next(collector.rounds(50))
+        next(collector.rounds(10))
         pids = list(pids_of(collector).values())
         assert all(map(is_running, pids))
     assert not any(map(is_running, pids))
     with pytest.raises(RuntimeError, match="the collector is closed"):
-        next(collector.rounds(50))
+        next(collector.rounds(10))
 
 
 PROGRAM = """
