@@ -31,8 +31,21 @@ def make_panda_push(**options: Any) -> gym.Env[Any, Any]:
     Args:
         **options: Arguments of the environment, such as ``render_mode``.
     """
+    return _make("PandaPush-v3", options)
+
+
+def make_panda_pick_and_place(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaPickAndPlace-v3`` with `SeededResets`.
+
+    Args:
+        **options: Arguments of the environment, such as ``render_mode``.
+    """
+    return _make("PandaPickAndPlace-v3", options)
+
+
+def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
     with _without_output():
-        return SeededResets(gym.make("panda_gym:PandaPush-v3", **options))
+        return SeededResets(gym.make(f"panda_gym:{name}", **options))
 
 
 @contextmanager
