@@ -17,7 +17,7 @@ from her_wrappers.replay.goal_selection import Geometric
 from her_wrappers.replay.prioritized import Priority
 from her_wrappers.replay.relabeling import relabel_episode
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Batch",

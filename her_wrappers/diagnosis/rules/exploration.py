@@ -27,7 +27,8 @@ STILL_THRESHOLD = (
     "achieved-goal-never-moves",
     "error",
     meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
-    fix="check that step() applies the action; then enlarge the actions, or explore more: --agent noise=0.3",
+    fix="check that step() applies the action; then enlarge the actions, or explore more (ddpg, td3: --agent "
+    "noise=0.3; sac: --agent temperature=0.2 --agent learn_temperature=false)",
     wrong="""
 def step(self, action):
     self.position + 0.05 * action  # the result is not assigned
@@ -56,11 +57,11 @@ def nothing_moves(case: Case) -> Iterator[Violation]:
     "begin some episodes next to the object",
     wrong="""
 # The gripper of FetchPush moves a little, and the block stays where it is.
-her train --env FetchPush-v4 --algo ddpg --agent noise=0.02 --agent epsilon=0
+her train --env gymnasium_robotics:FetchPush-v4 --algo ddpg --agent noise=0.02 --agent epsilon=0
 """,
     right="""
-# A third of the actions is random, as in the paper on HER.
-her train --env FetchPush-v4 --algo ddpg --agent noise=0.2 --agent epsilon=0.3
+# A constant temperature explores, and priorities select the few transitions in which the block moves.
+her train --recipe fetch_push
 """,
     threshold=STILL_THRESHOLD,
     source="RHER (arXiv 2208.00843), panda-gym #103",
@@ -126,8 +127,8 @@ def no_success(case: Case) -> Iterator[Violation]:
     "actions-never-vary",
     "error",
     meaning="All actions are the same, so that nothing is explored.",
-    fix="act with exploration while collecting: --agent noise=0.2, agent.act(observation, explore=True), or "
-    "a higher temperature",
+    fix="act with exploration while collecting: agent.act(observation, explore=True), with noise (ddpg, td3: "
+    "--agent noise=0.2) or a temperature above 0 (sac)",
     wrong="""
 action = agent.act(observation)  # always the same while the agent is not trained
 """,

@@ -98,7 +98,8 @@ def diverging_values(case: Case) -> Iterator[Violation]:
     "temperature-collapsed",
     "error",
     meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded.",
-    fix="raise the target entropy (--agent target_entropy=-1), or use ddpg with noise (--algo ddpg)",
+    fix="keep the temperature constant (--agent temperature=0.05 --agent learn_temperature=false), raise the "
+    "target entropy (--agent target_entropy=-1), or use ddpg with noise (--algo ddpg)",
     wrong="""
 her train --env MyPush-v0 --algo sac --agent target_entropy=-50
 """,
