@@ -12,7 +12,7 @@ import pytest
 from stable_baselines3 import DQN
 from typer.testing import CliRunner
 
-from her_agents.recipes import read_recipe, recipe_names
+from her_agents.recipes import Recipe, read_recipe, recipe_names
 from her_wrappers.checker.registry import RULES
 from her_wrappers.cli import app
 from her_wrappers.conformance.registry import REPLAY_RULES
@@ -78,7 +78,8 @@ def recipes_table():
     lines = ["| task | success rate | steps to 0.95 | minutes to 0.95 | seeds |", "|---|---|---|---|---|"]
     measured = [(recipe, recipe.measured) for recipe in map(read_recipe, recipe_names()) if recipe.measured]
     for recipe, result in sorted(measured, key=lambda row: (-row[1].seeds, row[0].environment)):
-        cells = f"{result.success:.2f} | {result.steps:,} | {result.minutes:.0f} | {result.seeds} |"
+        solved = "" if recipe.solved == Recipe.solved else f" (to {recipe.solved:.2f})"
+        cells = f"{result.success:.2f} | {result.steps:,}{solved} | {result.minutes:.0f} | {result.seeds} |"
         lines.append(f"| [{recipe.environment}](docs/results/recipe_{recipe.name}.md) | {cells}")
     return "\n".join(lines)
 

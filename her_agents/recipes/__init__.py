@@ -19,7 +19,7 @@ class Measured:
     """The result of a recipe, measured by ``her reproduce recipe``.
 
     Attributes:
-        steps: Median number of environment steps until a success rate of 0.95.
+        steps: Median number of environment steps until the task is solved (`Recipe.solved`).
         minutes: Median wall-clock time until then [min].
         success: Median success rate of the final policies.
         seeds: Number of trainings.
@@ -44,6 +44,7 @@ class Recipe:
         options: Options of `her_agents.Config` by name.
         measured: The measured result, or None.
         known_findings: Codes of the checker's errors in this environment that do not prevent learning.
+        solved: Smallest success rate of an evaluation at which the task counts as solved.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Recipe:
     options: dict[str, Any]
     measured: Measured | None
     known_findings: tuple[str, ...] = ()
+    solved: float = 0.95
 
     @property
     def policy(self) -> Path:

@@ -20,7 +20,7 @@ from her_agents.studies.plots import (
     show_rates,
     show_steps,
 )
-from her_agents.studies.recipes import QUICK_STEPS, SOLVED, solved_after, steps_cell
+from her_agents.studies.recipes import QUICK_STEPS, solved_after, steps_cell
 from her_agents.studies.result_page import Grid, Requirement, at_least, spread
 from her_agents.studies.results_file import median
 from her_agents.studies.runs import Run
@@ -108,18 +108,21 @@ def _draw(results: RunResults) -> Figure:
 
 
 def _tabulate(results: RunResults) -> Grid:
+    rate = read_recipe(RECIPE).solved
     rows = [
         [
             name,
-            steps_cell(np.median(solved_after(variant)[0])),
+            steps_cell(np.median(solved_after(variant, rate)[0])),
             f"{median(variant.env_steps):,.0f}",
             spread(variant.success),
         ]
         for name, variant in results.by("variant").items()
     ]
-    return Grid("Variants", ["variant", f"steps to {SOLVED}", "steps of the training", "final success"], rows)
+    return Grid(
+        "Variants", ["variant", f"steps to {rate:.2f}", "steps of the training", "final success"], rows
+    )
 
 
 def _judge(results: RunResults) -> list[Requirement]:
-    recipe = results.of(variant=RECIPE)
-    return [at_least(f"final success of {RECIPE}, median", SOLVED, median(recipe.success))]
+    success = median(results.of(variant=RECIPE).success)
+    return [at_least(f"final success of {RECIPE}, median", read_recipe(RECIPE).solved, success)]

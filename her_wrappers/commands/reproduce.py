@@ -158,7 +158,7 @@ def reproduce_recipe(
     backend: Backend = "process",
     address: Address = None,
 ) -> None:
-    """Trainings of a recipe: steps and minutes to a success rate of 0.95, and the final success rates.
+    """Trainings of a recipe: steps and minutes until the task is solved, and the final success rates.
 
     An interrupted training continues from its checkpoints in runs/recipes. Each training uses two cores: one
     for the agent, and one for the worker that collects episodes.

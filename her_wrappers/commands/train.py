@@ -265,7 +265,7 @@ def train(
 
 def _print_recipes() -> None:
     """Print a table of all recipes."""
-    from her_agents.recipes import read_recipe, recipe_names
+    from her_agents.recipes import Recipe, read_recipe, recipe_names
 
     table = Table("recipe", "algorithm", "steps", "minutes", "success", "task", box=None)
     table.columns[0].no_wrap = True  # users copy the names
@@ -274,12 +274,17 @@ def _print_recipes() -> None:
         numbers = ["", "", "not measured"]
         if recipe.measured is not None:
             measured = recipe.measured
-            numbers = [f"{measured.steps:,}", f"{measured.minutes:.1f}", f"{measured.success:.2f}"]
+            solved = "" if recipe.solved == Recipe.solved else f" (to {recipe.solved:.2f})"
+            numbers = [
+                f"{measured.steps:,}{solved}",
+                f"{measured.minutes:.1f}",
+                f"{measured.success:.2f}",
+            ]
         table.add_row(name, recipe.options["algo"], *numbers, recipe.task)
     console.print(table)
     console.print(
-        "Steps and minutes until a success rate of 0.95, and success rate of the final policies; medians, "
-        "see docs/recipes.md.",
+        f"Steps and minutes until a success rate of {Recipe.solved} (or that in brackets), and success rate of "
+        "the final policies; medians, see docs/recipes.md.",
         soft_wrap=True,
     )
 

@@ -71,7 +71,8 @@ def results_with(*rates):
 
 def test_medians_count_unsolved_trainings_as_infinite():
     results = results_with([0.0, 0.96, 0.9], [0.2, 0.3, 0.4], [0.95, 1.0, 1.0])
-    assert [solved and solved.env_steps for solved in map(recipes.solved_at, results.all)] == [20, None, 10]
+    solved_at = [recipes.solved_at(result, 0.95) for result in results.all]
+    assert [solved and solved.env_steps for solved in solved_at] == [20, None, 10]
     verdicts = {requirement.what: requirement for requirement in recipes._judge(results)}
     assert verdicts["steps to 0.95, median"].measured == 20
     assert verdicts["success within 90 steps, median"].verdict == "met"
