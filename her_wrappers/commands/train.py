@@ -268,7 +268,8 @@ def _print_recipes() -> None:
     from her_agents.recipes import Recipe, read_recipe, recipe_names
 
     table = Table("recipe", "algorithm", "steps", "minutes", "success", "task", box=None)
-    table.columns[0].no_wrap = True  # users copy the names
+    for column in table.columns[:-1]:  # users copy the names
+        column.no_wrap = True
     for name in recipe_names():
         recipe = read_recipe(name)
         numbers = ["", "", "not measured"]
@@ -283,8 +284,8 @@ def _print_recipes() -> None:
         table.add_row(name, recipe.options["algo"], *numbers, recipe.task)
     console.print(table)
     console.print(
-        f"Steps and minutes until a success rate of {Recipe.solved} (or that in brackets), and success rate of "
-        "the final policies; medians, see docs/recipes.md.",
+        f"Steps and minutes until a success rate of {Recipe.solved} (or that in brackets), and success rate "
+        "of the final policies; medians, see docs/recipes.md.",
         soft_wrap=True,
     )
 

@@ -81,6 +81,14 @@ def test_medians_count_unsolved_trainings_as_infinite():
     assert np.isinf(mostly_unsolved[1].measured)
 
 
+def test_a_recipe_says_when_its_task_counts_as_solved(folder):
+    (folder / "tiny.toml").write_text("solved = 0.70\n" + RECIPE)
+    results = results_with([0.0, 0.7, 0.6])
+    verdicts = {requirement.what: requirement for requirement in recipes._judge(results)}
+    assert verdicts["steps to 0.70, median"].measured == 20
+    assert recipes._tabulate(results).header[1:3] == ["steps to 0.70", "minutes to 0.70"]
+
+
 def test_each_variant_of_the_ablation_is_trained_and_differs_from_the_recipe_in_its_option(folder):
     (folder / "fetch_push.toml").write_text(
         RECIPE.replace("workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95")

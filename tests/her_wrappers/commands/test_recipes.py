@@ -70,6 +70,8 @@ def test_recipes_are_listed_with_their_results(recipes):
     shown = " ".join(result.output.split())  # without the line breaks in cells
     for text in ("reach", "reach_and_lift_and_place", "sac", "12,000", "1.5", "0.97", "Reach a point."):
         assert text in shown
+    (recipes / "reach.toml").write_text("solved = 0.70\n" + RECIPE + measured)
+    assert "12,000 (to 0.70)" in " ".join(her("train", "--recipes").output.split())
 
 
 def test_recipe_of_a_missing_package_names_the_command_that_installs_it(recipes):
