@@ -123,8 +123,9 @@ class Collector:
             episodes, or that are seeded only when they are made. If ``fresh_envs`` is True and ``make_env``
             has a parameter ``seed``, each call gets an int that depends on the seed of the collector, the
             worker, the round and the environment.
-        address: Address of a Ray cluster; None starts Ray on this machine. If the program has initialized
-            Ray, the collector uses this Ray instead.
+        address: Address of a Ray cluster; by default that of the environment variable ``RAY_ADDRESS``. If
+            this is not set either, a Ray of its own is started on this machine. If the program has
+            initialized Ray, the collector uses this Ray instead.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.

@@ -19,8 +19,7 @@ class RayBackend:
     """Workers that are Ray actors, one logical CPU each.
 
     If the program has already initialized Ray, this backend uses it and ignores ``address``. Otherwise this
-    backend connects to ``address``, or starts Ray on this machine if ``address`` is None; `close` then
-    disconnects.
+    backend connects to ``address``, or as `init_ray` says if ``address`` is None; `close` then disconnects.
 
     Args:
         setup: The environments and the policy.
@@ -94,7 +93,8 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
     """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
 
     Args:
-        address: Address of the cluster, or None to start Ray on this machine.
+        address: Address of the cluster, or None for that of the environment variable ``RAY_ADDRESS``. If this
+            is not set either, a Ray of its own is started on this machine, also if another one runs here.
         num_cpus: Logical CPUs that are needed if Ray is started here; Ray then has at least one per core.
 
     Returns:
@@ -107,10 +107,16 @@ def init_ray(address: str | None, num_cpus: int) -> bool:
     ray = import_ray()
     if ray.is_initialized():
         return False
-    quiet = {"include_dashboard": False, "logging_level": "warning"}
-    if address is None:
+    address = address or os.environ.get("RAY_ADDRESS")
+    if not address:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(num_cpus=max(num_cpus, os.cpu_count() or 1), _node_ip_address="127.0.0.1", **quiet)
+        ray.init(
+            "local",
+            num_cpus=max(num_cpus, os.cpu_count() or 1),
+            include_dashboard=False,
+            logging_level="warning",
+            _node_ip_address="127.0.0.1",
+        )
         return True
     _require_answer(address)
     try:

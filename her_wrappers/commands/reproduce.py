@@ -49,7 +49,10 @@ Backend = Annotated[
 ]
 Address = Annotated[
     str | None,
-    typer.Option(help="Address of a Ray cluster. By default Ray is started here.", metavar="HOST:PORT"),
+    typer.Option(
+        help="Address of a Ray cluster. By default RAY_ADDRESS; without it, Ray starts here.",
+        metavar="HOST:PORT",
+    ),
 ]
 
 reproduce = typer.Typer(

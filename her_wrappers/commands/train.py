@@ -91,7 +91,11 @@ def train(
     ] = "process",
     address: Annotated[
         str | None,
-        option(ENV, "Address of a Ray cluster. By default Ray is started here.", metavar="HOST:PORT"),
+        option(
+            ENV,
+            "Address of a Ray cluster. By default RAY_ADDRESS; without it, Ray starts here.",
+            metavar="HOST:PORT",
+        ),
     ] = None,
     force: Annotated[
         bool, option(ENV, "Train even if the check finds errors.", "--force", metavar="")

@@ -19,6 +19,7 @@ def one_node(num_cpus=8):
 
     ray.shutdown()
     ray.init(
+        "local",
         num_cpus=num_cpus,
         include_dashboard=False,
         _node_ip_address="127.0.0.1",

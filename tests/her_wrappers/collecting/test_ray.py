@@ -81,6 +81,14 @@ def test_an_address_that_nobody_answers_is_an_error_within_seconds():
     assert time.monotonic() - started < 60, "Ray itself waits longer"
 
 
+def test_another_ray_on_this_machine_is_not_used_without_an_address(monkeypatch):
+    ray.shutdown()
+    other = f"127.0.0.1:{unused_port()}"  # as if `ray start --head` had written this address
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda *_: other)
+    assert_same_rounds(collect("ray", 2), collect("local", 2))
+    assert not ray.is_initialized(), "the collector shuts down the Ray that it started"
+
+
 @pytest.fixture
 def cluster():
     with three_nodes() as nodes:
@@ -99,6 +107,14 @@ def test_a_lost_node_changes_no_episode(cluster):
             if each.number == 4:
                 break
     assert_same_rounds(collected, collect("local", 5, num_workers=3))
+
+
+def test_the_environment_variable_of_ray_is_an_address(cluster, monkeypatch):
+    ray.shutdown()
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    with Collector(Walk, Noisy(), backend="ray", **SETTINGS) as collector:
+        next(collector.rounds())
+        assert len(ray.nodes()) == 3
 
 
 class Actors:
