@@ -20,8 +20,11 @@ FLAT = 0.05
 AT_BOUND = 0.95
 """Share of the lowest possible value from which the mean value counts as clipped."""
 
-COLD, HOT = 1e-4, 10.0
-"""Temperatures below and above which the entropy has no effect, or only the entropy has an effect."""
+COLD, COLDEST = 5e-3, 1e-4
+"""Temperatures, relative to the largest reward, below which GD603 is a warning, and an error."""
+
+HOT = 10.0
+"""Temperature above which only the entropy has an effect."""
 
 FEW_SAMPLES, FEWEST_SAMPLES = 5.0, 1.0
 """Sampled transitions for each collected one, below which GD606 is a warning, and an error."""
@@ -87,10 +90,14 @@ her train --env MyReach-v0 --clip-targets --agent learning_rate=0.001
 def diverging_values(case: Case) -> Iterator[Violation]:
     """The mean value must be at most twice as large as the rewards allow."""
     values = case.column("q_mean")
-    largest = 1.0 if case.episodes is None else max(1e-6, float(np.abs(case.facts.rewards).max()))
-    bound = 2 * largest * case.horizon
+    bound = 2 * _largest_reward(case) * case.horizon
     if values.size and abs(values[-1]) > bound:
         yield Violation(f"q_mean {values[-1]:.4g}", f"at most {bound:.4g} in magnitude")
+
+
+def _largest_reward(case: Case) -> float:
+    """Return the largest absolute reward; 1 if no episodes are known, as for rewards of -1 and 0."""
+    return 1.0 if case.episodes is None else max(1e-6, float(np.abs(case.facts.rewards).max()))
 
 
 @rule(
@@ -106,16 +113,22 @@ her train --env MyPush-v0 --algo sac --agent target_entropy=-50
     right="""
 her train --env MyPush-v0 --algo sac --agent target_entropy=-2
 """,
-    threshold="a temperature below 0.0001: rewards of -1 outweigh the entropy 10,000 times",
-    source="SAC: arXiv 1812.05905; Stable-Baselines3 with a fixed temperature of 0.05 on Fetch",
+    threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
+    "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with the "
+    "constant temperature 0.05 the task was solved after 100,000",
+    source="SAC: arXiv 1812.05905; docs/results/ablation.md",
     needs=("history", "unsolved"),
     implies=("GD605",),
 )
 def cold(case: Case) -> Iterator[Violation]:
-    """The temperature must be at least `COLD` until the training succeeds."""
-    temperature = case.column("temperature")
-    if temperature.size and temperature[-1] < COLD:
-        yield Violation(f"temperature {temperature[-1]:.3g}", f"at least {COLD:g}")
+    """The temperature must be at least `COLD`, relative to the rewards, until the training succeeds."""
+    temperature, largest = case.column("temperature"), _largest_reward(case)
+    if temperature.size and temperature[-1] < COLD * largest:
+        yield Violation(
+            f"temperature {temperature[-1]:.3g}",
+            f"at least {COLD * largest:.2g}",
+            severity="error" if temperature[-1] < COLDEST * largest else "warning",
+        )
 
 
 @rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from her_wrappers.recording.episodes import Episodes
 from tests.support.bundled import VARIANTS
 from tests.support.diagnosis import (
     PLANTED,
+    STUCK,
     NeverSuccess,
     NoEffect,
     PointEnv,
@@ -73,6 +75,15 @@ def test_bundled_environments_have_no_error_and_at_most_one_warning(env_id, opti
     report = diagnose(env_id, gamma=0.98, clip_targets=True, seed=seed)
     assert not errors(report), report
     assert len(report.findings) <= 1, report
+
+
+@pytest.mark.parametrize(("temperature", "severity"), [(0.006, None), (0.001, "warning"), (5e-5, "error")])
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+def test_a_low_temperature_is_a_warning_before_it_is_an_error(temperature, severity, scale):
+    episodes = [replace(each, rewards=scale * each.rewards) for each in healthy()]
+    report = report_on(episodes, history(**STUCK, temperature=[scale * temperature] * 10))
+    found = [finding.severity for finding in report.findings if finding.code == "GD603"]
+    assert found == ([severity] if severity else [])
 
 
 def test_findings_about_exploration_by_random_policies_are_warnings():
