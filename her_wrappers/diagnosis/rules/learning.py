@@ -114,8 +114,8 @@ her train --env MyPush-v0 --algo sac --agent target_entropy=-50
 her train --env MyPush-v0 --algo sac --agent target_entropy=-2
 """,
     threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
-    "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with the "
-    "constant temperature 0.05 the task was solved after 100,000",
+    "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with "
+    "the constant temperature 0.05 the task was solved after 100,000",
     source="SAC: arXiv 1812.05905; docs/results/ablation.md",
     needs=("history", "unsolved"),
     implies=("GD605",),
