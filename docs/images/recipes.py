@@ -1,6 +1,6 @@
 """Draw the trained policies of the recipes: MUJOCO_GL=egl python docs/images/recipes.py.
 
-Each GIF shows three episodes of `her watch --recipe NAME`, cut, with fewer colors. The
+Each GIF shows episodes of `her watch --recipe NAME`, cut, with fewer colors. The
 recipes' packages must be installed (`docs/recipes.md`).
 """
 
@@ -15,16 +15,19 @@ from her_agents.recipes import read_recipe, recipe_names
 from her_wrappers.cli import app
 
 HERE = Path(__file__).parent
-HEIGHT, COLORS, EPISODES = 200, 48, 3
-FETCH = (110, 150, 370, 410)
+HEIGHT, COLORS = 200, 48
+FETCH, PANDA = (110, 150, 370, 410), (190, 60, 500, 370)
 PARTS = {
     "fetch_pick_and_place": FETCH,
     "fetch_push": FETCH,
     "fetch_reach": FETCH,
-    "panda_push": (190, 60, 500, 370),
+    "panda_pick_and_place": PANDA,
+    "panda_push": PANDA,
     "parking": (0, 0, 600, 300),
 }
 """Part of the pictures of each environment that is shown: left, top, right, bottom [pixels]."""
+
+EPISODES = {"panda_pick_and_place": 8}  # they are short; 3 of the others
 
 
 def main() -> None:
@@ -34,7 +37,15 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 large = Path(folder) / "large.gif"
                 app(
-                    ["watch", "--recipe", name, "--record", str(large), "--episodes", str(EPISODES)],
+                    [
+                        "watch",
+                        "--recipe",
+                        name,
+                        "--record",
+                        str(large),
+                        "--episodes",
+                        str(EPISODES.get(name, 3)),
+                    ],
                     standalone_mode=False,
                 )
                 shrink(large, HERE / f"{name}.gif", PARTS[name])

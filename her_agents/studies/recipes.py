@@ -56,7 +56,7 @@ TARGETS = {
     "fetch_push": Target(0.95, minutes=20, hoped_steps=100_000),
     "fetch_pick_and_place": Target(0.95, minutes=90, hoped_steps=400_000),
     "fetch_slide": Target(0.70, hoped_success=0.88),
-    "panda_pick_and_place": Target(0.95, hoped_steps=700_000),
+    "panda_pick_and_place": Target(0.95),
     "panda_push": Target(0.95),
     "parking": Target(0.95, hoped_steps=25_000),
 }
