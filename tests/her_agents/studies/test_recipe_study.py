@@ -81,6 +81,11 @@ def test_medians_count_unsolved_trainings_as_infinite():
     assert np.isinf(mostly_unsolved[1].measured)
 
 
+def test_a_recipe_without_a_target_has_no_verdict(monkeypatch):
+    monkeypatch.setattr(recipes, "TARGETS", {"tiny": None})
+    assert recipes._judge(results_with([0.5, 1.0])) == []
+
+
 def test_a_recipe_says_when_its_task_counts_as_solved(folder):
     (folder / "tiny.toml").write_text("solved = 0.70\n" + RECIPE)
     results = results_with([0.0, 0.7, 0.6])
