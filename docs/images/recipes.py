@@ -17,11 +17,13 @@ from her_wrappers.cli import app
 HERE = Path(__file__).parent
 HEIGHT, COLORS = 200, 48
 FETCH, SLIDE, PANDA = (110, 150, 370, 410), (110, 150, 480, 410), (190, 60, 500, 370)
+HAND = (60, 110, 460, 410)
 PARTS = {
     "fetch_pick_and_place": FETCH,
     "fetch_push": FETCH,
     "fetch_reach": FETCH,
     "fetch_slide": SLIDE,
+    "hand_reach": HAND,
     "panda_pick_and_place": PANDA,
     "panda_push": PANDA,
     "parking": (0, 0, 600, 300),
