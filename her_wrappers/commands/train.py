@@ -274,6 +274,7 @@ def _print_recipes() -> None:
     table = Table("recipe", "algorithm", "steps", "minutes", "success", "task", box=None)
     for column in table.columns[:-1]:  # users copy the names
         column.no_wrap = True
+    table.columns[-1].overflow = "fold"
     for name in recipe_names():
         recipe = read_recipe(name)
         numbers = ["", "", "not measured"]
