@@ -36,6 +36,9 @@ FOLDER = Path("runs/ablation")
 
 RECIPE = "fetch_push"
 
+STEPS = 500_000
+"""Steps of each training; more than those of the recipe, since some variants learn more slowly."""
+
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "Sampling": {
         "without priorities": {"prioritized": False},
@@ -74,11 +77,11 @@ def make_study(seeds: int, *, quick: bool) -> Study:
     """
     recipe = read_recipe(RECIPE)
     recipe.require_installed()
-    shorter = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {}
+    length = {"steps": QUICK_STEPS, "learning_starts": QUICK_STEPS // 2} if quick else {"steps": STEPS}
     runs = [
         Run(
             {"variant": name},
-            make_config(recipe.options, options, shorter, {"seed": seed}),
+            make_config(recipe.options, options, length, {"seed": seed}),
             None if quick else FOLDER / f"{name.replace(' ', '_')}-{seed}",
         )
         for name, options in OPTIONS.items()

@@ -41,7 +41,7 @@ class FailedCall:
         if self.call == "reset()" and re.search("unexpected keyword argument '(seed|options)'", text):
             return "seed or options is missing; define reset(self, *, seed=None, options=None)"
         if self.call == "reset()" and "expected 2" in text:
-            return "old Gym API of one value; return (observation, info)"
+            return "return (observation, info); old Gym returned the observation alone"
         if self.call == "step()" and re.search("expected 5.* got 4", text):
             return "old Gym API of 4 values; return (observation, reward, terminated, truncated, info)"
         return raised_at(self.error)

@@ -94,7 +94,8 @@ def test_a_recipe_says_when_its_task_counts_as_solved(folder):
     assert recipes._tabulate(results).header[1:3] == ["steps to 0.70", "minutes to 0.70"]
 
 
-def test_each_variant_of_the_ablation_is_trained_and_differs_from_the_recipe_in_its_option(folder):
+def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folder, monkeypatch):
+    monkeypatch.setattr(ablation, "STEPS", 40)
     (folder / "fetch_push.toml").write_text(
         RECIPE.replace("workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95")
     )

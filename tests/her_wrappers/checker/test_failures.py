@@ -82,7 +82,7 @@ FOUR_VALUES = "old Gym API of 4 values; return (observation, reward, terminated,
     [
         (ResetWithoutSeed, DEFINE_RESET),
         (ResetWithoutOptions, DEFINE_RESET),
-        (ResetReturnsTheObservation, "old Gym API of one value; return (observation, info)"),
+        (ResetReturnsTheObservation, "return (observation, info); old Gym returned the observation alone"),
         (StepReturnsDone, FOUR_VALUES),
     ],
 )
