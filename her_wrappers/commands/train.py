@@ -271,10 +271,11 @@ def _print_recipes() -> None:
     """Print a table of all recipes."""
     from her_agents.recipes import Recipe, read_recipe, recipe_names
 
-    table = Table("recipe", "algorithm", "steps", "minutes", "success", "task", box=None)
-    for column in table.columns[:-1]:  # users copy the names
+    results = Table("recipe", "algorithm", "steps", "minutes", "success", box=None)
+    tasks = Table("recipe", "task", box=None)  # a table of its own, since it needs all of a narrow terminal
+    for column in (*results.columns, tasks.columns[0]):  # users copy the names
         column.no_wrap = True
-    table.columns[-1].overflow = "fold"
+    tasks.columns[1].overflow = "fold"
     for name in recipe_names():
         recipe = read_recipe(name)
         numbers = ["", "", "not measured"]
@@ -286,8 +287,11 @@ def _print_recipes() -> None:
                 f"{measured.minutes:.1f}",
                 f"{measured.success:.2f}",
             ]
-        table.add_row(name, recipe.options["algo"], *numbers, recipe.task)
-    console.print(table)
+        results.add_row(name, recipe.options["algo"], *numbers)
+        tasks.add_row(name, recipe.task)
+    console.print(tasks)
+    console.print()
+    console.print(results)
     console.print(
         f"Steps and minutes until a success rate of {Recipe.solved} (or that in brackets), and success rate "
         "of the final policies; medians, see docs/recipes.md.",

@@ -75,6 +75,13 @@ def test_recipes_are_listed_with_their_results(recipes, monkeypatch):
     assert "12,000 (to 0.70)" in her("train", "--recipes").output
 
 
+def test_the_list_of_recipes_breaks_no_word_in_a_terminal_of_80_columns(recipes, monkeypatch):
+    monkeypatch.setattr(console, "width", 80)
+    task = "Lift an improbably heavy block to a position in the air, with an extraordinarily long arm."
+    (recipes / "reach_and_lift_and_place.toml").write_text(RECIPE.replace("Reach a point.", task))
+    assert set(task.split()) <= set(her("train", "--recipes").output.split())
+
+
 def test_recipe_of_a_missing_package_names_the_command_that_installs_it(recipes):
     missing = RECIPE.replace('package = ""', 'package = "no_such_arm"').replace(
         'install = ""', 'install = "pip install no-such-arm"'
