@@ -87,7 +87,8 @@ def make_study(seeds: int, *, quick: bool) -> Study:
         for name, options in OPTIONS.items()
         for seed in range(seeds)
     ]
-    return Study("ablation", "FetchPush: which options matter", ABOUT, runs, _draw, _tabulate, _judge, quick)
+    title = "FetchPush: which options matter"
+    return Study("ablation", title, ABOUT, runs, _draw, _tabulate, _judge, quick, recipe.package)
 
 
 def _draw(results: RunResults) -> Figure:

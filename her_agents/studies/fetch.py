@@ -64,7 +64,8 @@ def make_study(seeds: int, *, quick: bool) -> Study:
     require_packages()
     chosen = QUICK if quick else {}
     runs = [_run(goals, {**chosen, "seed": seed}) for goals in STYLES for seed in range(seeds)]
-    return Study("fetch", f"{TASK}: SAC with and without HER", ABOUT, runs, _draw, _tabulate, _judge, quick)
+    title = f"{TASK}: SAC with and without HER"
+    return Study("fetch", title, ABOUT, runs, _draw, _tabulate, _judge, quick, "gymnasium_robotics")
 
 
 def require_packages() -> None:

@@ -86,7 +86,8 @@ def make_study(seeds: int, *, quick: bool, name: str) -> Study:
         )
         for seed in range(seeds)
     ]
-    return Study(f"recipe_{name}", f"Recipe {name}", recipe.task, runs, _draw, _tabulate, _judge, quick)
+    title = f"Recipe {name}"
+    return Study(f"recipe_{name}", title, recipe.task, runs, _draw, _tabulate, _judge, quick, recipe.package)
 
 
 def solved_at(result: RunResult, rate: float) -> Point | None:

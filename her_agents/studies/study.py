@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
     from her_agents.studies.runs import Run, RunResult
 
-SIMULATORS = ("gymnasium-robotics", "mujoco", "panda-gym", "pybullet", "highway-env")
+SIMULATORS: dict[str, tuple[str, ...]] = {
+    "gymnasium_robotics": ("gymnasium-robotics", "mujoco"),
+    "panda_gym": ("panda-gym", "pybullet"),
+    "highway_env": ("highway-env",),
+}
+"""Distributions whose versions a page shows, by the package of the environments."""
 
 RULES = f"""All variants are trained and measured in the same way. A training ends when all episodes of two
 consecutive evaluations were successes, or after its last step. Success rates are those of the final greedy
@@ -48,6 +53,7 @@ class Study:
         tabulate: Function of the results; returns the table.
         judge: Function of the results; returns the requirements with measurements.
         quick: Whether this is a short version, which is not judged.
+        package: Package of the environments; "" for bundled ones.
     """
 
     name: str
@@ -58,6 +64,7 @@ class Study:
     tabulate: Callable[[RunResults], Grid]
     judge: Callable[[RunResults], list[Requirement]]
     quick: bool
+    package: str = ""
 
 
 def reproduce(
@@ -158,12 +165,15 @@ def _facts(
 ) -> dict[str, str]:
     seeds = sorted({run.config.seed for run in study.runs})
     wall = timedelta(seconds=round(wall_clock_seconds(results)))
-    processor = timedelta(seconds=round(float(results.processor_seconds.sum())))
+    time = f"{wall} of wall-clock time with --jobs {jobs}"
+    if all(each.curve[0].processor_seconds for each in results.all):  # known for trainings without a pause
+        processor = timedelta(seconds=round(float(results.processor_seconds.sum())))
+        time += f"; {processor} of processor time (h:mm:ss)"
     return {
-        **provenance(command, max(each.ended for each in results.all), SIMULATORS),
+        **provenance(command, max(each.ended for each in results.all), SIMULATORS.get(study.package, ())),
         "runs": f"{len(results.all)} of {len(study.runs)}, seeds {', '.join(map(str, seeds))}; "
         f"each evaluation is a row of [{study.name}.csv]({study.name}.csv)",
-        "time": f"{wall} of wall-clock time with --jobs {jobs}; {processor} of processor time (h:mm:ss)",
+        "time": time,
         **{f"**failed**: {failure.run}": failure.reason for failure in failures},
     }
 

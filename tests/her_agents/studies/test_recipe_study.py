@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,21 @@ def test_recipe_is_trained_and_written_to_a_page(folder):
         "2 of 2 runs are complete already"
         in do("recipe", "tiny", "--seeds", 2, "--out", folder / "out").output
     )
+
+
+def test_page_has_the_versions_of_the_package_and_no_processor_time_of_resumed_trainings(folder, monkeypatch):
+    monkeypatch.setattr("her_agents.studies.study.SIMULATORS", {"rich": ("rich",), "pygments": ("pygments",)})
+    (folder / "tiny.toml").write_text(RECIPE.replace('package = ""', 'package = "rich"'))
+    train = partial(do, "recipe", "tiny", "--seeds", 1, "--out", folder / "out")
+    assert train().exit_code == 0
+    page = folder / "out" / "recipe_tiny.md"
+    assert ", rich " in page.read_text()
+    assert "pygments" not in page.read_text()
+    assert "processor time" in page.read_text()
+    page.with_suffix(".csv").unlink()
+    assert train().exit_code == 0
+    assert "wall-clock time with --jobs" in page.read_text()
+    assert "processor time" not in page.read_text()
 
 
 def test_unknown_recipe_is_a_usage_error():
