@@ -100,10 +100,11 @@ def _draw(results: RunResults) -> Figure:
         for name, line in zip((RECIPE, *variants), LINES, strict=False):
             if name in by_variant:
                 draw_curve(axes, by_variant[name], LineStyle(name, *line))
-        show_steps(axes)
         show_rates(axes)
         # Above the panel, since the curves need all of it.
         axes.legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
+    for axes in panels.flat:
+        show_steps(axes)
     for axes in panels[-1]:
         axes.set_xlabel(STEPS_LABEL)
     for axes in panels[:, 0]:

@@ -123,7 +123,10 @@ def show_rates(axes: Axes) -> None:
 
 
 def show_steps(axes: Axes) -> None:
-    """Set limits and ticks of the horizontal axis for thousands of steps."""
+    """Set limits and ticks of the horizontal axis for thousands of steps, after all curves are drawn.
+
+    Panels that share this axis have one range, which later curves do not extend.
+    """
     axes.set_xlim(0, None)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

@@ -126,9 +126,10 @@ def _draw(results: RunResults) -> Figure:
                 if variant:
                     draw_curve(axes, variant, style)
             axes.set_title(f"{task}, {agent}")
-            show_steps(axes)
             show_rates(axes)
         row[0].set_ylabel("success rate")
+    for axes in panels.flat:
+        show_steps(axes)
     for axes in panels[-1]:
         axes.set_xlabel(STEPS_LABEL)
     add_legend(figure, panels.flat, results)

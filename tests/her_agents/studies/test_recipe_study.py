@@ -129,6 +129,11 @@ def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folde
         {"agent"},
         {"clip_targets"},
     ]
+    rates = [[0.0] * length for length in (3, 3, 9, 5, 12, 3, 4, 3)]
+    runs = ablation.make_study(1, quick=False).runs
+    figure = ablation._draw(RunResults(list(map(result_of, runs, rates))))
+    for axes in figure.axes:
+        assert axes.get_xlim() == pytest.approx((0, 0.12), rel=0.1), "no curve is longer than its axis"
     result = do("ablation", "--seeds", 1, "--jobs", 1, "--out", folder / "out")
     assert result.exit_code == 0, result.output
     assert (folder / "runs" / "ablation" / "gamma_0.98-0" / "latest.pt").exists()
