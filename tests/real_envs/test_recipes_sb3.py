@@ -39,11 +39,12 @@ def test_stable_baselines3_trains_with_the_settings_of_the_recipe(environment):
         "batch_size": model.batch_size,
         "updates_per_step": model.gradient_steps / model.n_envs,
         "num_envs": model.n_envs,
-        "strategy": buffer.get("goal_selection_strategy", "future"),
         "linear_schedule": callable(model.learning_rate),
         "info_keys": ("crashed",) if buffer.get("copy_info_dict") else (),
     }
     assert settings == {name: getattr(config, name) for name in settings}
+    goals = {"goal_selection_strategy": "future", "n_sampled_goal": 4} | buffer
+    assert config.goal_options().items() <= goals.items()
     assert buffer["termination"] == (config.termination or "recompute")
     agent = config.agent
     assert model.policy.net_arch == agent["hidden"]
