@@ -136,7 +136,7 @@ def execute(run: Run) -> RunResult:
     rows.append({**rows[-1], **final, "episodes": FINAL_EPISODES, "seconds": seconds})
     processor = [0.0] * (len(rows) - len(processor)) + processor
     points = [
-        _point({**row, "processor_seconds": round(spent, 3), "seconds": round(row["seconds"], 3)})
+        _point({**row, "processor_seconds": round(spent, 6), "seconds": round(row["seconds"], 6)})
         for row, spent in zip(rows, processor, strict=True)
     ]
     return RunResult(run, tuple(points[:-1]), points[-1], datetime.now(UTC))
