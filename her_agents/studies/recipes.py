@@ -40,20 +40,22 @@ class Target(NamedTuple):
 
     Attributes:
         success: Success rate of the final policies.
-        minutes: Wall-clock time until the task is solved [min], or None.
+        minutes: Wall-clock time [min] until the task is solved, and of the whole training; or None.
         hoped_steps: Steps until the task is solved that would be better than required, or None.
+        hoped_minutes: Minutes until the task is solved that would be better than required, or None.
         hoped_success: Success rate that would be better than required, or None.
     """
 
     success: float
     minutes: float | None = None
     hoped_steps: int | None = None
+    hoped_minutes: float | None = None
     hoped_success: float | None = None
 
 
 TARGETS: dict[str, Target | None] = {
     "fetch_reach": Target(0.98),
-    "fetch_push": Target(0.95, minutes=20, hoped_steps=100_000),
+    "fetch_push": Target(0.95, minutes=20, hoped_steps=100_000, hoped_minutes=8),
     "fetch_pick_and_place": Target(0.95, minutes=90, hoped_steps=400_000),
     "fetch_slide": Target(0.70, hoped_success=0.88),
     "hand_reach": None,
@@ -127,15 +129,18 @@ def _tabulate(results: RunResults) -> Grid:
 
 def _median_row(results: RunResults, rate: float) -> list[str]:
     steps, minutes = solved_after(results, rate)
-    total = [result.final.seconds / 60 for result in results.all]
     return [
         "median",
         steps_cell(np.median(steps)),
         "" if np.isinf(np.median(minutes)) else f"{np.median(minutes):.1f}",
         f"{median(results.env_steps):,.0f}",
-        f"{np.median(total):.1f}",
+        f"{np.median(_total_minutes(results)):.1f}",
         spread(results.success),
     ]
+
+
+def _total_minutes(results: RunResults) -> list[float]:
+    return [result.final.seconds / 60 for result in results.all]
 
 
 def steps_cell(steps: float) -> str:
@@ -164,5 +169,9 @@ def _judge(results: RunResults) -> list[Requirement]:
         at_most(f"steps to {rate:.2f}, median", steps, solved, hoped=target.hoped_steps),
     ]
     if target.minutes is not None:
-        found.append(at_most(f"minutes to {rate:.2f}, median", target.minutes, minutes))
+        total = float(np.median(_total_minutes(results)))
+        found += [
+            at_most(f"minutes to {rate:.2f}, median", target.minutes, minutes, hoped=target.hoped_minutes),
+            at_most("minutes of the training, median", target.minutes, total),
+        ]
     return found

@@ -188,7 +188,7 @@ def reproduce_ablation(
     backend: Backend = "process",
     address: Address = None,
 ) -> None:
-    """Variants of the recipe fetch_push that differ in one option each.
+    """A reference similar to the recipe fetch_push, and variants of it that differ in one option each.
 
     An interrupted training continues from its checkpoints in runs/ablation. Each training uses two cores.
 

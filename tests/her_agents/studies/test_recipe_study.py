@@ -94,8 +94,17 @@ def test_medians_count_unsolved_trainings_as_infinite():
     assert verdicts["steps to 0.95, median"].measured == 20
     assert verdicts["success within 90 steps, median"].verdict == "met"
     mostly_unsolved = recipes._judge(results_with([0.0], [0.5], [1.0]))
-    assert [requirement.verdict for requirement in mostly_unsolved] == ["MISSED"] * 3
+    assert [requirement.verdict for requirement in mostly_unsolved] == ["MISSED", "MISSED", "MISSED", "met"]
     assert np.isinf(mostly_unsolved[1].measured)
+
+
+def test_trainings_longer_than_the_target_miss_it_although_they_are_solved_earlier(monkeypatch):
+    monkeypatch.setattr(recipes, "TARGETS", {"tiny": recipes.Target(0.9, minutes=1, hoped_minutes=0.5)})
+    study = recipes.make_study(1, quick=False, name="tiny")
+    results = RunResults([result_of(study.runs[0], [0.96, 0.96], seconds=61)])
+    verdicts = {requirement.what: requirement.verdict for requirement in recipes._judge(results)}
+    assert verdicts["minutes to 0.95, median"] == "hoped bound met"
+    assert verdicts["minutes of the training, median"] == "MISSED"
 
 
 def test_a_recipe_without_a_target_has_no_verdict(monkeypatch):
@@ -114,22 +123,29 @@ def test_a_recipe_says_when_its_task_counts_as_solved(folder):
 def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folder, monkeypatch):
     monkeypatch.setattr(ablation, "STEPS", 40)
     (folder / "fetch_push.toml").write_text(
-        RECIPE.replace("workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95")
+        RECIPE.replace(
+            "workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95\nupdates_per_step = 0.375"
+        )
     )
-    recipe, *variants = (run.config.as_dict() for run in ablation.make_study(1, quick=False).runs)
+    reference, *variants = (run.config.as_dict() for run in ablation.make_study(1, quick=False).runs)
+    assert reference["strategy"] == "future"
+    assert reference["updates_per_step"] == 0.25
     differences = [
-        {name for name in recipe | variant if variant.get(name) != recipe.get(name)} for variant in variants
+        {name for name in reference | variant if variant.get(name) != reference.get(name)}
+        for variant in variants
     ]
     assert differences == [
         {"prioritized"},
         {"strategy"},
+        {"strategy"},
         {"agent"},
         {"agent"},
         {"gamma"},
+        {"updates_per_step"},
         {"agent"},
         {"clip_targets"},
     ]
-    rates = [[0.0] * length for length in (3, 3, 9, 5, 12, 3, 4, 3)]
+    rates = [[0.0] * length for length in (3, 3, 9, 4, 5, 12, 3, 4, 4, 3)]
     runs = ablation.make_study(1, quick=False).runs
     figure = ablation._draw(RunResults(list(map(result_of, runs, rates))))
     for axes in figure.axes:
@@ -138,5 +154,5 @@ def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folde
     assert result.exit_code == 0, result.output
     assert (folder / "runs" / "ablation" / "gamma_0.98-0" / "latest.pt").exists()
     page = (folder / "out" / "ablation.md").read_text()
-    for text in ("learned temperature", "steps to 0.95", "ablation.png", "8 of 8, seeds 0"):
+    for text in ("learned temperature", "steps to 0.95", "ablation.png", "10 of 10, seeds 0"):
         assert text in page
