@@ -123,9 +123,8 @@ def test_a_recipe_says_when_its_task_counts_as_solved(folder):
 def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folder, monkeypatch):
     monkeypatch.setattr(ablation, "STEPS", 40)
     (folder / "fetch_push.toml").write_text(
-        RECIPE.replace(
-            "workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95\nupdates_per_step = 0.375"
-        )
+        RECIPE.replace("workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95")
+        + "updates_per_step = 0.375\nstrategy = { future = 0.75, random = 0.25 }\n"
     )
     reference, *variants = (run.config.as_dict() for run in ablation.make_study(1, quick=False).runs)
     assert reference["strategy"] == "future"
