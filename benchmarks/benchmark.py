@@ -108,13 +108,13 @@ class Benchmark:
 
 
 def count(text: str) -> int:
-    """Read an option that is a positive whole number.
+    """Read an option that is an integer of at least 1.
 
     Raises:
-        argparse.ArgumentTypeError: ``text`` is not a whole number >= 1.
+        argparse.ArgumentTypeError: ``text`` is not an integer of at least 1.
     """
     if not (text.isdecimal() and int(text) >= 1):
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text}")
     return int(text)
 
 

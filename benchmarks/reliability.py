@@ -8,22 +8,19 @@ For example:
 
 **Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers`, while
 the replay buffer executes `add`, `add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`,
-`clear` or `save` (arrays and `device="cpu"`, buffers of 40 and of 3,000 steps), or while a recorder records
-into memory, a replay buffer or an archive (single environments, and vector environments in the three
-autoreset modes). Afterwards the buffer must be as before the call, as after it, or without its oldest
-episodes; every row must be a step that was recorded; the buffer must take new episodes; a saved file must
-be the old or the new one. Recorders may lose the step during which the error is raised, and nothing else.
-
-**Signal handlers** save the buffer before a random instruction of the same methods; the saved file must
-contain the buffer as before or as after the call.
+`clear` or `save` (arrays and `device="cpu"`, a full buffer of 40 steps), or while a recorder records into
+memory, a replay buffer or an archive (single environments, and vector environments in the three autoreset
+modes). Afterwards the buffer must have its episodes from before the call or from after it, or those from
+before without some of the oldest; every row must be a step that was recorded, and no row may be there twice;
+no lock may be held; a saved file must be the old or the new one. Recorders may lose the open episodes and
+those that are being delivered; they must deliver all later steps, and no step twice.
 
 **Lack of memory** is a `MemoryError` raised in the same way, or a limit of the operating system
 (`RLIMIT_AS`) that leaves too little memory for large arrays. A call under a limit counts only if it failed.
 
 **Kills** are SIGKILLs of processes that save a buffer or write an archive.
 
-**Rows** are sampled from buffers of random spaces, options and use, and compared with a reference
-implementation made of Python lists.
+**Rows** are sampled from buffers of random spaces, options and use, and judged by an oracle in plain Python.
 
 **Damaged files** (flipped bits, cuts, insertions, zeros, noise) must give `CorruptFileError` or the
 original episodes.

@@ -16,9 +16,8 @@ from gymnasium import spaces
 
 from her_agents.algorithms import make_agent
 from her_agents.config import Config, make_config
+from her_wrappers.files.arrays import ArrayFile, write_arrays
 from her_wrappers.files.atomic import replacement
-from her_wrappers.files.reading import ArrayFile
-from her_wrappers.files.writing import write_arrays
 from her_wrappers.goal_interface import GOAL_KEYS
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from her_agents.agent import Agent
 
 FORMAT = "her-toolkit checkpoint 2"
-FORMAT_0_1 = "her-toolkit checkpoint 1"
 
 POLICY_SUFFIX, POLICY_KIND, POLICY_VERSION = ".policy", "policy", 1
 
@@ -54,11 +52,6 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     except Exception as error:
         raise ValueError(f"{path} is not a checkpoint of `her train`, or it is damaged") from error
     found = content.get("format") if isinstance(content, dict) else None
-    if found == FORMAT_0_1:
-        raise ValueError(
-            f"{path} is a checkpoint of her-toolkit 0.1, which this version cannot load; "
-            "train again, or use version 0.1"
-        )
     if found != FORMAT:
         raise ValueError(
             f"{path} must be a checkpoint of `her train` of format {FORMAT!r}, got {found!r}; "
@@ -138,7 +131,7 @@ def _read_policy(path: Path) -> dict[str, Any]:
     """Return the content of a policy file, in the form of a checkpoint."""
     try:
         with ArrayFile(path, kind=POLICY_KIND, version=POLICY_VERSION) as file:
-            arrays = {name: torch.from_numpy(array) for name, array in file.read_all().items()}
+            arrays = {name: torch.from_numpy(file.read(name)) for name in file.arrays}
             header = file.header
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error

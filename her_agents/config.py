@@ -12,8 +12,7 @@ from types import NoneType
 from typing import Any
 
 from her_wrappers.arguments import require_count, require_keys
-from her_wrappers.replay.goal_sampler import DEFAULT_SAMPLED_GOALS, ORIGINAL, Mixture
-from her_wrappers.replay.options import relabels
+from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 
 COUNTS = {
     "num_envs": 1,
@@ -30,7 +29,7 @@ COUNTS = {
     "save_every": 1,
     "history_every": 0,
 }
-"""Lower bounds of the options that are whole numbers."""
+"""Lower bounds of the options that are integers."""
 
 AGENT_COUNTS = {
     "policy_delay": 1,
@@ -39,7 +38,7 @@ AGENT_COUNTS = {
     "n_quantiles": 1,
     "top_quantiles_to_drop_per_net": 0,
 }
-"""Lower bounds of arguments of agents that are whole numbers."""
+"""Lower bounds of arguments of agents that are integers."""
 
 AGENT_FLAGS = {"layer_norm", "learn_temperature"}
 """Arguments of agents that are true or false."""
@@ -272,7 +271,7 @@ def _gives_relabeled_share(strategy: str | dict[str, float]) -> bool:
 def _require_strategy(strategy: str | dict[str, float], k: int) -> None:
     """Raise ValueError unless the strategies are known, their shares sum to 1, and ``k`` can be used."""
     try:
-        relabels(_goal_selection(strategy))
+        GoalMixture(_goal_selection(strategy), None, None)
     except ValueError as error:
         raise ValueError(f"strategy: {error}") from error
     if _gives_relabeled_share(strategy) and k != DEFAULT_SAMPLED_GOALS:

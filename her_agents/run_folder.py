@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
 from her_agents.logs import TensorBoard, write_csv
-from her_wrappers.files.atomic import Claim
+from her_wrappers.files.atomic import acquire_lock
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
     from her_agents.config import Config
     from her_agents.training import Training
 
@@ -29,7 +31,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._latest = path / "latest.pt"
-        self._claim: Claim | None = None
+        self._lock: BaseFileLock | None = None
         self._tensorboard: TensorBoard | None = None
 
     def require_new(self) -> None:
@@ -78,7 +80,7 @@ class RunFolder:
             ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self._claim = Claim(self.path / "lock", f"the folder {self.path}")
+        self._lock = acquire_lock(self.path / "lock", f"the folder {self.path}")
         if tensorboard:
             self._tensorboard = TensorBoard(self.path / "tensorboard", training.counts.env_steps)
         (self.path / "config.json").write_text(json.dumps(training.config.as_dict(), indent=2) + "\n")
@@ -118,8 +120,8 @@ class RunFolder:
 
     def close(self) -> None:
         """Write pending logs, and unlock the folder."""
-        if self._claim is not None:
-            self._claim.release()
+        if self._lock is not None:
+            self._lock.release()
         if self._tensorboard is not None:
             self._tensorboard.close()
 

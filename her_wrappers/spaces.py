@@ -186,26 +186,24 @@ class SpaceSpec:
         """Whether this spec and ``other`` have leaves of the same paths, shapes and dtypes, in any order."""
         return {_array_of(leaf) for leaf in self.leaves} == {_array_of(leaf) for leaf in other.leaves}
 
-    def build(self, arrays: Sequence[Any] | Mapping[int, Any]) -> Tree:
+    def build(self, arrays: Sequence[Any]) -> Tree:
         """Return the tree that has the given values at its leaves.
 
         Args:
-            arrays: Value of each leaf, by the position of the leaf in ``leaves``.
+            arrays: Value of each leaf, in the order of ``leaves``.
         """
         if self.structure == 0:  # the space itself is the leaf
             return arrays[0]
         if self.flat_keys is not None:
-            return {key: arrays[i] for i, key in enumerate(self.flat_keys)}
+            return dict(zip(self.flat_keys, arrays, strict=True))
         return map_tree(lambda position: arrays[position], self.structure)
 
     def build_from(self, leaves: Mapping[Path, Any]) -> Tree:
         """Return the tree that has the given values, by path, at its leaves."""
         return self.build([leaves[leaf.path] for leaf in self.leaves])
 
-    def check_rows(
-        self, tree: Tree, rows: int, container: str, *, rounding: bool = False
-    ) -> list[np.ndarray]:
-        """Return the leaves of a tree of (rows, ...) arrays, with the space's shapes and dtypes.
+    def check_rows(self, tree: Tree, rows: int, container: str, *, rounding: bool = False) -> Any:
+        """Return a tree of (rows, ...) arrays with the space's shapes and dtypes.
 
         Args:
             tree: Arrays in the structure of the space, with a leading axis.
@@ -214,7 +212,7 @@ class SpaceSpec:
             rounding: Whether floats may be rounded to a shorter float dtype.
 
         Returns:
-            One array per leaf; an array that has the right shape and dtype is returned as it is.
+            A new tree; it has the same arrays where their shapes and dtypes are right.
 
         Raises:
             ValueError: A leaf is missing, is not an array of numbers, or has another shape, or a cast would
@@ -223,14 +221,16 @@ class SpaceSpec:
         checked = []
         is_flat = self.flat_keys is not None and type(tree) is dict
         for leaf in self.leaves:
-            value = tree.get(leaf.key) if is_flat else None
+            value = tree.get(leaf.key) if is_flat else tree if self.structure == 0 else None
             if value is None:
                 value = leaf.find(tree, f"in {container}")
             shape = (rows, *leaf.shape)
             if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
-        return checked
+        if self.flat_keys is None:
+            return checked[0] if self.structure == 0 else self.build(checked)
+        return dict(zip(self.flat_keys, checked, strict=True))
 
 
 def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:

@@ -108,32 +108,6 @@ ALLOWED_IMPORTS = {
     },
 }
 
-# Modules of the replay buffer; each may import the modules before it.
-REPLAY = (
-    "byte_rows",
-    "torch_records",
-    "batch",
-    "rewards",
-    "terminations",
-    "goal_selection",
-    "episode_index",
-    "layout",
-    "n_step",
-    "storage",
-    "goal_sampler",
-    "sum_tree",
-    "relabeling",
-    "torch_backend",
-    "prioritized",
-    "sampling",
-    "stored_episodes",
-    "options",
-    "episode_buffer",
-    "checkpoint",
-    "buffer",
-)
-
-
 COMMAND_LINE = ("her_wrappers.cli", "her_wrappers.commands")
 """Modules that no other module imports."""
 
@@ -147,15 +121,18 @@ def component_of(module: str) -> str | None:
     return ".".join(module.split(".")[:2]) if module.split(".", maxsplit=1)[0] == "her_wrappers" else None
 
 
-def imported_modules(path: Path) -> set[str]:
-    """Return all modules that a file imports, including imports in functions and for type checking."""
+def imported_modules(path: Path, *, in_functions: bool = True) -> set[str]:
+    """Return all modules that a file imports, also for type checking and, by default, in functions."""
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    nodes: list[ast.AST] = [ast.parse(path.read_text())]
+    for node in nodes:  # grows in the loop
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             modules.add(str(node.module))
+        if in_functions or not isinstance(node, ast.FunctionDef):
+            nodes += ast.iter_child_nodes(node)
     return modules
 
 
@@ -186,20 +163,6 @@ def test_only_commands_load_the_agents_and_only_when_they_run():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if path.is_relative_to(ROOT / "her_wrappers" / "replay")],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_imports_of_the_replay_buffer_run_in_one_direction(path):
-    name = path.relative_to(ROOT / "her_wrappers" / "replay").with_suffix("").parts[0]
-    if name == "__init__":
-        return
-    modules = [module.split(".") for module in imported_modules(path)]
-    imported = {module[2] for module in modules if module[:2] == ["her_wrappers", "replay"]}
-    assert imported <= {*REPLAY[: REPLAY.index(name)], name}
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_package_imports_tests_examples_or_benchmarks(path):
     others = {"examples", "benchmarks", "tests"}
@@ -212,10 +175,14 @@ def test_only_the_canvas_imports_pygame(path):
         assert "pygame" not in imported_modules(path)
 
 
-def test_the_files_of_her_envs_import_each_other_without_a_cycle():
-    """Imports for type checking are included."""
-    files = {f"her_envs.{path.stem}": path for path in (ROOT / "her_envs").glob("*.py")}
-    imports = {module: imported_modules(path) & files.keys() for module, path in files.items()}
+@pytest.mark.parametrize("folder", ["her_envs", "her_wrappers/recording", "her_wrappers/replay"])
+def test_files_of_a_folder_import_each_other_without_a_cycle(folder):
+    """Imports for type checking are included, imports inside of functions are not."""
+    package = folder.replace("/", ".")
+    files = {f"{package}.{path.stem}": path for path in (ROOT / folder).glob("*.py")}
+    imports = {
+        module: imported_modules(path, in_functions=False) & files.keys() for module, path in files.items()
+    }
     list(TopologicalSorter(imports).static_order())  # raises CycleError
 
 

@@ -36,7 +36,7 @@ class OursPrioritized(Ours, Prioritized):
     prioritized = Priority(alpha=ALPHA, beta=BETA, eps=EPS)
 
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:
-        """Return the serial numbers of the transitions."""
+        """Return the step numbers of the transitions."""
         index: NDArray[np.integer[Any]] = batch.index
         return index
 

@@ -18,7 +18,7 @@ from her_agents.studies.results_file import ResultsFile, RunResults
 from her_agents.studies.run_all import Failure, StudyProgress, run_all
 from her_agents.studies.run_on_ray import run_on_ray
 from her_agents.studies.runs import FINAL_EPISODES
-from her_wrappers.files.atomic import Claim as Lock
+from her_wrappers.files.atomic import acquire_lock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,7 +106,7 @@ def reproduce(
     if backend == "ray":
         execute_all = partial(run_on_ray, num_cpus=jobs, address=address)
     folder.mkdir(parents=True, exist_ok=True)
-    lock = Lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
+    lock = acquire_lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
     try:
         file = ResultsFile(folder / f"{study.name}.csv", study.runs)
         failures = _train(study, file, execute_all, console)

@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from her_wrappers.autoreset import declared_mode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.vector_recorder import VectorEpisodeRecorder
+from her_wrappers.recording.recorder import VectorEpisodeRecorder
 from her_wrappers.trees import leaf_arrays
 
 if TYPE_CHECKING:

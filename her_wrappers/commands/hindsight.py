@@ -18,7 +18,7 @@ from her_wrappers.goal_interface import GoalInterface
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.replay.batch import Batch
-from her_wrappers.replay.relabeling import relabel_episode
+from her_wrappers.replay.relabel_episode import relabel_episode
 from her_wrappers.trees import map_tree
 
 MAX_EPISODE_STEPS = 1000

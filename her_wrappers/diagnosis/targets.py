@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +26,12 @@ from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.registry import Case, Row, SelfGoals, TrainingOptions
 from her_wrappers.environments import make_env, present_folder
 from her_wrappers.goal_interface import GoalInterface, env_name, env_spec
-from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.manifest import NAME as MANIFEST
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.checkpoint import SavedBuffer
 from her_wrappers.success_flag import flag_of
+from her_wrappers.trees import STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
     from her_wrappers.checker.rollout import Rollout
@@ -106,16 +105,22 @@ def _blocks(episodes: Iterable[Any]) -> Iterator[Episodes]:
                 raise TypeError(
                     f"all elements of target must be of type Episode, got {type(episode).__name__}"
                 )
-        yield from Episodes.runs(chunk)
+        yield from (Episodes.of(run) for _, run in groupby(chunk, _dtypes))
+
+
+def _dtypes(episode: Episode) -> list[Any]:
+    """Return the info keys and dtypes of an episode; strings of all lengths count as one dtype."""
+    trees = (episode.observations, episode.actions, episode.rewards, episode.infos)
+    dtypes = (leaf.dtype for tree in trees for leaf in leaf_arrays(tree))
+    return [sorted(episode.infos), *(dtype.kind if dtype.kind in STRINGS else dtype for dtype in dtypes)]
 
 
 def _open_path(target: str | Path) -> tuple[str, Case] | None:
     """Return the name and case of a file or folder; None if it does not exist."""
     path = Path(target)
     if path.is_file():
-        with SavedBuffer(path) as saved:
-            facts = require_episodes((stored.episodes for stored in saved.blocks()), f"the buffer {path}")
-        return str(target), Case(facts)
+        saved = HindsightReplayBuffer.load(path)
+        return str(target), Case(require_episodes(_blocks(saved.episodes()), f"the buffer {path}"))
     if (path / MANIFEST).exists():
         return str(target), Case(require_episodes(EpisodeArchive(path).batches(), f"the archive {path}"))
     return (str(target), read_run(path)) if path.is_dir() else None
@@ -156,8 +161,7 @@ def read_run(folder: Path) -> Case:
     ]
     facts = None
     if buffers:
-        with SavedBuffer(max(buffers)[1]) as saved:
-            facts = Facts.of(stored.episodes for stored in saved.blocks())
+        facts = Facts.of(_blocks(HindsightReplayBuffer.load(max(buffers)[1]).episodes()))
     if facts is None and not history:
         raise ValueError(
             f"{folder} has neither an evaluation nor a saved buffer; train for at least one epoch"

@@ -1,174 +1,78 @@
-"""Atomic writing of files, and locks against a second writer."""
-
-from __future__ import annotations
+"""Atomic replacement of files, and locks against a second writer."""
 
 import contextlib
+import glob
 import io
 import os
+import secrets
 import stat
-import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from filelock import BaseFileLock, FileLock, Timeout
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-PART = ".her-part"
-"""Suffix of the name of a file that is being written."""
-
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+PART = ".her-part"  # suffix of the name of a file that is being written
+LEFTOVER_AGE = 3600.0  # seconds without a change after which an unfinished file is that of a killed writer
 
 
 class InUseError(OSError):
-    """Another writer, in this process or in another one, is writing the same file or folder."""
+    """Another writer, in this process or in another one, writes to the same folder."""
 
 
 @contextlib.contextmanager
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
-    """Write a file that replaces ``path`` when the block ends without an error.
+    """Yield an empty file that replaces ``path`` when the block ends without an error; links are followed.
 
-    Until then the name of the file is that of ``path`` followed by ``.her-part``. A file with this name that
-    a killed process left is deleted.
-
-    Args:
-        path: File to write or replace; links are followed.
-
-    Yields:
-        An empty file, open for reading and writing.
-
-    Raises:
-        InUseError: Another writer is writing ``path``.
-        IsADirectoryError: ``path`` is a folder.
-        OSError: The file cannot be written.
+    Until then, the file has a name of its own, which ends with ``.her-part``. So several writers do not
+    disturb each other: the one that ends last determines the content.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"expected the path of a file, got the folder {target}")
-    part = target.with_name(target.name + PART)
-    file = _create(part)
+    leftovers = target.parent.glob(f"{glob.escape(target.name)}.????????{PART}") if target.exists() else ()
+    for leftover in leftovers:
+        with contextlib.suppress(OSError):  # such as another writer that has just finished
+            if time.time() - leftover.lstat().st_mtime > LEFTOVER_AGE:
+                leftover.unlink()
+    part = target.with_name(f"{target.name}.{secrets.token_hex(4)}{PART}")
     try:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-        if sys.platform == "win32":
-            file.close()  # Windows cannot replace an open file; elsewhere the lock is held until the end
+        with part.open("x+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    finally:
-        file.close()
-    sync_folder(target.parent)
+    if os.name != "nt":  # write the new name to the disk too
+        descriptor = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-def lock(file: IO[Any]) -> bool:
-    """Lock an open file; return False if the file is already locked through another open file object.
+def acquire_lock(path: Path, name: str) -> BaseFileLock:
+    """Return the lock of an object, until its `release` or the end of the process; ``path`` is created.
 
-    The operating system releases the lock when the file is closed or the process is killed.
+    Raise InUseError, which has the name of the object, if a writer in any process has the lock.
     """
+    lock = FileLock(path, thread_local=False)
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
-class Claim:
-    """Lock that only one writer at a time can have, until `release` or the end of the process.
-
-    Args:
-        path: File to lock; it is created if it does not exist, and never deleted.
-        name: Name of the locked object, for the message.
-
-    Raises:
-        InUseError: Another writer has the lock, in this process or in another one.
-        OSError: The file cannot be created or opened.
-    """
-
-    def __init__(self, path: Path, name: str) -> None:
-        self._file = path.open("a")
-        if not lock(self._file):
-            self._file.close()
-            raise InUseError(
-                f"{name} is in use: another process or object writes to it; close that writer, or "
-                "choose another path"
-            )
-
-    def release(self) -> None:
-        """Release the lock."""
-        self._file.close()
-
-
-def sync_folder(folder: Path) -> None:
-    """Write the names of a folder's files to the disk; does nothing on Windows."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InUseError(
+            f"{name} is in use: another process or object writes to it; close that writer, or "
+            "choose another path"
+        ) from error
+    return lock
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file for reading in binary mode, without waiting for the writer of a pipe.
-
-    Args:
-        path: Path of the file; links are followed.
-
-    Raises:
-        OSError: The file does not exist, cannot be read, or is not a regular file.
-    """
+    """Open a regular file for reading; raise OSError for a pipe, without waiting for its writer."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} must be a regular file, got a folder, pipe or device")
     return os.fdopen(descriptor, "rb")
-
-
-def _create(part: Path) -> io.BufferedRandom:
-    """Create and lock an empty file; an existing file is never written to."""
-    while True:
-        try:
-            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o666)
-        except FileExistsError:
-            _remove_leftover(part)
-            continue
-        file = os.fdopen(descriptor, "r+b")
-        if lock(file) and _is_still(file, part):
-            return file
-        file.close()  # another writer deleted it before it was locked
-
-
-def _remove_leftover(part: Path) -> None:
-    # Deletes the file of a killed writer, unless another writer has locked it or it is not a regular file.
-    if part.is_symlink() or not part.is_file():
-        raise OSError(
-            f"{part} must be a regular file or must not exist, got a folder, link or device; delete it"
-        )
-    try:
-        file = os.fdopen(os.open(part, os.O_RDWR | NO_FOLLOW), "r+b")
-    except FileNotFoundError:
-        return
-    with file:
-        if not lock(file):
-            raise InUseError(f"{part} is being written by another process or thread; try again later")
-        if sys.platform == "win32":
-            file.close()  # Windows cannot delete an open file
-        if file.closed or _is_still(file, part):
-            part.unlink(missing_ok=True)
-
-
-def _is_still(file: IO[bytes], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False

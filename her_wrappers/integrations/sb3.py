@@ -14,9 +14,8 @@ from her_wrappers.arguments import removed_arguments
 from her_wrappers.goal_interface import require_goal_space
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.goal_sampler import GoalMixture
-from her_wrappers.replay.options import FORMER_NAME
-from her_wrappers.user_warning import renamed_argument, warn_user
+from her_wrappers.replay.goal_selection import GoalMixture
+from her_wrappers.user_warning import warn_user
 
 try:
     import stable_baselines3 as sb3
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
     from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.goal_sampler import GoalSelection
-    from her_wrappers.replay.terminations import TerminationMode
+    from her_wrappers.replay.goal_selection import GoalSelection
+    from her_wrappers.replay.relabeling import TerminationMode
 
 __all__ = ["FORMER_ARGUMENTS", "SB3_ARRAYS", "GoalSelectionStrategy", "HerReplayBuffer"]
 
@@ -93,7 +92,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             their own ``n_steps`` if they have a custom replay buffer.
         gamma: Discount factor of these sums, which must equal the algorithm's. Unused if ``n_steps`` is 1.
         resample_achieved_goals: Whether a new goal is sampled once more if it was already achieved before the
-            step. Called ``skip_trivial`` in version 0.1.
+            step.
         seed: Seed of the private generator; None seeds it from NumPy's global generator, which SB3 seeds.
 
     Raises:
@@ -111,7 +110,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     """
 
     @removed_arguments("HerReplayBuffer", FORMER_ARGUMENTS)
-    @renamed_argument(*FORMER_NAME)
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
         buffer_size: int,

@@ -35,7 +35,7 @@ class StepBytes(NamedTuple):
 class VectorEpisodeBytes:
     """The open episodes of N environments that step together.
 
-    Steps are stored as bytes, which become arrays when an episode ends. `VectorEpisodeAccumulator` makes more
+    Steps are stored as bytes, which become arrays when an episode ends. `EpisodeAccumulator` makes more
     function calls per step, which are slow between the updates of a network, since updates fill the caches of
     the processor.
 

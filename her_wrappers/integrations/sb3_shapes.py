@@ -10,7 +10,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
-from her_wrappers.recording.batch_columns import as_batch
+from her_wrappers.recording.values import as_batch
 from her_wrappers.spaces import SpaceSpec
 
 if TYPE_CHECKING:

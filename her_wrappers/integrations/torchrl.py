@@ -184,7 +184,7 @@ class HindsightTensorDictReplayBuffer:
             batch_size: Number of transitions, B; None for that of the class.
 
         Returns:
-            Tensordict of shape (B,) on ``device``: the entries of `extend`, ``index`` (serial numbers),
+            Tensordict of shape (B,) on ``device``: the entries of `extend`, ``index`` (step numbers),
             ``relabeled`` (bool), ``priority_weight`` with priorities, and ``steps_to_next_obs`` with
             ``n_steps`` above 1, which the value estimators of TorchRL read.
 

@@ -1,49 +1,79 @@
-"""EpisodeArchive: episodes on disk."""
+"""EpisodeArchive: episodes on disk, in shards that a manifest lists.
+
+The manifest is a JSON file in the folder of the shards, and is replaced after each new shard. A shard that it
+does not list, since the process was killed in between, is found by its name and header.
+"""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import json
 import os
+import secrets
 import threading
-import warnings
-import weakref
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import replace
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from filelock import BaseFileLock
+from gymnasium import spaces
 
 from her_wrappers.arguments import require_count
-from her_wrappers.files.atomic import Claim
+from her_wrappers.files import Json
+from her_wrappers.files.arrays import ArrayFile, CorruptFileError, as_corrupt, require_version
+from her_wrappers.files.atomic import PART, acquire_lock, open_regular, replacement
+from her_wrappers.goal_interface import AnyEnv
+from her_wrappers.recording import shards
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.manifest import (
-    LOCK,
-    NAME,
-    ArchiveState,
-    agreed_specs,
-    make_folder,
-    read_manifest,
-    read_or_begin,
-    require_shards,
-    shard_path,
-    specs_of_source,
-    with_unlisted_shards,
-    write_manifest,
-)
-from her_wrappers.recording.shards import (
-    PendingEpisodes,
-    read_shard,
-    require_room,
-    require_storable_episodes,
-    shard_key,
-    specs_of,
-)
 from her_wrappers.recording.space_json import Source, space_from_json
+from her_wrappers.spaces import SpaceSpec
 
-if TYPE_CHECKING:
-    from gymnasium import spaces
+MANIFEST = "manifest.json"
+LOCK = "lock"
+KIND = "her-toolkit archive of episodes"
+VERSION = 2
 
-    from her_wrappers.goal_interface import AnyEnv
+MAX_MANIFEST = 2**23  # bytes; limits the time to read it
+MAX_LISTED = 40_000  # number of shards in a manifest; later shards are found by their names
+MAX_COUNT = 2**40  # number of episodes or steps of a shard
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Number of episodes and steps in one file of episodes, and the checksum of the file."""
+
+    episodes: int
+    steps: int
+    checksum: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if type(value) is not int or not 0 <= value <= MAX_COUNT:
+                raise TypeError(f"{name} must be an integer in [0, {MAX_COUNT}], got {value!r}")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Description of an archive."""
+
+    archive: str = ""  # random name, which is also in the shards; empty without an archive
+    source: Source | None = None
+    versions: dict[str, str] = field(default_factory=dict)  # of the packages that created the archive
+    shards: tuple[Shard, ...] = ()  # in the order in which they were written
+
+
+class _ArchiveState(NamedTuple):
+    """Content of an archive; replaced by one assignment, so that an interruption leaves a consistent one."""
+
+    manifest: Manifest = Manifest()  # with all shards
+    pending: shards.Pending | None = None  # episodes that are not in shards
+    specs: tuple[SpaceSpec, SpaceSpec] | None = None  # leaves of observations and actions, if known
 
 
 class EpisodeArchive:
@@ -93,79 +123,65 @@ class EpisodeArchive:
         [50]
     """
 
-    _writer_lock: Claim | None = None  # held while the archive is open for writing
-
     def __init__(
         self, path: str | os.PathLike[str], *, env: AnyEnv | None = None, shard_steps: int = 100_000
     ) -> None:
         self.path = Path(path)
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
         self._lock = threading.RLock()
-        self._state = ArchiveState()
-        self._has_raised = False
+        self._state = _ArchiveState()
+        self._writer_lock: BaseFileLock | None = None
+        self._process: int | None = None  # the process that has the archive open for writing
         if env is not None:
             self._open_for_writing(Source.of(env))
-        elif (self.path / NAME).exists():
-            self._state = ArchiveState(with_unlisted_shards(self.path, read_manifest(self.path)))
+        elif (self.path / MANIFEST).exists():
+            self._state = _ArchiveState(read_manifest(self.path))
 
     def add_episode(self, episode: Episode) -> None:
         """Add a copy of a finished episode; `add_episodes` lists the errors."""
-        self._add([episode], episode)
+        self.add_episodes([episode])
 
     __call__ = add_episode
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add finished episodes.
+        """Add finished episodes; if an error is raised, no episode is added.
 
         Args:
             episodes: Episodes, which are copied.
 
         Raises:
-            CorruptFileError: The archive in the folder is damaged. No episode is added.
-            InUseError: Another archive writes to the folder. No episode is added.
-            OSError: The folder cannot be opened for writing, or has other files; no episode is added. Or a
-                shard cannot be written; the archive then keeps its episodes in memory, and tries to write
-                them again when more episodes are added, or at `flush`.
+            CorruptFileError: The archive in the folder is damaged.
+            InUseError: Another archive writes to the folder.
+            OSError: The folder cannot be opened for writing, or has other files; or a full shard of episodes
+                that were added before cannot be written. The archive keeps these episodes in memory, and
+                tries to write them again when more episodes are added, or at `flush`.
             RuntimeError: This process is a fork of the process that opened the archive.
             TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
-                are not numbers, bools or strings. No episode is added.
+                are not numbers, bools or strings.
             ValueError: An episode has other leaves or shapes than the archive, values that the dtypes of the
-                archive do not hold, or keys or arrays that cannot be stored. No episode is added.
+                archive do not hold, or keys or arrays that cannot be stored.
         """
-        block = episodes if isinstance(episodes, Episodes) else list(episodes)
-        if block:
-            self._add(block, episodes if isinstance(episodes, Episodes) else None)
-
-    def _add(self, episodes: Iterable[Episode], given: Any) -> None:
-        # `given` is the argument of the public method, for `last_added`; None if it was a list or iterator.
-        blocks = Episodes.runs(episodes)
+        blocks = [episodes] if isinstance(episodes, Episodes) else [Episodes.of([each]) for each in episodes]
+        if not blocks:
+            return
         with self._lock:
             self._open_for_writing(None)
-            state = self._state
-            pending = dict(state.pending)
-            specs = state.specs or specs_of(blocks[0])
+            specs = self._state.specs or _specs_of(blocks[0])
+            self._write_full_shards()
+            pending = self._state.pending
             for block in blocks:
-                require_storable_episodes(block)
+                shards.require_storable_episodes(block)
                 try:
                     fitting = block.cast(*specs)
                 except ValueError as error:
-                    raise ValueError(
-                        f"the archive {self.path} has episodes of other spaces: {error}"
-                    ) from error
-                key = shard_key(fitting)
-                pending[key] = PendingEpisodes(fitting, pending.get(key))
-            added = None if given is None else weakref.ref(given)
-            self._state = replace(state, pending=pending, specs=specs, last_added=added)
-            self._write_full_shards()
-
-    @property
-    def last_added(self) -> Episode | Episodes | None:
-        """The `Episode` or `Episodes` that was added last.
-
-        None if this object no longer exists, or if another iterable of episodes was added last.
-        """
-        added = self._state.last_added
-        return None if added is None else added()
+                    raise ValueError(f"{self.path} has episodes of other spaces: {error}") from error
+                pending = shards.Pending.of(fitting, pending)
+            self._state = self._state._replace(pending=pending, specs=specs)
+            atexit.unregister(self.close)
+            atexit.register(self.close)
+            # The episodes are added already, so an error is raised by the next call, which tries again.
+            with contextlib.suppress(OSError, MemoryError):
+                self._write_full_shards()
 
     def flush(self) -> None:
         """Write all episodes that are only in memory to shards.
@@ -175,8 +191,8 @@ class EpisodeArchive:
             RuntimeError: This process is a fork of the process that opened the archive.
         """
         with self._lock:
-            for key in list(self._state.pending):
-                self._write_shards(key, at_least=1)
+            while (pending := self._state.pending) is not None:
+                self._write_shard(pending)
 
     def close(self) -> None:
         """Write all episodes that are only in memory to shards, and allow other archives to write.
@@ -188,16 +204,12 @@ class EpisodeArchive:
             OSError: The episodes cannot be written; the archive keeps them in memory and stays open.
         """
         with self._lock:
-            lock = self._writer_lock
-            if lock is None or self._process != os.getpid():
+            if self._writer_lock is None or self._process != os.getpid():
                 return
-            self._has_raised = True
+            atexit.unregister(self.close)  # an error is reported once
             self.flush()
-            if len(self._state.manifest.shards) != self._state.listed:
-                self._list_shards()
-            self._writer_lock = None
-            lock.release()
-            self._has_raised = False
+            self._writer_lock.release()
+            self._process = None
 
     def __enter__(self) -> EpisodeArchive:
         return self
@@ -205,29 +217,10 @@ class EpisodeArchive:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        """Close the archive; warn if episodes are lost, unless `close` was called before."""
-        lock = self._writer_lock
-        if lock is None:
-            return
-        has_raised = self._has_raised
-        try:
-            self.close()
-        except Exception as error:  # no caller can catch it
-            self._writer_lock = None
-            lock.release()
-            if not has_raised:
-                lost = self._state.num_pending[0]
-                warnings.warn(
-                    f"the archive {self.path} cannot be written, so {lost} of its episodes are lost: {error}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-
     def __len__(self) -> int:
         """Return the number of episodes, including those that are not in shards yet."""
-        state = self._state
-        return state.manifest.num_episodes + state.num_pending[0]
+        manifest, pending, _ = self._state
+        return sum(shard.episodes for shard in manifest.shards) + (pending.num_episodes if pending else 0)
 
     def __repr__(self) -> str:
         return f"<EpisodeArchive path={str(self.path)!r} episodes={len(self)} steps={self.num_steps}>"
@@ -235,8 +228,8 @@ class EpisodeArchive:
     @property
     def num_steps(self) -> int:
         """Number of steps of all episodes, including those that are not in shards yet."""
-        state = self._state
-        return state.manifest.num_steps + state.num_pending[1]
+        manifest, pending, _ = self._state
+        return sum(shard.steps for shard in manifest.shards) + (pending.num_steps if pending else 0)
 
     @property
     def source(self) -> Source | None:
@@ -265,16 +258,13 @@ class EpisodeArchive:
         their keys, shapes or dtypes, or whose rewards differ in their dtype, are in separate shards.
 
         Raises:
-            CorruptFileError: A shard is damaged.
-            FileNotFoundError: The folder has no archive, or a shard is missing.
-            OSError: A shard cannot be read or written.
-            RuntimeError: This process is a fork of the process that opened the archive, and episodes are not
-                in shards yet.
+            CorruptFileError: A shard is damaged; `batches` lists the other errors.
         """
         self.flush()
         for number, shard in enumerate(self._state.manifest.shards):
-            # list() reserves memory for len() episodes.
-            require_room(shard_path(self.path, number), shard.episodes, shard.steps)
+            path = shard_path(self.path, number)
+            if path.stat().st_size < max(shard.episodes, shard.steps):  # list() reserves memory for len()
+                raise CorruptFileError(f"{path} is damaged, or too short for {shard.steps} steps")
         return (episode for episodes in self.batches() for episode in episodes)
 
     def batches(self) -> Iterator[Episodes]:
@@ -290,67 +280,153 @@ class EpisodeArchive:
         self.flush()
         manifest = self._state.manifest
         if not manifest.archive:
-            raise FileNotFoundError(f"there is no archive at {self.path}: it has no {NAME}")
+            raise FileNotFoundError(f"there is no archive at {self.path}: it has no {MANIFEST}")
         for number, shard in enumerate(manifest.shards):
-            yield read_shard(shard_path(self.path, number), shard.checksum)
+            yield shards.read_shard(shard_path(self.path, number), shard.checksum)
 
     def _open_for_writing(self, source: Source | None) -> None:
-        # Locks the folder and reads shards that other archives added, unless this archive has the lock.
-        if self._writer_lock is not None:
-            self._require_own_process()
+        """Lock the folder and read its manifest, unless this archive has the lock."""
+        self._require_own_process()
+        if self._writer_lock is not None and self._writer_lock.is_locked:
             return
-        specs = None if source is None else specs_of_source(source)  # before the folder is made
-        make_folder(self.path)
-        lock = Claim(self.path / LOCK, f"the archive {self.path}")
+        specs = None if source is None else _specs_of_source(source)  # before the folder is made
+        folder = self.path
+        if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+            raise NotADirectoryError(f"expected the path of a folder, got the file or broken link {folder}")
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / MANIFEST).exists():
+            read_manifest(folder)  # raises an error before a lock is written
+        elif others := [path.name for path in folder.iterdir() if path.name != LOCK and path.suffix != PART]:
+            raise FileExistsError(
+                f"expected an archive or an empty folder, got {folder} with {min(others)!r} in it"
+            )
+        self._writer_lock = acquire_lock(folder / LOCK, f"the archive {folder}")
         try:
-            listed = read_or_begin(self.path, source)
-            require_shards(self.path, listed)
-            manifest = with_unlisted_shards(self.path, listed)
-            if manifest.source is not None and source is not None:
-                manifest.source.require_same(self.path, source)
-            specs = agreed_specs(self.path, manifest, specs)
+            self._state = self._read_for_writing(source, specs)
+            self._process = os.getpid()
         except BaseException:
-            lock.release()
+            self._writer_lock.release()
             raise
-        state = ArchiveState(manifest, len(listed.shards), specs=specs)
-        if manifest.source is None and source is not None:
-            state = replace(state, manifest=replace(manifest, source=source), listed=-1)
-        self._state, self._process, self._writer_lock = state, os.getpid(), lock
-        _open_archives.add(self)
+
+    def _read_for_writing(
+        self, source: Source | None, specs: tuple[SpaceSpec, SpaceSpec] | None
+    ) -> _ArchiveState:
+        """Read or write the manifest of a locked folder; raise ValueError if it is of another environment."""
+        for part in self.path.glob(f"*{PART}"):  # of killed writers, since the folder is locked
+            part.unlink()
+        if not (self.path / MANIFEST).exists():
+            versions = {name: version(name) for name in ("her-toolkit", "gymnasium", "numpy")}
+            write_manifest(self.path, Manifest(secrets.token_hex(8), source, versions))
+        manifest = read_manifest(self.path)
+        for number in range(len(manifest.shards)):
+            if not (path := shard_path(self.path, number)).exists():
+                raise CorruptFileError(f"{path} is missing; restore it, or write to another folder")
+        if manifest.source is not None:
+            if source is not None:
+                manifest.source.require_same(self.path, source)
+            return _ArchiveState(manifest, specs=_specs_of_source(manifest.source))
+        if manifest.shards:
+            known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.shards[0].checksum))
+            if specs is not None and not all(map(SpaceSpec.same_arrays, known, specs)):
+                raise ValueError(
+                    f"the archive {self.path} has episodes of other spaces than the environment; "
+                    "write to another folder"
+                )
+            specs = known
+        if source is not None:
+            manifest = replace(manifest, source=source)
+            write_manifest(self.path, manifest)
+        return _ArchiveState(manifest, specs=specs)
 
     def _write_full_shards(self) -> None:
-        """Write full shards; write all episodes if many shards that are not full use too much memory."""
-        limit = self._shard_steps
-        for key in list(self._state.pending):
-            limit = self._state.pending[key].steps_per_shard(self._shard_steps)
-            self._write_shards(key, at_least=limit)
-        if self._state.num_pending[1] >= 2 * limit:
-            self.flush()
+        while (pending := self._state.pending) and pending.num_steps >= pending.shard_size(self._shard_steps):
+            self._write_shard(pending)
 
-    def _write_shards(self, key: Hashable, *, at_least: int) -> None:
-        """Write shards while at least ``at_least`` steps with the shard key are pending."""
-        while key in self._state.pending and self._state.pending[key].num_steps >= at_least:
-            self._require_own_process()
-            state = self._state = self._state.write_shard(self.path, key, self._shard_steps)
-            if len(state.manifest.shards) - state.listed > state.listed // 100:
-                self._list_shards()
-
-    def _list_shards(self) -> None:
-        write_manifest(self.path, self._state.manifest)
-        self._state = replace(self._state, listed=len(self._state.manifest.shards))
+    def _write_shard(self, pending: shards.Pending) -> None:
+        """Write the oldest pending episodes as a shard, and list it in the manifest."""
+        self._require_own_process()
+        manifest, _, specs = self._state
+        parts, rest = pending.next_shard(self._shard_steps)
+        number, episodes = len(manifest.shards), sum(map(len, parts))
+        steps = sum(part.num_steps for part in parts)
+        labels = {"archive": manifest.archive, "number": number, "episodes": episodes, "steps": steps}
+        checksum = shards.write_shard(shard_path(self.path, number), parts, labels)
+        manifest = replace(manifest, shards=(*manifest.shards, Shard(episodes, steps, checksum)))
+        self._state = _ArchiveState(manifest, rest, specs)
+        write_manifest(self.path, manifest)
 
     def _require_own_process(self) -> None:
-        if self._process != os.getpid():
+        if self._process not in {None, os.getpid()}:
             raise RuntimeError(
                 f"the archive {self.path} was opened before this process was forked; "
                 "open it in this process, or flush it before the fork"
             )
 
 
-_open_archives: weakref.WeakSet[EpisodeArchive] = weakref.WeakSet()
+def _specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
+    """Return the leaves of the observations and actions of episodes."""
+    observations = SpaceSpec.of_rows("observation_space", episodes.observations)
+    return observations, SpaceSpec.of_rows("action_space", episodes.actions)
 
 
-@atexit.register
-def _close_all() -> None:
-    for archive in list(_open_archives):
-        archive.__del__()
+def _specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
+    """Return the leaves of the observations and actions of an environment, which a shard can store."""
+    observations, actions = (
+        SpaceSpec.of(name, space_from_json(getattr(source, name)))
+        for name in ("observation_space", "action_space")
+    )
+    for spec in (observations, actions):
+        no_rows = [np.empty((0, *leaf.shape), leaf.dtype) for leaf in spec]
+        shards.require_storable_tree(spec.name, spec.build(no_rows))
+    return observations, actions
+
+
+def shard_path(folder: Path, number: int) -> Path:
+    """Return the path of the shard ``number``, counted from 0, of the archive in ``folder``."""
+    return folder / f"shard-{number:06d}.npz"
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest file, which lists at most `MAX_LISTED` shards."""
+    listed = replace(manifest, shards=manifest.shards[:MAX_LISTED])
+    counts = {name: sum(getattr(shard, name) for shard in listed.shards) for name in ("episodes", "steps")}
+    content = {"kind": KIND, "version": VERSION, **counts, **vars(listed)}
+    text = json.dumps(content | {"crc32": _checksum(content)}, default=vars, separators=(",", ":"))
+    with replacement(folder / MANIFEST) as file:
+        file.write(text.encode())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest with all shards; raise CorruptFileError if it is damaged or of another version."""
+    path = folder / MANIFEST
+    with open_regular(path) as file:
+        text = file.read(MAX_MANIFEST + 1)
+    with as_corrupt(f"{path} is damaged, or not the manifest of an archive"):
+        if len(text) > MAX_MANIFEST:
+            raise ValueError(f"expected at most {MAX_MANIFEST} bytes")
+        content: dict[str, Json] = json.loads(text)
+        require_version(path, content, KIND, VERSION)
+        if content.pop("crc32") != _checksum(content):
+            raise ValueError("the checksum is wrong")
+        source = content["source"]
+        if source is not None:
+            source = Source(**source)
+            if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
+                raise TypeError("kwargs and kwargs_as_text of the environment must be dicts")
+            space_from_json(source.observation_space)
+            space_from_json(source.action_space)
+        archive, versions = str(content["archive"]), dict(content["versions"])
+        found = [Shard(**entry) for entry in content["shards"]]
+    while (path := shard_path(folder, len(found))).exists():  # written after the manifest
+        with ArrayFile(path, kind=shards.KIND, version=shards.VERSION) as file:
+            header, checksum = file.header, file.checksum
+        if (header.get("archive"), header.get("number")) != (archive, len(found)):
+            raise CorruptFileError(f"{path} belongs to another archive, or was renamed; move it elsewhere")
+        with as_corrupt(f"{path} is damaged"):
+            found.append(Shard(header["episodes"], header["steps"], checksum))
+    return Manifest(archive, source, versions, tuple(found))
+
+
+def _checksum(content: dict[str, Json]) -> int:
+    canonical = json.dumps(content, default=vars, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return zlib.crc32(canonical.encode())

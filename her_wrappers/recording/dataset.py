@@ -20,39 +20,25 @@ class Dataset(Protocol):
 
 
 def episodes_of(dataset: Dataset) -> Iterator[Episode]:
-    """Yield the episodes of a dataset.
-
-    Args:
-        dataset: The dataset. Infos with one row per state, T + 1 for T steps, begin with that of the reset.
-
-    Raises:
-        ValueError: An episode is not valid, or an info has neither T nor T + 1 rows for T steps.
-    """
+    """Yield the episodes of a dataset; infos with T + 1 rows for T steps begin with the one of the reset."""
     for data in dataset.iterate_episodes():
-        yield _as_episode(data)
-
-
-def _as_episode(data: Any) -> Episode:
-    steps = len(data.rewards)
-    infos: dict[str, np.ndarray] = {}
-    resets: dict[str, np.ndarray] = {}
-    for key, rows in _flat(data.infos or {}).items():
-        if len(rows) not in {steps, steps + 1}:
-            raise ValueError(
-                f"info {key!r} of episode {data.id} must have {steps} or {steps + 1} rows, got {len(rows)}"
-            )
-        infos[key] = rows[-steps:]
-        if len(rows) == steps + 1:
-            resets[key] = np.asarray(rows[0])
-    return Episode(
-        observations=map_tree(np.asarray, data.observations),
-        actions=map_tree(np.asarray, data.actions),
-        rewards=np.asarray(data.rewards),
-        terminated=bool(data.terminations[-1]),
-        truncated=bool(data.truncations[-1]),
-        infos=infos,
-        reset_info=resets,
-    )
+        steps = len(data.rewards)
+        infos = _flat(data.infos or {})
+        for key, rows in infos.items():
+            if len(rows) not in {steps, steps + 1}:
+                raise ValueError(
+                    f"info {key!r} of episode {data.id} must have {steps} or {steps + 1} rows, "
+                    f"got {len(rows)}"
+                )
+        yield Episode(
+            observations=map_tree(np.asarray, data.observations),
+            actions=map_tree(np.asarray, data.actions),
+            rewards=np.asarray(data.rewards),
+            terminated=bool(data.terminations[-1]),
+            truncated=bool(data.truncations[-1]),
+            infos={key: rows[-steps:] for key, rows in infos.items()},
+            reset_info={key: np.asarray(rows[0]) for key, rows in infos.items() if len(rows) > steps},
+        )
 
 
 def _flat(infos: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
@@ -62,13 +48,9 @@ def _flat(infos: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
         if isinstance(value, Mapping):
             flat |= _flat(value, f"{prefix}{key}/")
         else:
-            flat[prefix + key] = _decoded(np.asarray(value))
+            rows = np.asarray(value)
+            if rows.dtype == object:  # strings from h5py
+                texts = [part.decode() if isinstance(part, bytes) else str(part) for part in rows.ravel()]
+                rows = np.array(texts).reshape(rows.shape)
+            flat[prefix + key] = rows
     return flat
-
-
-def _decoded(rows: np.ndarray) -> np.ndarray:
-    """Convert an array of objects to an array of strings, since h5py returns strings as objects."""
-    if rows.dtype != object:
-        return rows
-    texts = [part.decode() if isinstance(part, bytes) else str(part) for part in rows.ravel()]
-    return np.array(texts).reshape(rows.shape)

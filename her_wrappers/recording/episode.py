@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from her_wrappers.trees import NUMBERS
-
-if TYPE_CHECKING:
-    from her_wrappers.trees import Tree
+from her_wrappers.trees import NUMBERS, Tree
 
 AnyEpisodes = TypeVar("AnyEpisodes")
 
@@ -30,8 +27,6 @@ class Episode:
         infos: Arrays (T, ...) of the recorded infos, by key.
         reset_info: Recorded infos of the first state, by key: from ``reset``, or from the step after which
             ``max_episode_steps`` truncated the previous episode.
-        is_repeated: Whether a sink gets the episode a second time, because a KeyboardInterrupt interrupted
-            the first call; not stored in archives.
 
     Raises:
         TypeError: A flag is not a bool, an array is not a NumPy array, or ``infos`` or ``reset_info`` is not
@@ -47,7 +42,6 @@ class Episode:
     truncated: bool
     infos: dict[str, np.ndarray] = field(default_factory=dict)
     reset_info: dict[str, np.ndarray] = field(default_factory=dict)
-    is_repeated: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_numbers("rewards", self.rewards)
@@ -72,28 +66,14 @@ class Episode:
 
 
 def unchecked(kind: type[AnyEpisodes], **attributes: Any) -> AnyEpisodes:
-    """Return an `Episode` or `Episodes` without validation, from attributes that are valid already.
-
-    Args:
-        kind: `Episode` or `Episodes`.
-        **attributes: Values of all fields, also of those with defaults; cached properties are optional.
-    """
+    """Return an `Episode` or `Episodes` without validation, from valid values of all fields."""
     made = object.__new__(kind)
     made.__dict__.update(attributes)
     return made
 
 
 def require_numbers(name: str, values: np.ndarray) -> None:
-    """Raise an error unless ``values`` is an array (T,) of numbers with T >= 1.
-
-    Args:
-        name: Name of ``values`` in messages.
-        values: The value to check.
-
-    Raises:
-        TypeError: ``values`` is not an array.
-        ValueError: The shape is not (T,) with T >= 1, or the elements are not numbers.
-    """
+    """Raise an error unless ``values``, called ``name`` in messages, is an array (T,) of numbers, T >= 1."""
     require_array(name, values)
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"{name} must have shape (T,) with T >= 1, got {values.shape}")
@@ -118,17 +98,7 @@ def require_infos(name: str, infos: object) -> None:
 
 
 def require_rows(name: str, tree: Tree, rows: int) -> None:
-    """Raise an error unless all leaves of a tree are arrays (rows, ...).
-
-    Args:
-        name: Name of the tree in messages.
-        tree: The tree to check.
-        rows: Required length of the first axis.
-
-    Raises:
-        TypeError: A leaf is not an array.
-        ValueError: A leaf has another length.
-    """
+    """Raise an error unless all leaves of ``tree``, called ``name`` in messages, are arrays (rows, ...)."""
     if isinstance(tree, dict | tuple):
         for key, part in tree.items() if isinstance(tree, dict) else enumerate(tree):
             require_rows(f"{name}/{key}", part, rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, overload
+from itertools import accumulate
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -19,18 +19,7 @@ from her_wrappers.recording.episode import (
     unchecked,
 )
 from her_wrappers.spaces import SpaceSpec
-from her_wrappers.trees import (
-    STRINGS,
-    as_leaf,
-    concatenate_trees,
-    copy_tree,
-    leaf_arrays,
-    map_tree,
-    path_name,
-)
-
-if TYPE_CHECKING:
-    from her_wrappers.trees import Tree
+from her_wrappers.trees import Tree, as_leaf, concatenate_trees, copy_tree, map_tree, path_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +37,6 @@ class Episodes(Sequence[Episode]):
         truncated: (n,) bool, whether the episode was truncated after the last step.
         infos: Arrays (T, ...) of the recorded infos, by key.
         reset_infos: n dicts with the recorded infos of the first states; () if there are none.
-        is_repeated: Whether a sink gets the episodes a second time, because a KeyboardInterrupt interrupted
-            the first call; not stored in archives.
 
     Raises:
         TypeError: An array is not a NumPy array, or ``infos`` is not a dict whose keys are strings.
@@ -74,7 +61,6 @@ class Episodes(Sequence[Episode]):
     truncated: np.ndarray
     infos: dict[str, np.ndarray] = field(default_factory=dict)
     reset_infos: Sequence[Mapping[str, np.ndarray]] = ()
-    is_repeated: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("lengths", "terminated", "truncated"):
@@ -111,120 +97,58 @@ class Episodes(Sequence[Episode]):
             TypeError: An element is not an `Episode`.
             ValueError: ``episodes`` is empty, the episodes have different keys or shapes, or arrays of
                 different dtypes have values that their common dtype does not hold, such as large int64 values
-                with float64; see `runs`.
+                with float64.
         """
         if isinstance(episodes, Episodes):
             return episodes
-        listed = _as_list(episodes)
+        listed, lengths = list(episodes), []
+        for number, episode in enumerate(listed):
+            if not isinstance(episode, Episode):
+                raise TypeError(f"episodes[{number}] must be an Episode, got {type(episode).__name__}")
+            lengths.append(len(episode.rewards))
         if not listed:
             raise ValueError("expected at least one episode, got none")
-        if len(listed) == 1:
-            return cls._of_one(listed[0])
-        parts = {
-            name: concatenate_trees(name, [getattr(episode, name) for episode in listed])
-            for name in ("observations", "actions", "rewards", "infos")
-        }
-        lengths = [len(episode) for episode in listed]
+        if len(listed) == 1:  # faster
+            trees = [episode.observations, episode.actions, episode.rewards, episode.infos]
+            ends = [0, *lengths]
+        else:
+            names = "observations", "actions", "rewards", "infos"
+            trees = [concatenate_trees(name, [getattr(each, name) for each in listed]) for name in names]
+            ends = list(accumulate(lengths, initial=0))
         return unchecked(  # each episode was validated when it was made
             cls,
-            **parts,
+            observations=trees[0],
+            actions=trees[1],
+            rewards=trees[2],
             lengths=np.array(lengths),
-            ends=np.array([0, *accumulate(lengths)]),
-            terminated=np.array([episode.terminated for episode in listed], np.bool_),
-            truncated=np.array([episode.truncated for episode in listed], np.bool_),
-            reset_infos=[episode.reset_info for episode in listed],
+            ends=np.array(ends),
+            terminated=np.array([each.terminated for each in listed], bool),
+            truncated=np.array([each.truncated for each in listed], bool),
+            infos=trees[3],
+            reset_infos=[each.reset_info for each in listed],
         )
-
-    @classmethod
-    def _of_one(cls, episode: Episode) -> Episodes:
-        count = len(episode.rewards)
-        return unchecked(
-            cls,
-            observations=episode.observations,
-            actions=episode.actions,
-            rewards=episode.rewards,
-            lengths=np.array([count]),
-            ends=np.array([0, count]),
-            state_of_step=np.arange(count),
-            terminated=np.array([episode.terminated], np.bool_),
-            truncated=np.array([episode.truncated], np.bool_),
-            infos=episode.infos,
-            reset_infos=[episode.reset_info],
-        )
-
-    @classmethod
-    def runs(cls, episodes: Iterable[Episode]) -> list[Episodes]:
-        """Concatenate successive episodes of equal dtypes and info keys, so that no cast changes a value.
-
-        Args:
-            episodes: At least one episode; `Episodes` are one run.
-
-        Returns:
-            The concatenations, in the order of the episodes.
-
-        Raises:
-            TypeError: An element is not an `Episode`.
-            ValueError: ``episodes`` is empty, or successive episodes of equal dtypes and info keys have
-                different shapes, or different keys of observations or actions.
-        """
-        if isinstance(episodes, Episodes):
-            return [episodes]
-        listed = _as_list(episodes)
-        return [cls.of(run) for _, run in groupby(listed, _dtypes)] if len(listed) > 1 else [cls.of(listed)]
 
     @classmethod
     def joined(cls, parts: Sequence[Episodes]) -> Episodes:
-        """Return the concatenation of at least one `Episodes` object; a single one is returned as it is.
-
-        Args:
-            parts: The objects to concatenate.
-
-        Raises:
-            ValueError: The parts have different keys or shapes, or arrays of different dtypes have values
-                that their common dtype does not hold.
-        """
+        """Return the concatenation of at least one `Episodes` object; a single one is returned as it is."""
         if len(parts) == 1:
             return parts[0]
-        columns: dict[str, Any] = {
-            name: concatenate_trees(name, [getattr(part, name) for part in parts])
-            for name in ("observations", "actions", "infos", "rewards", "lengths", "terminated", "truncated")
-        }
-        resets = [info for part in parts for info in part.reset_infos or [{}] * len(part)]
-        return cls(**columns, reset_infos=resets)
+        keys = "observations", "actions", "infos", "rewards", "lengths", "terminated", "truncated"
+        columns: Any = {key: concatenate_trees(key, [getattr(each, key) for each in parts]) for key in keys}
+        return cls(**columns, reset_infos=[i for part in parts for i in part.reset_infos or [{}] * len(part)])
 
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
         """Return a copy whose observations and actions have the leaves, shapes and dtypes of two specs.
 
-        Args:
-            observations: Leaves of one observation.
-            actions: Leaves of one action.
-
-        Raises:
-            ValueError: The episodes have other leaves or shapes, or a cast would change values. Only actions
-                may be rounded to a shorter float dtype, since policies often return float64.
+        Only actions may be rounded to a shorter float dtype, since policies often return float64.
         """
         states = self.num_steps + len(self)
-        return replace(
-            self,
-            observations=_cast("observations", self.observations, observations, states),
-            actions=_cast("actions", self.actions, actions, self.num_steps, rounding=True),
-            **{
-                name: copy_tree(getattr(self, name))
-                for name in ("rewards", "lengths", "terminated", "truncated", "infos", "reset_infos")
-            },
-        )
-
-    def split(self, max_steps: int) -> Iterator[Episodes]:
-        """Yield parts of at most ``max_steps`` steps; a longer episode is a part of its own."""
-        if self.num_steps <= max_steps:
-            yield self
-            return
-        begin = 0
-        while begin < len(self):
-            fitting = np.searchsorted(self.ends, self.ends[begin] + max_steps, side="right")
-            end = max(begin + 1, int(fitting) - 1)
-            yield self[begin:end]
-            begin = end
+        cast = {
+            "observations": _cast("observations", self.observations, observations, states),
+            "actions": _cast("actions", self.actions, actions, self.num_steps, rounding=True),
+        }
+        others = {name: copy_tree(value) for name, value in vars(self).items() if name not in cast}
+        return unchecked(Episodes, **cast, **others)
 
     @property
     def num_steps(self) -> int:
@@ -270,7 +194,8 @@ class Episodes(Sequence[Episode]):
         if not isinstance(key, slice):
             number = range(len(self))[key]
             part = self[number : number + 1]
-            return Episode(
+            return unchecked(
+                Episode,
                 observations=part.observations,
                 actions=part.actions,
                 rewards=part.rewards,
@@ -284,13 +209,16 @@ class Episodes(Sequence[Episode]):
             return self
         if stride != 1:
             return Episodes.of(self[i] for i in range(begin, end, stride))
+        if begin >= end:
+            raise ValueError(f"expected at least one episode, got none from {key}")
         steps = slice(self.ends[begin], self.ends[end])
         states = slice(steps.start + begin, steps.stop + end)
 
         def cut(tree: Any, rows: slice) -> Any:
             return map_tree(lambda leaf: leaf[rows], tree)
 
-        return Episodes(
+        return unchecked(
+            Episodes,
             observations=cut(self.observations, states),
             actions=cut(self.actions, steps),
             rewards=self.rewards[steps],
@@ -302,34 +230,14 @@ class Episodes(Sequence[Episode]):
         )
 
 
-def _as_list(episodes: Iterable[Episode]) -> list[Episode]:
-    listed = list(episodes)
-    for number, episode in enumerate(listed):
-        if not isinstance(episode, Episode):
-            raise TypeError(f"episodes[{number}] must be an Episode, got {type(episode).__name__}")
-    return listed
-
-
-def _dtypes(episode: Episode) -> list[Any]:
-    """Return the info keys and the dtypes of an episode; strings of all lengths count as one dtype."""
-    trees = (episode.observations, episode.actions, episode.rewards, episode.infos)
-    dtypes = (leaf.dtype for tree in trees for leaf in leaf_arrays(tree))
-    return [sorted(episode.infos), *(dtype.kind if dtype.kind in STRINGS else dtype for dtype in dtypes)]
-
-
 def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool = False) -> Tree:
-    # Returns a copy of a tree with the leaves of a spec.
-    paths = SpaceSpec.of_rows(name, tree).paths if len(leaf_arrays(tree)) != len(spec.leaves) else spec.paths
-    try:
-        values = [leaf.find(tree, "") for leaf in spec]
-    except ValueError:
-        paths = SpaceSpec.of_rows(name, tree).paths
+    """Return a copy of a tree with the leaves of a spec."""
+    paths = SpaceSpec.of_rows(name, tree).paths
     if set(paths) != set(spec.paths):
         expected, got = (sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths))
         raise ValueError(f"expected episodes with {', '.join(expected)}, got {', '.join(got)}")
-    return spec.build([
-        np.array(
-            as_leaf(path_name((name, *leaf.path)), value, (rows, *leaf.shape), leaf.dtype, rounding=rounding)
-        )
-        for leaf, value in zip(spec, values, strict=True)
-    ])
+    leaves = []
+    for leaf in spec:
+        label, value, shape = path_name((name, *leaf.path)), leaf.find(tree, ""), (rows, *leaf.shape)
+        leaves.append(np.array(as_leaf(label, value, shape, leaf.dtype, rounding=rounding)))
+    return spec.build(leaves)

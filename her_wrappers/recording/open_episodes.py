@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
-from her_wrappers.recording.episode_accumulator import ENDED, EpisodeAccumulator
-from her_wrappers.recording.open_vector_episodes import NOT_CONTINUED, OpenVectorEpisodes
-from her_wrappers.recording.values import as_reward, as_rewards
-from her_wrappers.trees import FLOAT32_OVERFLOW, try_as_array
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gymnasium import spaces
-
-    from her_wrappers.recording.episode import Episode
-    from her_wrappers.recording.episodes import Episodes
-    from her_wrappers.trees import Tree
+from her_wrappers.infos import final_observations
+from her_wrappers.recording.accumulator import EpisodeAccumulator
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.values import as_flags, as_reward, as_rewards
+from her_wrappers.spaces import SpaceSpec
+from her_wrappers.trees import FLOAT32_OVERFLOW, Tree, take_rows, try_as_array
+from her_wrappers.user_warning import warn_user
 
 
 class OpenEpisodes:
-    """The open episodes of `HindsightReplayBuffer.add`.
+    """The open episodes of `HindsightReplayBuffer.add`, whose arguments `add` has.
 
-    Transitions with and without a leading axis belong to different environments. Episodes that ended are in
-    `ended` until `release` is called, so that an interruption loses none of them.
-
-    Args:
-        observation_space: Observations of one environment.
-        action_space: Actions of one environment.
-        info_keys: Infos to keep.
-        max_steps: Maximum number of steps of an episode.
-
-    Attributes:
-        single: The episode of transitions without a leading axis.
-        vector: The episodes of transitions of N environments; None before the first such transition.
+    In an open episode, ``obs`` of each transition must be the ``next_obs`` before it.
     """
 
     def __init__(
@@ -45,97 +31,16 @@ class OpenEpisodes:
         info_keys: Sequence[str],
         max_steps: int,
     ) -> None:
-        self._arguments = observation_space, action_space, info_keys
+        self._spaces = observation_space, action_space
+        self._observations = SpaceSpec.of("observation", observation_space)
+        self._info_keys = info_keys
         self._max_steps = max_steps
-        self.single = EpisodeAccumulator(*self._arguments)
-        self.vector: OpenVectorEpisodes | None = None
-
-    @property
-    def ended(self) -> list[Episode | Episodes]:
-        """Episodes that ended and were not released yet."""
-        single, vector = self.single, self.vector
-        if single.phase == ENDED and single.end is not None:
-            terminated, truncated = single.end
-            single.finish(terminated=terminated, truncated=truncated)
-        finished = [single.finished, None if vector is None else vector.finished]
-        return [episodes for episodes in finished if episodes is not None]
-
-    def release(self, episodes: Episode | Episodes) -> None:
-        """Drop ended episodes that the buffer has stored or rejected.
-
-        Args:
-            episodes: An element of `ended`.
-        """
-        if episodes is self.single.finished:
-            self.single.discard()
-        elif self.vector is not None:
-            self.vector.release()
-
-    def truncate(self) -> None:
-        """End the open episodes as truncated; those that have steps are added to `ended`."""
-        if self.single.length > 0:
-            self.single.finish(terminated=False, truncated=True)
-        elif self.single.finished is None:
-            self.single.discard()
-        if self.vector is not None:
-            self.vector.truncate(np.arange(self.vector.num_envs))
-
-    def resume_rows(self, lengths: np.ndarray, episodes: Episodes) -> None:
-        """Open episodes of N environments; see `OpenVectorEpisodes.resume`."""
-        vector = OpenVectorEpisodes(*self._arguments, len(lengths))
-        vector.resume(lengths, episodes)
-        self.vector = vector
-
-    def discard(self) -> None:
-        """Drop all episodes."""
-        self.single.discard()
-        self.vector = None
-
-    def num_rows(self, obs: Tree) -> int | None:
-        """Return the length of the leading axis of an observation, N; None if it has no such axis.
-
-        Args:
-            obs: Observation of one or of N environments; only its first leaf is inspected.
-        """
-        for leaf in self.single.observations.leaves[:1]:
-            try:
-                shape = np.shape(leaf.find(obs, ""))
-            except ValueError:  # `add` raises this error again, with the step in its message
-                return None
-            return shape[0] if len(shape) == len(leaf.shape) + 1 else None
-        return None
+        self._recorded: EpisodeAccumulator | None = None  # None before the first transition
+        self._just_ended = np.zeros(0, bool)  # (N,) environments whose next obs could be the last state
+        self._may_warn = True
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
-        self, obs: Tree, action: Tree, reward: Any, next_obs: Tree, terminated: Any, truncated: Any, info: Any
-    ) -> None:
-        """Add a transition of a single environment; `HindsightReplayBuffer.add` describes the arguments.
-
-        Raises:
-            TypeError: A flag is not a single bool.
-            ValueError: A value does not fit its space, the reward is not finite as float32, an info is
-                missing, ``obs`` differs from the previous ``next_obs``, or the open episode has ``max_steps``
-                steps already. Nothing is added.
-        """
-        episode = self.single
-        length = max(0, episode.length)
-        number = as_reward(reward, length)
-        if not abs(number) < FLOAT32_OVERFLOW:
-            raise ValueError(f"reward must be finite as float32, got {number} at step {length}")
-        flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
-        if length == 0:
-            episode.begin(obs, {})
-        else:
-            try:
-                episode.require_continuation(obs)
-            except ValueError as error:
-                raise ValueError(f"{error}{NOT_CONTINUED}") from error
-            self._require_room(length)
-        episode.act(action)
-        episode.observe(number, next_obs, info or {}, *flags)
-
-    def add_rows(  # noqa: PLR0917 - as in `add`
         self,
-        count: int,
         obs: Tree,
         action: Tree,
         reward: Any,
@@ -144,39 +49,137 @@ class OpenEpisodes:
         truncated: Any,
         info: Any,
         skip: Any,
-    ) -> None:
-        """Add a transition of each of ``count`` environments.
+    ) -> Episodes | None:
+        """Add a transition of one or of each of N environments, and return the episodes that ended.
 
-        `HindsightReplayBuffer.add` describes the other arguments.
-
-        Raises:
-            TypeError: ``terminated``, ``truncated`` or ``skip`` is not an array of (count,) bools.
-            ValueError: A value does not fit its space, a reward is not finite as float32, an info is missing,
-                ``obs`` differs from the previous ``next_obs``, ``skip`` is True for an environment during an
-                episode, an open episode has ``max_steps`` steps already, or ``count`` is 0 or differs while
-                episodes are open. Nothing is added.
+        After an error nothing is added.
         """
-        vector = self.vector
-        if vector is None or vector.num_envs != count:
-            if count == 0:
-                raise ValueError("obs must have a row for each environment, got none")
-            if vector is not None and vector.lengths.max() > 0:
-                raise ValueError(
-                    f"obs must have a row for each of the {vector.num_envs} environments whose episodes are "
-                    f"open, got {count} rows; call truncate_open_episode() before other environments"
-                )
-            vector = self.vector = OpenVectorEpisodes(*self._arguments, count)
-        skipped = None if skip is None else _as_flags("skip", skip, count)
-        flags = _as_flags("terminated", terminated, count), _as_flags("truncated", truncated, count)
+        count = self._num_rows(obs)
+        if count is None and skip is not None:
+            raise ValueError(
+                "skip must be None for a transition of a single environment (obs has no leading axis), "
+                f"got {skip!r}; leave skip out"
+            )
+        recorded = self._accumulator(count)
+        if count is not None:
+            transition = obs, action, reward, next_obs, terminated, truncated, info
+            return self._add_rows(recorded, transition, skip)
+        length = max(0, int(recorded.lengths[0]))
+        number = as_reward(reward, length)
+        if not abs(number) < FLOAT32_OVERFLOW:
+            raise ValueError(f"reward must be finite as float32, got {number} at step {length}")
+        flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
+        if length == 0:
+            recorded.begin(obs, {})
+        else:
+            self._require_continuation(recorded, obs, np.array([0]))
+            self._require_room(length)
+        recorded.act(action)
+        return recorded.observe(next_obs, number, *flags, info or {})
+
+    def truncate(self) -> Episodes | None:
+        """End all open episodes as truncated, and return those with at least one step, or None."""
+        return None if self._recorded is None else self._recorded.truncate()
+
+    def discard(self) -> None:
+        """Drop all open episodes."""
+        self._recorded = None
+
+    def copy(self) -> tuple[bool, np.ndarray, Episodes | None]:
+        """Return the state for `resume`; the episodes stay open.
+
+        That is whether transitions have no leading axis, the number of steps of each open episode, (N,) int64
+        with N = 0 before the first transition, and truncated copies of those with steps, or None.
+        """
+        if self._recorded is None:
+            return False, np.zeros(0, np.int64), None
+        return self._recorded.is_single, self._recorded.lengths.clip(0), self._recorded.copy()
+
+    def resume(self, is_single: bool, lengths: np.ndarray, episodes: Episodes | None) -> None:
+        """Open the episodes that `copy` returned; raise ValueError if they do not fit. Others are dropped."""
+        has_steps = lengths > 0
+        found = [] if episodes is None else episodes.lengths.tolist()
+        if lengths[has_steps].tolist() != found or (is_single and len(lengths) > 1):
+            raise ValueError(f"expected open episodes of {lengths[has_steps]} steps, got {found}")
+        self.discard()
+        if not len(lengths):
+            return
+        self._accumulator(None if is_single else len(lengths))
+        if episodes is None:
+            return
+        first = lengths.max() - lengths  # step at which each episode begins; others are skipped until the end
+        row = np.zeros((2, len(lengths)), np.int64)  # first step and first state of each episode
+        row[:, has_steps] = episodes.ends[:-1], episodes.ends[:-1] + np.arange(len(episodes))
+        rows = 0 if is_single else slice(None)
+        for t in range(lengths.max()):
+            step, state = (row + (t - first).clip(0))[:, rows]
+            next_state = (row[1] + (t + 1 - first).clip(0))[rows]
+            action, reward, info = take_rows((episodes.actions, episodes.rewards, episodes.infos), step)
+            obs, next_obs = (take_rows(episodes.observations, k) for k in (state, next_state))
+            no = np.zeros(len(lengths), bool)[rows]
+            self.add(obs, action, reward, next_obs, no, no, info, None if is_single else first > t)
+
+    def _num_rows(self, obs: Tree) -> int | None:
+        """Return the length of the leading axis of the first leaf, N; None if it has no such axis."""
+        leaf = self._observations.leaves[0]
+        try:
+            shape = np.shape(leaf.find(obs, ""))
+        except ValueError:  # the error is raised again, with the step in its message
+            return None
+        return shape[0] if len(shape) == len(leaf.shape) + 1 else None
+
+    def _accumulator(self, count: int | None) -> EpisodeAccumulator:
+        """Return the open episodes of ``count`` environments."""
+        recorded = self._recorded
+        if recorded is not None and count == (None if recorded.is_single else recorded.num_envs):
+            recorded.is_moving = False  # a transition that was rejected does not move an environment
+            return recorded
+        if count == 0:
+            raise ValueError("obs must have a row for each environment, got none")
+        if recorded is not None and recorded.lengths.max() > 0:
+            expected = f"a row for each of the {recorded.num_envs} environments whose episodes are open"
+            raise ValueError(
+                f"obs must have {'no leading axis' if recorded.is_single else expected}, "
+                f"got {'no leading axis' if count is None else f'{count} rows'}; "
+                "call truncate_open_episode() before other environments"
+            )
+        options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": False}
+        self._recorded = EpisodeAccumulator(*self._spaces, count, **options)
+        self._just_ended = np.zeros(count or 1, bool)
+        return self._recorded
+
+    def _add_rows(
+        self, recorded: EpisodeAccumulator, transition: tuple[Any, ...], skip: Any
+    ) -> Episodes | None:
+        obs, action, reward, next_obs, terminated, truncated, info = transition
+        count, lengths = recorded.num_envs, recorded.lengths
+        has_steps = lengths > 0
+        is_skipped = np.zeros(count, bool) if skip is None else as_flags("skip", skip, count)
+        ends = [as_flags("terminated", terminated, count), as_flags("truncated", truncated, count)]
         rewards = as_rewards(reward, count)
-        invalid = ~(np.abs(rewards.astype(np.float64)) < FLOAT32_OVERFLOW)
-        if skipped is not None:
-            invalid &= ~skipped
+        invalid = ~(np.abs(rewards.astype(np.float64)) < FLOAT32_OVERFLOW) & ~is_skipped
         if invalid.any():
             i = int(invalid.argmax())
             raise ValueError(f"reward must be finite as float32, got {rewards[i]} of environment {i}")
-        self._require_room(int(vector.lengths.max()))
-        vector.add(obs, action, rewards, next_obs, *flags, info, skipped)
+        self._require_room(int(lengths.max()))
+        if skip is None and self._may_warn and self._just_ended.any():
+            self._warn_of_resets(recorded, obs)
+        if (is_skipped & has_steps).any():
+            i = int((is_skipped & has_steps).argmax())
+            raise ValueError(
+                f"skip must be False during an episode, got True for environment {i}, whose episode is open"
+            )
+        infos = self._as_columns(info, count)
+        self._require_continuation(recorded, obs, np.flatnonzero(has_steps))
+        recorded.begin(obs, {}, ~has_steps & ~is_skipped)
+        has_last = final_observations(infos) is not None
+        # A skipped row begins an episode and adds no step, like the reset after an end in mode NEXT_STEP.
+        recorded.set_autoreset(AutoresetMode.SAME_STEP if has_last else AutoresetMode.DISABLED, is_skipped)
+        recorded.act(action)
+        terminations, truncations = (each & ~is_skipped for each in ends)
+        episodes = recorded.observe(next_obs, rewards, terminations, truncations, infos)
+        self._just_ended = (terminations | truncations) & (not has_last)
+        return episodes
 
     def _require_room(self, length: int) -> None:
         if length >= self._max_steps:
@@ -184,6 +187,61 @@ class OpenEpisodes:
                 f"an episode must fit the buffer of {self._max_steps} transitions, and the open episode "
                 "has that length; raise buffer_size, pass truncated earlier, or call truncate_open_episode()"
             )
+
+    def _require_continuation(self, recorded: EpisodeAccumulator, obs: Tree, rows: np.ndarray) -> None:
+        """Raise ValueError unless ``obs`` equals the last states of the open episodes of ``rows``."""
+        for leaf, *pair in recorded.compare(obs):
+            if pair[0].tobytes() == pair[1].tobytes():  # faster
+                continue
+            was, given = (each.reshape(recorded.num_envs, *leaf.shape) for each in pair)
+            same = _equal(was, given)[rows]
+            if not same.all():
+                i = int(rows[same.argmin()])
+                raise ValueError(
+                    f"obs must equal the previous next_obs: {leaf.name} is {given[i]}, was {was[i]} "
+                    f"{recorded.where(0)(i)}; pass terminated or truncated where an episode ends or its goal "
+                    "is changed from outside, or call truncate_open_episode() after an interruption"
+                )
+
+    def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
+        """Warn if a row begins in the last state of an ended episode: it is a reset and not a transition."""
+        is_reset = self._just_ended
+        for _, was, given in recorded.compare(obs):
+            is_reset = is_reset & _equal(was, given)
+        if is_reset.any():
+            self._may_warn = False
+            warn_user(
+                f"the transition of environment {is_reset.argmax()} begins in the last state of its "
+                "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
+                "pass skip, an array that is True for the environments whose episode ended at the previous "
+                "step"
+            )
+
+    def _as_columns(self, infos: Any, count: int) -> Any:
+        """Return infos in Gymnasium's format, also those that are a list of dicts (Stable-Baselines3)."""
+        if isinstance(infos, Mapping) or infos is None:
+            return infos or {}
+        if not isinstance(infos, Sequence) or len(infos) != count:
+            length = f" of length {len(infos)}" if isinstance(infos, Sized) else ""
+            raise ValueError(
+                f"info must be a list of {count} dicts, or one dict of arrays, "
+                f"got {type(infos).__name__}{length}"
+            )
+        columns: dict[str, Any] = {}
+        for key in self._info_keys:
+            columns |= _column(key, [info.get(key) for info in infos], [key in info for info in infos])
+        last = [info.get("terminal_observation") for info in infos]
+        has_last = [each is not None for each in last]
+        if any(has_last):
+            columns = {**columns, **_column("final_obs", last, has_last), "final_info": columns}
+        return columns
+
+
+def _equal(was: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """Return which rows are equal, (N,) bool; NaN equals NaN."""
+    same = (was == given) | ((was != was) & (given != given))  # noqa: PLR0124 - both are NaN
+    rows: np.ndarray = same.all(axis=tuple(range(1, same.ndim)))
+    return rows
 
 
 def _as_flag(name: str, value: Any) -> bool:
@@ -195,8 +253,8 @@ def _as_flag(name: str, value: Any) -> bool:
     return bool(array.reshape(-1)[0])
 
 
-def _as_flags(name: str, values: Any, count: int) -> np.ndarray:
-    array = try_as_array(values)
-    if array.dtype != np.bool_ or array.shape != (count,):
-        raise TypeError(f"{name} must be ({count},) bools, got {values!r}")
-    return array
+def _column(key: str, values: Sequence[Any], present: Sequence[bool]) -> dict[str, np.ndarray]:
+    column = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        column[i] = value
+    return {key: column, f"_{key}": np.array(present)}

@@ -1,34 +1,97 @@
-"""EpisodeRecorder: records the episodes of an environment for its sinks."""
+"""EpisodeRecorder and VectorEpisodeRecorder: wrappers that record episodes for sinks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
-from gymnasium.error import ResetNeeded
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AsyncVectorEnv
 
 from her_wrappers.arguments import require_count, require_keys
-from her_wrappers.recording.episode_accumulator import ACTING, READY, EpisodeAccumulator
-from her_wrappers.recording.sinks import SinkError, Sinks
+from her_wrappers.autoreset import declared_mode
+from her_wrappers.recording.accumulator import EpisodeAccumulator
+from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.spaces import require_same_arrays
-from her_wrappers.trees import map_tree
-
-if TYPE_CHECKING:
-    from gymnasium.envs.registration import EnvSpec
-
-    from her_wrappers.recording.episode import Episode
-    from her_wrappers.recording.sinks import Sink
 
 
-class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
+class _Recorder:
+    """The part that both recorders share: a wrapper's ``step`` and ``close``."""
+
+    env: Any
+
+    def _record(
+        self, sinks: Iterable[Sink], spaces: tuple[Any, Any], info_keys: Iterable[str], **options: Any
+    ) -> None:
+        """Create the accumulator; ``options`` are further arguments of `EpisodeAccumulator`."""
+        if options["max_steps"] is not None:
+            options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
+        self._sinks = Sinks(sinks)
+        self._spaces = spaces
+        keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
+        self._recorded = EpisodeAccumulator(*spaces, info_keys=keys, **options)
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the environment and record the step.
+
+        Args:
+            action: An action as in `gymnasium.Env.step`, or actions of all environments, (N, ...), as in
+                `gymnasium.vector.VectorEnv.step`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: An environment must be reset before its next step.
+            SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
+                ``episodes`` the episodes that the sink did not add. ``result`` is None if the step failed.
+            ValueError: The action cannot be recorded; the environment did not get it. Or an observation, a
+                reward or an info cannot be recorded: the sinks got the episodes up to the step before, and a
+                reset is needed, as after any error of the environment.
+        """
+        recorded = self._recorded
+        recorded.act(action)
+        try:
+            result: tuple[Any, Any, Any, Any, dict[str, Any]] = self.env.step(action)
+            observation, reward, terminated, truncated, info = result
+            episodes = recorded.observe(observation, reward, terminated, truncated, info)
+        except BaseException as error:  # the environment may have taken a step that is not recorded
+            try:
+                self._truncate()
+            except SinkError as sink_error:
+                if isinstance(error, Exception):
+                    raise
+                raise error from sink_error  # a KeyboardInterrupt
+            raise
+        if episodes is not None:
+            self._sinks.deliver(episodes, result)
+        return result
+
+    def close(self, **kwargs: Any) -> None:
+        """Pass the open episodes to the sinks as truncated, and close the environment.
+
+        Raises:
+            SinkError: A sink raised an error; the environment is closed all the same.
+        """
+        try:
+            self._truncate()
+        finally:
+            self.env.close(**kwargs)
+
+    def _truncate(self, chosen: np.ndarray | None = None) -> None:
+        """Pass the open episodes of some environments to the sinks, as truncated."""
+        episodes = self._recorded.truncate(chosen)
+        if episodes is not None:
+            self._sinks.deliver(episodes)
+
+
+class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     """Record the episodes of a single environment.
 
     The wrapper does not change the values that the environment returns. The sinks get an episode when it
     terminates or is truncated. If ``reset`` or ``close`` interrupts an episode, they get it as truncated.
 
-    A KeyboardInterrupt loses at most the step during which it is raised. If it is raised while sinks are
-    called, the next call of ``reset``, ``step`` or ``close`` completes the calls; see `Sink`.
+    After a KeyboardInterrupt, call ``reset``. The open episode, or the one that is being delivered, may be
+    lost; no sink gets a wrong episode, or an episode twice.
 
     The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
     without the recorder.
@@ -45,7 +108,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     Raises:
         TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
-        ValueError: ``max_episode_steps`` is not a whole number of at least 1.
+        ValueError: ``max_episode_steps`` is not a integer of at least 1.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -72,22 +135,15 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         if not isinstance(env, gym.Env):
             use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
             raise TypeError(f"EpisodeRecorder records a single gymnasium Env, got {type(env).__name__}{use}")
-        self._sinks = Sinks(sinks)
-        if max_episode_steps is not None:
-            max_episode_steps = require_count("max_episode_steps", max_episode_steps, at_least=1)
+        spaces = env.observation_space, env.action_space
+        self._record(sinks, spaces, info_keys, max_steps=max_episode_steps)
         super().__init__(env)
-        self._spaces = env.observation_space, env.action_space
-        self._recorded = EpisodeAccumulator(
-            *self._spaces,
-            (*require_keys("info_keys", info_keys), *self._sinks.info_keys),
-            max_steps=max_episode_steps,
-        )
-        self._is_cut = False  # whether max_episode_steps ended the finished episode
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override] # a property in gym.Wrapper too
         """The environment's own spec."""
-        return self.env.spec
+        spec: EnvSpec | None = self.env.spec
+        return spec
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -103,93 +159,111 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             ValueError: The observation does not fit its space, an info cannot be recorded, or a space
                 changed.
         """
-        self._deliver()
+        self._truncate()
         observation, info = self.env.reset(seed=seed, options=options)
         require_same_arrays("observation", self._spaces[0], self.env.observation_space)
         require_same_arrays("action", self._spaces[1], self.env.action_space)
         self._recorded.begin(observation, info)
         return observation, info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment and record the step.
+
+class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic in Gymnasium 1.1
+    """Record the episodes of a vector environment, in each of the three autoreset modes.
+
+    The wrapper does not change the values that the environment returns. The sinks get an episode when it
+    terminates or is truncated. Episodes that ``reset`` or ``close`` interrupts are passed on as truncated. In
+    mode NEXT_STEP the step that begins the next episode is not a transition and is not recorded as one. In
+    mode SAME_STEP the last state of an episode is read from ``final_obs`` and ``final_info``.
+
+    After a KeyboardInterrupt, call ``reset``. The open episodes, or those that are being delivered, may be
+    lost; no sink gets a wrong episode, or an episode twice.
+
+    Args:
+        env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
+        *sinks: Receivers of the episodes, called in order with each `Episode`. A sink that has
+            ``add_episodes``, or is that method or the ``add_episode`` of the same object, gets all episodes
+            that ended at the same step in one call, as `Episodes`.
+        info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, such as those
+            of a buffer. The infos of every step and environment must have them.
+        max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
+            reset: the next episode begins in the same state. Use this for tasks that never end.
+
+    Raises:
+        TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
+            ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
+        ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not a integer of at
+            least 1.
+
+    Example:
+        >>> import gymnasium as gym, her_envs
+        >>> episodes = []
+        >>> envs = gym.make_vec("her_envs/PointReach-v0", num_envs=2, max_steps=3)
+        >>> envs = VectorEpisodeRecorder(envs, episodes.append)
+        >>> observations, infos = envs.reset(seed=0)
+        >>> for _ in range(7):  # three steps, the beginning of the next episodes, three steps
+        ...     _ = envs.step(envs.action_space.sample())
+        >>> [len(episode) for episode in episodes]
+        [3, 3, 3, 3]
+    """
+
+    def __init__(
+        self,
+        env: gym.vector.VectorEnv[Any, Any, Any],
+        *sinks: Sink,
+        info_keys: Iterable[str] = (),
+        max_episode_steps: int | None = None,
+    ) -> None:
+        if not isinstance(env, gym.vector.VectorEnv):
+            use = "; use EpisodeRecorder" if isinstance(env, gym.Env) else ""
+            raise TypeError(
+                f"VectorEpisodeRecorder records a gymnasium VectorEnv, got {type(env).__name__}{use}"
+            )
+        mode = declared_mode(env)
+        if mode is None:
+            raise ValueError(
+                f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode, "
+                f"got {env.metadata.get('autoreset_mode')!r}; "
+                "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.NEXT_STEP}, or SAME_STEP "
+                "or DISABLED, depending on how the environment begins its next episodes"
+            )
+        # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an end,
+        # even if a call of reset() came in between.
+        self._record(
+            sinks,
+            (env.single_observation_space, env.single_action_space),
+            info_keys,
+            max_steps=max_episode_steps,
+            num_envs=env.num_envs,
+            mode=mode,
+            may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
+        )
+        super().__init__(env)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environments, or only those of ``options["reset_mask"]``, (N,) bool.
+
+        First the open episodes of these environments are passed to the sinks as truncated.
 
         Args:
-            action: An action, as in `gymnasium.Env.step`.
+            seed: Seed or seeds, as in `gymnasium.vector.VectorEnv.reset`.
+            options: Options, as in `gymnasium.vector.VectorEnv.reset`.
 
         Raises:
-            gymnasium.error.ResetNeeded: No episode is open.
-            SinkError: A sink raised an error; ``result`` has what ``step`` would have returned, and
-                ``episode`` the episode that the sink did not add. ``result`` is None if the step failed, or
-                if the call only completed the delivery of an earlier episode, without a step.
-            ValueError: The action cannot be recorded; the environment did not get it. Or the observation, the
-                reward or an info cannot be recorded: the sinks got the episode up to the step before, and a
-                reset is needed, as after any error of the environment.
+            SinkError: A sink raised an error; the environments are not reset yet.
+            ValueError: The mask is not valid, an observation does not fit its space, an info cannot be
+                recorded, or a space changed.
         """
-        recorded = self._recorded
-        if recorded.phase != READY:
-            self._require_open()
-        recorded.act(action)
-        try:
-            result = self.env.step(action)
-            observation, reward, terminated, truncated, info = result
-            recorded.observe(reward, observation, info, terminated, truncated)
-        except BaseException as error:  # the environment may have taken a step that is not recorded
-            self._deliver_after(error)
-            raise
-        if recorded.phase != READY:
-            self._deliver(result)
-        return result
-
-    def close(self) -> None:
-        """Pass an open episode to the sinks as truncated, and close the environment.
-
-        Raises:
-            SinkError: A sink raised an error; the environment is closed all the same.
-        """
-        try:
-            self._deliver()
-        finally:
-            super().close()
-
-    def _deliver(self, result: tuple[Any, ...] | None = None) -> None:
-        # The episode stays in _recorded until every sink has got it.
-        recorded = self._recorded
-        if recorded.finished is None and recorded.length > 0:
-            terminated, truncated = recorded.end or (False, False)
-            self._is_cut = recorded.end == (False, False)
-            recorded.finish(terminated=terminated, truncated=truncated or not terminated)
-        episode = recorded.finished
-        if episode is None:
-            recorded.discard()
-            return
-        try:
-            self._sinks.deliver(episode, result)
-        except SinkError:
-            self._close_episode(episode)
-            raise
-        self._close_episode(episode)
-
-    def _close_episode(self, episode: Episode) -> None:
-        """Drop an episode that the sinks received; begin the next one if ``max_episode_steps`` ended it."""
-        if self._is_cut:
-            last = map_tree(lambda rows: rows[-1], episode.observations)
-            self._recorded.begin(last, {key: rows[-1] for key, rows in episode.infos.items()})
-        else:
-            self._recorded.discard()
-        self._sinks.release()
-
-    def _deliver_after(self, error: BaseException) -> None:
-        # Raises the KeyboardInterrupt again, even if a sink raises an error.
-        try:
-            self._deliver()
-        except SinkError as sink_error:
-            if isinstance(error, Exception):
-                raise
-            raise error from sink_error
-
-    def _require_open(self) -> None:
-        # First completes a delivery that was interrupted.
-        if self._recorded.phase != ACTING:
-            self._deliver()
-            if self._recorded.phase != READY:
-                raise ResetNeeded("no episode is being recorded; call reset() before step()")
+        mask = (options or {}).get("reset_mask")
+        chosen = None if mask is None else np.array(mask)
+        if chosen is not None and (chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_):
+            raise ValueError(
+                f"reset option 'reset_mask' must be bool of shape ({self.num_envs},), got {mask!r}"
+            )
+        self._truncate(chosen)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        require_same_arrays("observation", self._spaces[0], self.env.single_observation_space)
+        require_same_arrays("action", self._spaces[1], self.env.single_action_space)
+        self._recorded.begin(observations, infos, chosen)
+        return observations, infos

@@ -1,4 +1,4 @@
-"""Validation of rewards."""
+"""Validation of rewards, flags and batches that an environment or a caller of ``add`` gives."""
 
 from __future__ import annotations
 
@@ -6,42 +6,46 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.trees import NUMBERS, as_array
+from her_wrappers.infos import Where
+from her_wrappers.spaces import LeafSpec
+from her_wrappers.trees import NUMBERS, as_leaf, try_as_array
 
 
 def as_reward(reward: Any, step: int) -> float:
-    """Return a reward as a float.
-
-    Args:
-        reward: Value that the environment returned.
-        step: Index of the step in its episode, for the message.
-
-    Raises:
-        ValueError: ``reward`` is not a single number.
-    """
-    try:
-        number = as_array(reward)
-    except (TypeError, ValueError, RuntimeError):
-        number = np.asarray(None)
+    """Return the reward of a step as a float, or raise ValueError if it is not a single number."""
+    if type(reward) is float:  # faster
+        return reward
+    number = try_as_array(reward)
     if number.shape != () or number.dtype.kind not in NUMBERS:
         raise ValueError(f"reward must be one number, got {reward!r} at step {step}")
     return float(number)
 
 
 def as_rewards(rewards: Any, count: int) -> np.ndarray:
-    """Return the rewards of ``count`` environments as a (count,) array of numbers, without a cast.
-
-    Args:
-        rewards: (count,) array, tensor or list that the vector environment returned.
-        count: Number of environments.
-
-    Raises:
-        ValueError: ``rewards`` does not have one number for each environment.
-    """
-    try:
-        numbers = as_array(rewards)
-    except (TypeError, ValueError, RuntimeError):
-        numbers = np.asarray(None)
+    """Return rewards as (count,) numbers of any dtype, or raise ValueError if they are not."""
+    numbers = try_as_array(rewards)
     if numbers.shape != (count,) or numbers.dtype.kind not in NUMBERS:
         raise ValueError(f"rewards must be ({count},) numbers, got {rewards!r}")
     return numbers
+
+
+def as_flags(name: str, values: Any, count: int, error: type[Exception] = TypeError) -> np.ndarray:
+    """Return ``values``, called ``name`` in messages, as (count,) bools, or raise ``error``."""
+    array = try_as_array(values)
+    if array.dtype != np.bool_ or array.shape != (count,):
+        raise error(f"{name} must be ({count},) bools, got {values!r}")
+    return array
+
+
+def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
+    """Return a value as a leaf's (count, ...) array, itself if it fits; errors name the first wrong row."""
+    shape = (count, *leaf.shape)
+    if type(value) is np.ndarray and value.dtype is leaf.dtype and value.shape == shape:
+        return value
+    try:
+        return as_leaf(f"{leaf.name} in the batch", value, shape, leaf.dtype, rounding=rounding)
+    except ValueError:
+        has_rows = isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
+        for i, row in enumerate(value if has_rows and len(value) == count else ()):
+            leaf.check(row, where(i), rounding=rounding)
+        raise

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from her_wrappers.arguments import require_torch
-from her_wrappers.goal_interface import GoalInterface, find_function, goal_spaces, require_goal_space
-from her_wrappers.replay.batch import Batch, Provenance, compute_statistics, zero_terminal_discounts
-from her_wrappers.replay.checkpoint import SavedBuffer, save_buffer
-from her_wrappers.replay.episode_buffer import EpisodeBuffer
-from her_wrappers.replay.goal_sampler import GoalSampler
-from her_wrappers.replay.layout import StepLayout
-from her_wrappers.replay.options import FORMER_NAME, Options, relabels
-from her_wrappers.replay.prioritized import require_beta
-from her_wrappers.replay.sampling import BatchSampler, n_step_batch
-from her_wrappers.replay.storage import EpisodeStorage
-from her_wrappers.user_warning import renamed_argument
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.arguments import require_count, require_flag, require_torch
+from her_wrappers.goal_interface import (
+    AnyEnv,
+    GoalFunction,
+    GoalInterface,
+    find_function,
+    goal_spaces,
+    require_goal_space,
+)
+from her_wrappers.recording.archive import EpisodeArchive
+from her_wrappers.recording.dataset import Dataset, episodes_of
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.open_episodes import OpenEpisodes
+from her_wrappers.replay.arrays import NumPyArrays
+from her_wrappers.replay.batch import Batch, Provenance, Statistics, compute_statistics
+from her_wrappers.replay.goal_selection import GoalSelection
+from her_wrappers.replay.n_step import Windows, n_step_returns
+from her_wrappers.replay.options import InfoFormat, goal_mixture, require_options
+from her_wrappers.replay.priorities import INITIAL_PRIORITY, Priorities, Priority, require_between
+from her_wrappers.replay.relabeling import BatchFunction, Relabeler, TerminationMode, resolve_termination
+from her_wrappers.replay.rows import RowStorage
+from her_wrappers.replay.sampling import Draws, Sampler
+from her_wrappers.replay.saving import load_buffer, save_buffer
+from her_wrappers.spaces import SpaceSpec
+from her_wrappers.trees import Tree
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
     import torch
-    from gymnasium import spaces
-
-    from her_wrappers.goal_interface import AnyEnv, GoalFunction
-    from her_wrappers.replay.batch import Statistics
-    from her_wrappers.replay.byte_rows import StoredSteps
-    from her_wrappers.replay.goal_sampler import GoalSelection
-    from her_wrappers.replay.options import InfoFormat
-    from her_wrappers.replay.prioritized import Priority
-    from her_wrappers.replay.relabeling import Relabeler
-    from her_wrappers.replay.rewards import BatchFunction
-    from her_wrappers.replay.terminations import TerminationMode
 
 
-class HindsightReplayBuffer(EpisodeBuffer):
+class HindsightReplayBuffer:
     """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
 
     Transitions of complete episodes are sampled uniformly or by priorities, in time that hardly depends on
@@ -82,7 +90,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
             a shorter window repeats its last step.
         gamma: Discount factor of the sums of rewards and of ``discounts``.
         resample_achieved_goals: Whether a new goal that was already achieved before the step is sampled once
-            more. `statistics` returns the share of such goals. Called ``skip_trivial`` in version 0.1.
+            more. `statistics` returns the share of such goals.
         info_keys: Infos that are stored for ``compute_reward`` and ``compute_terminated``, as recorded under
             the original goal. Without ``info_keys``, the functions get an empty dict per row.
         info_format: Form of the infos that functions get: ``"list"`` of dicts, or ``"columns"``, one dict of
@@ -91,7 +99,8 @@ class HindsightReplayBuffer(EpisodeBuffer):
             sampling. Priorities take about 8.6 bytes per transition.
         seed: Seed of the private generator.
         device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
-            the same rows and goals on all devices. If the functions accept tensors, transitions are
+            the same rows and goals on all devices.
+        tensor_functions: Whether the functions take batches of tensors on ``device``. Then transitions are
             stored and relabeled on the device; otherwise batches are copied to it.
 
     Raises:
@@ -115,7 +124,6 @@ class HindsightReplayBuffer(EpisodeBuffer):
         ((256, 2), 205)
     """
 
-    @renamed_argument(*FORMER_NAME)
     def __init__(
         self,
         observation_space: spaces.Space[Any],
@@ -137,49 +145,56 @@ class HindsightReplayBuffer(EpisodeBuffer):
         prioritized: Priority | None = None,
         seed: int | None = None,
         device: str | torch.device | None = None,
+        tensor_functions: bool = False,
     ) -> None:
-        options = Options(
-            buffer_size=buffer_size,
-            n_sampled_goal=n_sampled_goal,
-            her_ratio=her_ratio,
-            goal_selection_strategy=goal_selection_strategy,
-            termination=termination,
-            n_steps=n_steps,
-            gamma=gamma,
-            resample_achieved_goals=resample_achieved_goals,
-            info_keys=info_keys,
-            info_format=info_format,
-            prioritized=prioritized,
-        )
-        goal_space = require_goal_space(observation_space)
-        relabeler = options.make_relabeler(goal_space, compute_reward, reward_fn, compute_terminated)
-        self._set_up(goal_space, action_space, options, relabeler, seed=seed, device=device)
+        self._set_up(observation_space, action_space, locals())
 
     def _set_up(
-        self,
-        observation_space: spaces.Dict,
-        action_space: spaces.Space[Any],
-        options: Options,
-        relabeler: Relabeler | None,
-        *,
-        seed: int | None,
-        device: str | torch.device | None,
+        self, observation_space: Any, action_space: Any, arguments: Any, missing: set[str] | None = None
     ) -> None:
-        """Initialize an empty buffer; ``relabeler`` is None without relabeling or without functions."""
-        layout = StepLayout.of(observation_space, action_space, options.info_keys)
-        self._device: torch.device | None = None
-        if device is None:
-            storage = EpisodeStorage(layout, options.buffer_size)
-        else:
+        """Initialize an empty buffer; `load` passes ``missing`` functions to make one that cannot relabel."""
+        self.observation_space = require_goal_space(observation_space)
+        self.action_space = action_space
+        self._options = options = require_options(arguments)
+        device, tensor_functions = arguments["device"], arguments["tensor_functions"]
+        compute_reward, reward_fn = arguments["compute_reward"], arguments["reward_fn"]
+        self._lock = threading.RLock()
+        self._missing = missing or set()
+        self._device = None
+        mixture, arrays = goal_mixture(options), NumPyArrays()
+        by_row = options["info_keys"] and options["info_format"] == "list"
+        if require_flag("tensor_functions", tensor_functions) and (device is None or by_row):
+            raise ValueError(
+                "tensor_functions=True needs device= and, with info_keys, info_format='columns', got "
+                f"device={device!r}, info_format={options['info_format']!r}"
+            )
+        if device is not None:
             require_torch(f"device={str(device)!r}", otherwise="leave device out")
-            from her_wrappers.replay.torch_backend import make_storage  # noqa: PLC0415 - imports torch
+            from her_wrappers.replay import torch_arrays  # noqa: PLC0415 - imports torch
 
-            storage, self._device = make_storage(device, layout, options.buffer_size, relabeler)
-        super().__init__(storage, options, relabeler)
-        self._mixture = options.goal_mixture()
-        goals = GoalSampler(self._mixture, resample_achieved_goals=options.resample_achieved_goals)
-        windowed = options.n_steps > 1
-        self._sampler = BatchSampler(storage, self._mixture, goals, self._priorities, seed, windowed=windowed)
+            self._device = torch_arrays.find_device(device)
+            for name, space in (("observations", self.observation_space), ("actions", action_space)):
+                for leaf in SpaceSpec.of(name, space):
+                    torch_arrays.torch_dtype(leaf.name, leaf.dtype)  # raises TypeError if torch lacks it
+            if tensor_functions or not mixture.relabels:
+                arrays = torch_arrays.TorchArrays(self._device)
+        self._storage = RowStorage(self.observation_space, action_space, options, arrays)
+        self._relabeler: Relabeler | None = None
+        if compute_reward is not None and reward_fn is not None:
+            raise ValueError("rewards need one function, got compute_reward and reward_fn; pass one")
+        if mixture.relabels and missing is None:
+            if compute_reward is None and reward_fn is None:
+                raise ValueError(
+                    "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
+                    "pass compute_reward= or reward_fn=, or n_sampled_goal=0 for plain replay"
+                )
+            goal_space = None if arrays.is_torch else self.observation_space["achieved_goal"]
+            rule = resolve_termination(options["termination"], arguments["compute_terminated"], goal_space)
+            self._relabeler = Relabeler(compute_reward, reward_fn, *rule, options, arrays)
+        size, prioritized = options["buffer_size"], options["prioritized"]
+        self._priorities = None if prioritized is None else Priorities(size, prioritized)
+        self._open_episodes = OpenEpisodes(self.observation_space, action_space, self.info_keys, size)
+        self._sampler = Sampler(self._storage, self._priorities, mixture, options, arguments["seed"])
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightReplayBuffer:
@@ -195,14 +210,50 @@ class HindsightReplayBuffer(EpisodeBuffer):
             TypeError: ``env`` is not an environment, or an option is unknown or has a wrong type.
             ValueError: ``env`` has no goal interface, or an option has a wrong value.
         """
-        if relabels(**options) and options.get("reward_fn") is None:
+        relabels = goal_mixture(options).relabels
+        if relabels and options.get("reward_fn") is None:
             functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
             interface = GoalInterface.of(env, **functions)
             options["compute_reward"] = interface.compute_reward
             options["compute_terminated"] = interface.compute_terminated
-        elif relabels(**options) and options.get("compute_terminated") is None:
+        elif relabels and options.get("compute_terminated") is None:
             options["compute_terminated"] = find_function(env, "compute_terminated")
         return cls(*goal_spaces(env), **options)
+
+    def __len__(self) -> int:
+        """Return the number of stored transitions."""
+        return self._storage.stored.num_steps
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} transitions={len(self)} buffer_size={self.buffer_size} episodes="
+            f"{self.num_episodes} goal_selection_strategy={self._options['goal_selection_strategy']!r}>"
+        )
+
+    @property
+    def buffer_size(self) -> int:
+        """Maximum number of transitions."""
+        return int(self._options["buffer_size"])
+
+    @property
+    def info_keys(self) -> tuple[str, ...]:
+        """Keys of the infos that are stored; recorders with this buffer as a sink record them."""
+        return tuple(self._options["info_keys"])
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of stored episodes."""
+        return self._storage.stored.end_episode - self._storage.stored.first_episode
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether there is a complete episode to sample from."""
+        return len(self) > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory allocated for transitions and their priorities, in bytes."""
+        return self._storage.nbytes + (0 if self._priorities is None else self._priorities.nbytes)
 
     @property
     def device(self) -> torch.device | None:
@@ -212,7 +263,144 @@ class HindsightReplayBuffer(EpisodeBuffer):
     @property
     def on_device(self) -> bool:
         """Whether transitions are stored and relabeled on the device, as tensors."""
-        return self._storage.on_device
+        return bool(self._storage.arrays.is_torch)
+
+    def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
+        self,
+        obs: Mapping[str, Tree],
+        action: Tree,
+        reward: Any,
+        next_obs: Mapping[str, Tree],
+        terminated: Any,
+        truncated: Any,
+        info: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        skip: Any = None,
+    ) -> None:
+        """Add one transition, or one of each of N environments; an episode can be sampled once it has ended.
+
+        All values of N environments have a leading axis: row i is the transition of environment i, whose
+        episode is separate from the others. Arrays may be torch tensors on any device.
+
+        Args:
+            obs: Observation; after the first step of an episode, equal to the previous ``next_obs``.
+            action: Action.
+            reward: Reward, a number or (N,).
+            next_obs: Next observation, also at the last step of an episode. With N environments, a
+                ``final_obs`` or ``terminal_observation`` in ``info`` has precedence at that step.
+            terminated: Whether the task ended, a bool or (N,) bool.
+            truncated: Whether the episode was truncated, a bool or (N,) bool.
+            info: Info, which has the ``info_keys``. For N environments, a list of dicts, or one dict of
+                arrays as Gymnasium's vector environments return.
+            skip: (N,) bool, the environments whose row is not a transition. In Gymnasium's autoreset mode
+                NEXT_STEP, these are the environments whose episode ended at the previous step.
+
+        Raises:
+            MemoryError: Not enough memory; the episodes that ended are dropped.
+            TypeError: A flag is not a bool; nothing is added.
+            ValueError: A value does not fit its space, a reward is not finite, ``obs`` differs from the
+                previous ``next_obs``, N differs while episodes are open, or an episode is longer than the
+                buffer; nothing is added. Or `add_episodes` rejects the ended episodes, which are dropped.
+        """
+        with self._lock:
+            transition = obs, action, reward, next_obs, terminated, truncated
+            ended = self._open_episodes.add(*transition, info, skip)
+            if ended is not None:
+                self._add(ended)
+
+    def truncate_open_episode(self) -> None:
+        """End the open episodes of `add` as truncated, for example after an interruption.
+
+        Raises:
+            MemoryError: Not enough memory; the episodes are dropped.
+            ValueError: `add_episodes` rejects the episodes, which are dropped.
+        """
+        with self._lock:
+            ended = self._open_episodes.truncate()
+            if ended is not None:
+                self._add(ended)
+
+    def add_episode(self, episode: Episode) -> None:
+        """Add a complete episode, evicting the oldest ones as far as needed.
+
+        Args:
+            episode: An episode of the buffer's spaces; it is copied.
+
+        Raises:
+            TypeError: ``episode`` is not an `Episode`.
+            MemoryError: Not enough memory.
+            ValueError: The episode is longer than the buffer, does not fit the spaces, or has a reward that
+                is not finite; or ``compute_reward`` or ``compute_terminated`` returns a wrong result. Nothing
+                is added or evicted.
+        """
+        if not isinstance(episode, Episode):
+            raise TypeError(f"add_episode takes an Episode, got {type(episode).__name__}")
+        self._add([episode])
+
+    def add_episodes(self, episodes: Iterable[Episode]) -> None:
+        """Add complete episodes, all or none, which is much faster than adding them one by one.
+
+        Args:
+            episodes: `Episodes`, or any number of `Episode`, all of the buffer's spaces; they are copied.
+
+        Raises:
+            TypeError: An element is not an `Episode`.
+            MemoryError: Not enough memory; nothing is added or evicted.
+            ValueError: An episode is not valid, see `add_episode`; the message names the episode.
+        """
+        listed = episodes if isinstance(episodes, Episodes) else list(_iterate("add_episodes", episodes))
+        if listed:
+            self._add(listed)
+
+    def _add(self, episodes: Sequence[Episode]) -> None:
+        """Validate, inspect and store episodes."""
+        with self._lock:
+            validated = self._validated(episodes)
+            if self._relabeler is None:
+                goal_independent = np.zeros(len(validated.lengths), np.bool_)
+            else:
+                goal_independent = self._relabeler.inspect(validated)
+            self._storage.add(validated, goal_independent)
+
+    def _validated(self, episodes: Sequence[Episode]) -> Episodes:
+        """Return episodes with the dtypes of the spaces."""
+        try:
+            return self._storage.validate(Episodes.of(episodes))
+        except ValueError:
+            if len(episodes) == 1:
+                raise
+        # Either an episode is not valid, or their dtypes differ, and those of the spaces hold all values.
+        validated = []
+        for number, episode in enumerate(episodes):
+            try:
+                validated.append(self._validated([episode])[0])
+            except ValueError as error:
+                raise ValueError(f"episodes[{number}]: {error}") from error
+        return Episodes.of(validated)
+
+    def extend(self, episodes: Iterable[Episode] | Dataset) -> None:
+        """Add the episodes of a source; if one is rejected, the episodes before it stay added.
+
+        Args:
+            episodes: An `EpisodeArchive`, added shard by shard; `Episodes`, added all or none; a
+                ``minari.MinariDataset`` or an iterable of `Episode`, added one by one.
+
+        Raises:
+            CorruptFileError: A shard of the archive is damaged.
+            MemoryError: Not enough memory.
+            OSError: The archive cannot be read or written.
+            TypeError: An element is not an `Episode`.
+            ValueError: An episode is not valid, see `add_episode`.
+        """
+        if isinstance(episodes, EpisodeArchive):
+            for block in episodes.batches():
+                self.add_episodes(block)
+        elif isinstance(episodes, Episodes):
+            self.add_episodes(episodes)
+        else:
+            source = episodes_of(episodes) if isinstance(episodes, Dataset) else _iterate("extend", episodes)
+            for episode in source:
+                self.add_episode(episode)
 
     def sample(self, batch_size: int, beta: float | None = None) -> Batch:
         """Sample transitions with replacement, uniformly or by priorities; relabeled rows come first.
@@ -226,51 +414,63 @@ class HindsightReplayBuffer(EpisodeBuffer):
                 without priorities, no episode is complete, a function returns a wrong result, a sum of
                 ``n_steps`` rewards is not finite as float32, or the buffer was loaded without functions.
         """
-        with self._lock:
-            batch = self._sample(self._sampler, batch_size, beta)
-        return batch if self._device is None or self._storage.on_device else batch.to_torch(self._device)
-
-    def _sample(self, sampler: BatchSampler, batch_size: int, beta: float | None = None) -> Batch:
-        """Return a batch: tensors if the storage is on a torch device, else NumPy arrays."""
-        storage, priorities = self._storage, self._priorities
         if beta is not None:
-            require_beta(beta, priorities)
-        sampled = sampler.next(batch_size)
-        num_relabeled, num_achieved = sampled.num_relabeled, sampled.num_achieved
-        if priorities is None:
-            weights = storage.filled(batch_size, 1)
+            if self._priorities is None:
+                raise ValueError(f"beta={beta!r} needs a buffer with prioritized=Priority(); leave beta out")
+            require_between("beta", beta, 0, 1)
+        with self._lock:
+            batch = self._make_batch(*self._sampler.next(batch_size), beta)
+        return batch if self._device is None or self.on_device else batch.to_torch(self._device)
+
+    def _make_batch(self, draws: Draws, k: int, beta: float | None = None) -> Batch:
+        """Return batch k of the drawn ones: tensors if the storage is on a torch device, else arrays."""
+        storage, arrays = self._storage, self._storage.arrays
+        index, rows, relabeled = draws.index[k], draws.rows[k], draws.relabeled[k]
+        terminated, truncated, goal_independent = draws.flags[0, k], draws.flags[1, k], draws.flags[2, k]
+        discounts, weights = draws.discounts[k], draws.weights[k]
+        num_achieved, num_relabeled = draws.counts[k]
+        if self._priorities is not None:
+            weights = arrays.from_numpy(self._priorities.weights(weights, beta))
+        desired = storage.take_goals(draws.goals[k], num_achieved, num_relabeled)
+        if draws.windows is None:
+            steps = storage.take_steps(rows, desired)
+            batch = Batch(*steps, terminated, truncated, discounts, weights, relabeled, index)
+            self._relabel(batch, goal_independent, num_relabeled)
+            arrays.fill(discounts, terminated, 0)
         else:
-            weights = storage.to_device(priorities.weights(sampled.host_serials, beta))
-        goal_states, segment_slots = sampled.goal_states[:num_achieved], sampled.segment_slots[num_achieved:]
-        desired = storage.desired_goals(goal_states, segment_slots, num_relabeled - num_achieved)
-        if sampled.steps_left is None:
-            steps = storage.gather(sampled.serials, sampled.states, desired)
-            batch = self._relabel(steps, weights, sampled.is_relabeled, sampled.serials, num_relabeled)
-            zero_terminal_discounts(batch.discounts, batch.terminations)
-        else:
-            n_steps, gamma = self._options.n_steps, self._options.gamma
-            columns = sampled, desired, weights
-            batch = n_step_batch(storage, *columns, self._relabel, n_steps, gamma)
-        batch.provenance = Provenance(
-            sampled.episode, sampled.goal_index, sampled.component, self._mixture.names
-        )
+            # All steps of the windows are relabeled as single steps, and their rewards summed.
+            steps_left, steps_to_end = draws.windows[:, k]
+            windows = Windows.of(steps_left, steps_to_end, self._options["gamma"], arrays)
+            width = len(windows.within)
+            first = (rows[0][:, None] + windows.ahead).reshape(-1)
+            numbers = (index[:, None] + windows.ahead).reshape(-1)
+            of_rows = terminated, truncated, goal_independent, discounts, weights, relabeled
+            parts = [arrays.repeat(each, width, 0) for each in of_rows]
+            *flags, goal_independent = [each & windows.is_last for each in parts[:3]]
+            desired_of_steps = [[arrays.repeat(each, width, 0) for each in goals] for goals in desired]
+            steps = storage.take_steps(arrays.stack((first, first + 1)), desired_of_steps)
+            singles = Batch(*steps, flags[0], flags[1], parts[3], parts[4], parts[5], numbers)
+            self._relabel(singles, goal_independent, num_relabeled * width)
+            lengths, rewards, terminated, truncated, discounts = n_step_returns(windows, singles, arrays)
+            begin_and_end = arrays.stack((rows[0], rows[0] + lengths))
+            observations, actions, _, after = storage.take_steps(begin_and_end, desired)
+            steps = observations, actions, rewards, after
+            batch = Batch(*steps, terminated, truncated, discounts, weights, relabeled, index)
+        episode, goal_index, component, names = draws.provenance
+        batch.provenance = Provenance(episode[k], goal_index[k], component[k], names)
         return batch
 
-    def _relabel(
-        self, steps: StoredSteps, weights: Any, is_relabeled: Any, serials: Any, num_relabeled: int
-    ) -> Batch:
-        """Return single steps as a batch, with new rewards and terminations in the relabeled rows."""
-        discounts = self._storage.filled(len(serials), self._options.gamma)
-        fields = self._storage.memory.layout.transitions(steps)
-        batch = Batch(*fields, discounts, weights, is_relabeled, serials)
-        if num_relabeled:
-            if self._relabeler is None:
-                raise ValueError(
-                    "relabeled transitions need their rewards computed, and the buffer was loaded without "
-                    "functions; load it with env=, compute_reward= or reward_fn="
-                )
-            self._relabeler.relabel(batch, steps, num_relabeled)
-        return batch
+    def _relabel(self, batch: Batch, goal_independent: Any, num_relabeled: int) -> None:
+        """Compute rewards and terminations in the relabeled rows of a batch of single steps."""
+        if not num_relabeled:
+            return
+        if self._relabeler is None:
+            raise ValueError(
+                "relabeled transitions need their rewards computed, and the buffer was loaded without "
+                "functions; load it with env=, compute_reward= or reward_fn="
+            )
+        infos = self._storage.take_infos(batch.index)
+        self._relabeler.relabel(batch, infos, goal_independent, num_relabeled)
 
     def update_priorities(self, index: Any, priorities: Any) -> int:
         """Set the priorities of transitions; transitions with larger priorities are sampled more often.
@@ -278,7 +478,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
         New transitions get the largest priority so far, and at least 1.
 
         Args:
-            index: (B,) serial numbers of transitions, as in ``batch.index``, an array or a tensor. Evicted
+            index: (B,) step numbers of transitions, as in ``batch.index``, an array or a tensor. Evicted
                 transitions are ignored.
             priorities: (B,) numbers of at least 0, such as ``np.abs(td_errors)``, an array or a tensor; a
                 transition that occurs several times gets the largest.
@@ -287,15 +487,17 @@ class HindsightReplayBuffer(EpisodeBuffer):
             Number of transitions that are ignored.
 
         Raises:
-            ValueError: The shapes differ, a serial number was never given to a transition, a priority is
+            ValueError: The shapes differ, a step number was never given to a transition, a priority is
                 negative or not finite, or the buffer has no priorities. No priority changes.
         """
         if self._priorities is None:
             raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
         with self._lock:
-            left_out = self._priorities.update(index, priorities)
+            stored = self._storage.stored
+            self._priorities.follow(stored.first, stored.end)
+            ignored = self._priorities.update(index, priorities)
             self._sampler.invalidate()
-            return left_out
+            return ignored
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored episodes and of a batch.
@@ -308,9 +510,52 @@ class HindsightReplayBuffer(EpisodeBuffer):
         Raises:
             ValueError: A batch cannot be sampled, see `sample`.
         """
+        size = require_count("batch_size", batch_size, at_least=1)
         with self._lock:
-            batch = self._sample(self._sampler.fork(), batch_size).to_numpy()
+            draws = self._sampler.draw(1, size, copy.deepcopy(self._sampler.rng))
+            batch = self._make_batch(draws, 0).to_numpy()
             return compute_statistics(batch, len(self), self.num_episodes, self.nbytes)
+
+    def episodes(self) -> Iterator[Episode]:
+        """Iterate over copies of the stored episodes, oldest first.
+
+        Episodes added after the iteration began are not returned, nor episodes evicted before their turn.
+        Rewards have the precision of float32; infos are those of ``info_keys``.
+        """
+        with self._lock:
+            blocks = self._storage.episode_blocks()
+        for firsts in blocks:
+            with self._lock:
+                left = firsts[firsts >= self._storage.stored.first]
+                stored = self._storage.read_episodes(int(left[0]), int(left[-1]))[0] if len(left) > 1 else ()
+            for episode in stored:
+                yield replace(episode, rewards=episode.rewards.astype(np.float64))
+
+    def verify(self) -> None:
+        """Check that the internal data of the buffer are consistent, in time proportional to its size.
+
+        Raises:
+            RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
+        """
+        with self._lock:
+            self._storage.verify()
+            if self._priorities is not None:
+                self._priorities.follow(self._storage.stored.first, self._storage.stored.end)
+                self._priorities.verify()
+
+    def clear(self) -> None:
+        """Remove all transitions, results of their inspection, and open episodes; step numbers continue.
+
+        Raises:
+            MemoryError: Not enough memory for new allocations; nothing changes.
+        """
+        with self._lock:
+            self._storage.clear(self._storage.stored.end)
+            self._open_episodes.discard()
+            if self._relabeler is not None:
+                self._relabeler.reset()
+            if self._priorities is not None:
+                self._priorities.largest = INITIAL_PRIORITY
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash at any moment leaves the previous file.
@@ -321,22 +566,20 @@ class HindsightReplayBuffer(EpisodeBuffer):
             path: The file to write or replace.
 
         Raises:
-            InUseError: Another writer, in this process or in another one, writes to ``path``.
             OSError: The file cannot be written.
             TypeError: JSON cannot describe a space.
         """
         with self._lock:
-            save_buffer(path, self, self._sampler)
+            save_buffer(path, self)
 
     @classmethod
-    @renamed_argument(*FORMER_NAME)
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:
         """Read a buffer from a file that `save` wrote.
 
         Sampling continues with the same random sequence, unless options such as ``seed`` change it.
-        Transitions keep their serial numbers. Nothing in the file is trusted or executed. Functions are not
+        Transitions keep their step numbers. Nothing in the file is trusted or executed. Functions are not
         saved: without ``env`` or a reward function, relabeled transitions cannot be sampled.
 
         Args:
@@ -346,7 +589,7 @@ class HindsightReplayBuffer(EpisodeBuffer):
                 or ``seed``. With a smaller ``buffer_size``, the oldest episodes are evicted.
 
         Raises:
-            CorruptFileError: The file is damaged, not a buffer, or of a later version.
+            CorruptFileError: The file is damaged, not a buffer, or of another version.
             ImportError: ``device`` is given, but torch is not installed.
             MemoryError: Not enough memory.
             OSError: The file does not exist, or cannot be read.
@@ -354,6 +597,23 @@ class HindsightReplayBuffer(EpisodeBuffer):
             ValueError: ``env`` has other spaces, an option has a wrong value, or a saved option was a
                 function and is not given again.
         """
-        with SavedBuffer(path) as saved:
-            buffer: HindsightReplayBuffer = saved.load(cls, env, options)
+        buffer: HindsightReplayBuffer = load_buffer(cls, path, env, options)
         return buffer
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the lock. No other thread may add or sample meanwhile."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the attributes, with a new lock."""
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+
+def _iterate(method: str, episodes: Any) -> Iterator[Episode]:
+    if isinstance(episodes, Episode):
+        raise TypeError(f"{method} takes an iterable of episodes, got one Episode; use add_episode")
+    try:
+        return iter(episodes)
+    except TypeError as error:
+        raise TypeError(f"{method} takes an iterable of episodes, got {type(episodes).__name__}") from error

@@ -1,4 +1,4 @@
-"""Goal selection: the state of an episode whose achieved goal replaces the desired goal of a transition.
+"""Goal selection: the state whose achieved goal replaces the desired goal of a transition, and mixtures.
 
 A strategy within the episode maps indices of steps to indices of states. To add a strategy, write a function
 like `future` and list it in `STRATEGIES`. The states of an episode of T steps are numbered 0..T: step t leads
@@ -9,28 +9,25 @@ Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from her_wrappers.arguments import require_count
+
 Ints: TypeAlias = NDArray[np.integer[Any]]
+# `(t, length, rng) -> s`, all (B,) integers, with `0 <= t < length` and `1 <= s <= length`
 Strategy: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
-"""``(t, length, rng) -> s``, all (B,) integers, with ``0 <= t < length`` and ``1 <= s <= length``."""
 
 
 def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Sample integers from 0 to ``bound`` - 1 uniformly; three times as fast as ``rng.integers``.
+    """Sample integers from 0 to ``bound`` - 1, or (count,) bounds, three times as fast as ``rng.integers``.
 
     No result equals the bound: n times the largest float64 below 1 is rounded to a number below n.
-
-    Args:
-        bound: Integer of at least 1, or (count,) such integers.
-        count: Number of integers to sample.
-        rng: Source of all randomness.
     """
     fractions = rng.random(count)
     integers: NDArray[np.int64] = np.multiply(fractions, bound, out=fractions).astype(np.int64)
@@ -38,15 +35,7 @@ def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator)
 
 
 def future(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick a state reached after step ``t``, uniformly.
-
-    Args:
-        t: (B,) step within its episode.
-        length: (B,) number of steps of that episode.
-        rng: Random generator; equal seeds give equal goals.
-
-    Returns:
-        (B,) state ``s`` with ``t < s <= length``.
+    """Pick a state after each step, uniformly: ``t < s <= length``, all (B,).
 
     Example:
         >>> future(np.array([0, 3]), np.array([4, 4]), np.random.default_rng(0))
@@ -56,30 +45,12 @@ def future(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
 
 
 def final(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick the last state of the episode.
-
-    Args:
-        t: (B,) step within its episode.
-        length: (B,) number of steps of that episode.
-        rng: Not used.
-
-    Returns:
-        (B,) ``length``.
-    """
+    """Pick the last state of the episode, ``length``; see `future`."""
     return length
 
 
 def episode(t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Pick any state of the episode except the first, uniformly.
-
-    Args:
-        t: (B,) step within its episode; not used.
-        length: (B,) number of steps of that episode.
-        rng: Random generator; equal seeds give equal goals.
-
-    Returns:
-        (B,) state ``s`` with ``1 <= s <= length``.
-    """
+    """Pick any state of the episode except the first, uniformly: ``1 <= s <= length``; see `future`."""
     return 1 + uniform_below(length, len(t), rng)
 
 
@@ -124,34 +95,150 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class ValidatedStrategy:
-    """A user's strategy, whose states are validated and which gets read-only arrays.
-
-    Attributes:
-        strategy: The user's function.
-    """
+    """A user's strategy, which gets read-only arrays, and whose states are validated."""
 
     strategy: Strategy
 
     def __call__(self, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-        """Pick states, see `future`.
-
-        Raises:
-            ValueError: The strategy does not return (B,) integers in 1..length.
-        """
+        """Pick states, see `future`, or raise ValueError unless they are (B,) integers in 1..length."""
         given = t.view(), length.view()
         for array in given:
             array.setflags(write=False)
         states = np.asarray(self.strategy(*given, rng))
         if states.shape != t.shape or states.dtype.kind not in "iu":
-            raise ValueError(
-                f"a goal selection strategy must return {t.shape} whole numbers, "
-                f"got {states.dtype} of shape {states.shape}"
-            )
+            got = f"{states.dtype} of shape {states.shape}"
+            raise ValueError(f"a goal selection strategy must return {t.shape} integers, got {got}")
         outside = np.flatnonzero((states < 1) | (states > length))
         if outside.size:
             i = outside[0]
-            raise ValueError(
-                f"a goal selection strategy must return states in 1..length, got {states[i]} "
-                f"at step {t[i]} of an episode of length {length[i]}"
-            )
+            where = f"{states[i]} at step {t[i]} of an episode of length {length[i]}"
+            raise ValueError(f"a goal selection strategy must return states in 1..length, got {where}")
         return states.astype(np.int64, copy=False)
+
+
+RANDOM = "random"  # name of the strategy that samples the achieved goal of any stored transition
+DESIRED = "desired"  # name of the strategy that samples the desired goal of any stored transition
+ORIGINAL = "original"  # name of the rows that are not relabeled
+# Relabeled transitions per original one; the best value in section 4.5 of the HER paper
+DEFAULT_SAMPLED_GOALS = 4
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several goal selection strategies, each for a share of the batch.
+
+    Attributes:
+        shares: Share of each strategy, by name or function; ``"random"`` and ``"desired"`` are allowed. With
+            the key ``"original"``, for rows that are not relabeled, these are shares of all rows; without it,
+            shares of the relabeled rows.
+
+    Raises:
+        TypeError: ``shares`` is not a dict.
+        ValueError: A share is not in (0, 1], or the shares do not sum to 1.
+
+    Example:
+        >>> mixture = Mixture({"future": 0.5, "desired": 0.3, "original": 0.2})
+    """
+
+    shares: Mapping[str | Strategy, float]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shares, Mapping):
+            raise TypeError(f"shares of a Mixture must be a dict of strategies, got {self.shares!r}")
+        for name, share in self.shares.items():
+            if not (isinstance(share, Real) and 0 < share <= 1):
+                raise ValueError(f"shares of a Mixture must lie in (0, 1], got {share!r} for {name!r}")
+        if not np.isclose(sum(self.shares.values()), 1, rtol=0, atol=1e-9):
+            total = float(sum(self.shares.values()))
+            raise ValueError(f"shares of a Mixture must sum to 1, got {total!r}; divide each by this sum")
+        # As Python floats: a float32 share would make other batches than the same share from a saved file.
+        object.__setattr__(self, "shares", {name: float(share) for name, share in self.shares.items()})
+
+
+GoalSelection: TypeAlias = str | Strategy | Mixture  # type of the argument `goal_selection_strategy`
+
+
+class MixtureComponent(NamedTuple):
+    """Rows of a batch that get their goals by the same strategy."""
+
+    name: str
+    select: Strategy | None  # the strategy within the episode; None for "random" and "desired"
+    share: float  # of all rows
+    takes_desired: bool = False  # whether new goals are desired goals of stored transitions
+
+
+class GoalMixture:
+    """The components of a batch: each strategy of relabeled rows with its share; other rows are original."""
+
+    def __init__(self, strategy: GoalSelection, n_sampled_goal: int | None, her_ratio: float | None) -> None:
+        if not (isinstance(strategy, str | Mixture) or callable(strategy)):
+            expected = "a name, a function or a Mixture"
+            raise TypeError(f"goal_selection_strategy must be {expected}, got {strategy!r}")
+        mixture = strategy if isinstance(strategy, Mixture) else Mixture({strategy: 1.0})
+        total = _relabeled_share(mixture, n_sampled_goal, her_ratio)
+        shares = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
+        scale = total / sum(shares.values()) if shares else 0.0
+        components = [_component(key, share * scale) for key, share in shares.items()]
+        # As the last component, "desired" is next to the original rows, whose goals are desired goals too.
+        self.components = sorted(components, key=lambda each: each.takes_desired) if total else []
+        # Number of components whose new goals are achieved goals: all except "desired".
+        self.num_achieved = sum(not component.takes_desired for component in self.components)
+        self.names = (*(component.name for component in self.components), ORIGINAL)
+        self._ends = np.cumsum([component.share for component in self.components])
+
+    @property
+    def relabels(self) -> bool:
+        """Whether any row is relabeled."""
+        return bool(self.components)
+
+    def sample_components(
+        self, batches: int, batch_size: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """Sample how many rows of each batch belong to each component.
+
+        One random number per batch determines the sizes of the components. The size of a component is exact
+        in expectation, and differs from its share by less than one row.
+
+        Returns:
+            (batches, batch_size) index of each row's component, ascending; original rows come last. And for
+            each batch, the number of rows that get an achieved goal, and of those that get any new goal.
+        """
+        ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
+        some = self.num_achieved
+        counts = [(row[some - 1] if some else 0, row[-1] if row else 0) for row in ends.tolist()]
+        rows = np.arange(batch_size)
+        if len(self.components) == 1:
+            return (rows >= ends).view(np.uint8), counts
+        component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
+        for end in ends.T:
+            component += rows >= end[:, None]
+        return component, counts
+
+
+def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None, her_ratio: float | None) -> float:
+    given = {"n_sampled_goal": n_sampled_goal, "her_ratio": her_ratio}
+    names = [name for name, value in given.items() if value is not None]
+    names += ["Mixture with a share of 'original'"] * (ORIGINAL in mixture.shares)
+    if len(names) > 1:
+        raise ValueError(f"the relabeled share must be given once, got {' and '.join(names)}")
+    if ORIGINAL in mixture.shares:
+        return 1 - mixture.shares[ORIGINAL]
+    if her_ratio is not None:
+        if not (isinstance(her_ratio, Real) and 0 <= her_ratio <= 1):
+            raise ValueError(f"her_ratio must lie in [0, 1], got {her_ratio!r}")
+        return float(her_ratio)
+    k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
+    k = require_count("n_sampled_goal", k, at_least=0)
+    return k / (k + 1)
+
+
+def _component(strategy: str | Strategy, share: float) -> MixtureComponent:
+    """Return the component of a strategy's name or of the user's function."""
+    if callable(strategy):
+        select = strategy if isinstance(strategy, Geometric) else ValidatedStrategy(strategy)
+        return MixtureComponent(getattr(strategy, "__name__", repr(strategy)), select, share)
+    if not isinstance(strategy, str) or strategy not in (*STRATEGIES, RANDOM, DESIRED):
+        names = ", ".join(map(repr, [*STRATEGIES, RANDOM, DESIRED]))
+        choices = f"choose from {names}, a Mixture of them, or a function"
+        raise ValueError(f"unknown goal_selection_strategy {strategy!r}; {choices}")
+    return MixtureComponent(strategy, STRATEGIES.get(strategy), share, strategy == DESIRED)

@@ -1,255 +1,319 @@
-"""Rewards and terminations under new desired goals, in a batch and in relabeled copies of an episode."""
+"""Relabeler: rewards and terminations of steps under new desired goals, computed by the user's functions.
+
+An environment that terminates on success terminates at another step if the goal is another one. If the
+recorded flag is kept, the target of a relabeled success bootstraps beyond the end of the episode, a known
+problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). Terminations that are independent of the
+goal, such as a crash, hold under every goal.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
 
-from her_wrappers.arguments import require_count, require_function, require_gamma
-from her_wrappers.goal_functions import LazilyVectorizedGoalFunction, LoopedGoalFunction
-from her_wrappers.goal_interface import GOAL_KEYS
-from her_wrappers.recording.episode import Episode
+from her_wrappers.arguments import require_count, require_function
+from her_wrappers.files import Json
+from her_wrappers.goal_functions import batched_terminated
+from her_wrappers.goal_interface import GoalFunction
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.batch import Batch, Provenance, zero_terminal_discounts
-from her_wrappers.replay.goal_sampler import GoalMixture, require_no_other_episodes, select_goals
-from her_wrappers.replay.rewards import (
-    Bools,
-    GoalTransition,
-    RewardFunction,
-    disagreement,
-    info_rows,
-    read_only,
-    rewards_agree,
-)
-from her_wrappers.replay.terminations import Recompute, TerminationRule, named_rule
-from her_wrappers.trees import as_rows_like, concatenate_trees, copy_tree, leaf_arrays, take_rows
+from her_wrappers.replay.batch import Batch
+from her_wrappers.trees import NUMBERS, map_tree, take_rows
 from her_wrappers.user_warning import warn_user
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Bools: TypeAlias = NDArray[np.bool_]
 
-    from her_wrappers.files import Json
-    from her_wrappers.goal_interface import GoalFunction
-    from her_wrappers.replay.byte_rows import StoredSteps
-    from her_wrappers.replay.goal_sampler import GoalSelection
-    from her_wrappers.replay.terminations import TerminationMode
-    from her_wrappers.trees import Tree
+# From a batch of transitions with their new goals to (B,) rewards
+BatchFunction: TypeAlias = Callable[[Batch], Any]
+TerminationMode = Literal["recompute", "success", "keep", "never"]
 
-CHECKED_EPISODES = 10
-"""Number of first episodes whose rewards are compared with the reward function."""
-
-
-class FittedEpisodes(NamedTuple):
-    """Result of `Relabeler.fit`.
-
-    Attributes:
-        relabeler: The relabeler after the inspection of the episodes.
-        goal_independent: (n,) bool, which episodes terminated independently of their goal.
-        warnings: Warnings for the user.
-    """
-
-    relabeler: Relabeler
-    goal_independent: Bools
-    warnings: Sequence[str]
+# Infos in the form that goal functions get: a list of dicts, or one dict of (B, ...) arrays
+Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+CHECKED_EPISODES = 10  # number of first episodes whose rewards are compared with the reward function
+# Relative and absolute tolerance of this comparison, which allows for observations rounded to float32
+TOLERANCE = 1e-4
 
 
-@dataclass(frozen=True)
+class GoalTransition(NamedTuple):
+    """B steps with given desired goals: the arguments of goal functions, and recorded flags."""
+
+    achieved_goal: Any  # (B, G) after the steps, an array or a tree of arrays; read-only
+    desired_goal: Any  # in the same form
+    info: Infos
+    terminated: Any  # (B,) bool, as recorded
+    goal_independent: Any  # (B,) bool, whether the step terminated independently of the goal
+
+
 class Relabeler:
-    """The reward function and the termination rule, applied to many steps at once.
+    """Calls the reward function and applies the termination rule, for many steps at once.
 
-    Attributes:
-        reward: The reward function.
-        rule: The termination rule.
-        info_keys: Infos that the functions get.
-        info_format: Form of these infos, ``"list"`` or ``"columns"``.
-        gamma: Discount factor in the batches that ``reward_fn`` gets.
-        episodes_to_check: Number of episodes whose rewards are still to be compared with the reward function.
+    ``termination`` and ``compute_terminated`` are the result of `resolve_termination`. The functions get
+    arrays or tensors, depending on ``arrays``.
     """
 
-    reward: RewardFunction
-    rule: TerminationRule
-    info_keys: tuple[str, ...]
-    info_format: str
-    gamma: float
-    episodes_to_check: int = CHECKED_EPISODES
+    def __init__(  # noqa: PLR0917 - the parts of a buffer
+        self,
+        compute_reward: GoalFunction | None,
+        reward_fn: BatchFunction | None,
+        termination: str,
+        compute_terminated: GoalFunction | None,
+        options: Mapping[str, Any],
+        arrays: Any,
+    ) -> None:
+        self._reward_name = "compute_reward" if reward_fn is None else "reward_fn"
+        self._reward: Any = compute_reward if reward_fn is None else reward_fn
+        require_function(self._reward_name, self._reward, *(["batch"] if reward_fn is not None else []))
+        self._compute_terminated = compute_terminated
+        self.termination = termination
+        self._info_keys: tuple[str, ...] = options["info_keys"]
+        self._info_format: str = options["info_format"]
+        self._gamma: float = options["gamma"]
+        self._arrays = arrays
+        self.reset()
 
-    def relabel(self, batch: Batch, steps: StoredSteps, count: int) -> None:
-        """Write rewards and terminations under the new goals to the first ``count`` rows of a batch.
+    def reset(self) -> None:
+        """Forget what was found in episodes."""
+        self.state: dict[str, Json] = {
+            "termination": self.termination,
+            "episodes_to_check": CHECKED_EPISODES,
+            "has_warned": False,  # that relabeled successes do not terminate
+            "achieved_reward": None,  # both for the rule "success"
+            "missed_reward": None,
+        }
 
-        Args:
-            batch: The steps, with the new goals.
-            steps: The same steps as records.
-            count: Number of relabeled rows.
+    def load_state(self, state: dict[str, Json]) -> None:
+        """Restore `state`, which was found in the same episodes."""
+        require_count("episodes_to_check", state["episodes_to_check"], at_least=0)
+        for name in ("achieved_reward", "missed_reward"):
+            if not isinstance(state[name], float | None):
+                raise TypeError(f"{name} must be a number or None, got {state[name]!r}")
+        self.state = {name: state[name] for name in self.state} | {"termination": self.termination}
 
-        Raises:
-            ValueError: A function returns a wrong shape or wrong values.
-        """
+    def relabel(
+        self, batch: Batch, infos: Mapping[str, Any] | None, goal_independent: Any, count: int
+    ) -> None:
+        """Write rewards and terminations under the new goals to the first ``count`` rows of a batch."""
         after = batch.next_observations
         transition = GoalTransition(
             read_only(after["achieved_goal"], count),
             read_only(after["desired_goal"], count),
-            info_rows(steps.infos, self.info_keys, self.info_format, count),
+            self._info_rows(infos, count),
             batch.terminations[:count],
-            steps.records[0]["goal_independent"][:count],
+            goal_independent[:count],
         )
-        rewards = self.reward(transition, batch)
+        rewards = self.rewards(transition, batch)
         batch.rewards[:count] = rewards
-        terminations = self.rule.terminations(transition, rewards)
-        if terminations is not transition.terminated:  # else the batch has them already
-            batch.terminations[:count] = terminations
+        if not self.termination.startswith("keep"):
+            batch.terminations[:count] = self.terminations(transition, rewards)
 
-    def fit(self, episodes: Episodes) -> FittedEpisodes:
-        """Inspect validated episodes before they are stored.
+    def rewards(self, transition: GoalTransition, batch: Batch | None) -> Any:
+        """Return the (B,) float32 rewards of steps, the first B of ``batch``.
 
-        Finds the terminations that are independent of the goal, and compares the rewards of the first
-        episodes with the reward function. This relabeler does not change; the caller replaces it by the
-        returned one.
-
-        Args:
-            episodes: n validated episodes.
-
-        Raises:
-            ValueError: A function returns a wrong shape or wrong values.
+        Whether tensors are finite is not checked, since that would wait for the device.
         """
-        rule, warnings, left = self.rule, [], self.episodes_to_check
-        goal_independent = np.zeros(len(episodes.lengths), np.bool_)
-        steps = self._inspected_steps(episodes)
-        if len(steps):
-            rule, of_steps, warning = self.rule.fit(
-                self.recorded(episodes, steps),
-                partial(self.rewards_of, episodes, steps),
-                partial(self.rewards_of, episodes, steps, goal_key="achieved_goal"),
+        name, count = self._reward_name, len(transition.terminated)
+        if name == "reward_fn" and batch is not None:
+            first = replace(batch.map(lambda values: read_only(values, count)), provenance=None)
+            rewards = self._call(name, self._reward, (first,), transition.terminated)
+        else:
+            rewards = self._call(name, self._reward, transition[:3], transition.terminated)
+        if self._arrays.is_torch:
+            return rewards.detach().float()
+        array: Any = rewards
+        if rewards.dtype != np.float32:
+            with np.errstate(over="ignore"):  # too large values become infinite, and are rejected
+                array = rewards.astype(np.float32)
+        if np.count_nonzero(np.isfinite(array)) < count:  # half the time of `all`
+            i = np.flatnonzero(~np.isfinite(array))[0]
+            raise ValueError(f"{name} must return finite numbers, got {array[i]} at row {i}")
+        return array
+
+    def terminations(self, transition: GoalTransition, rewards: Any) -> Any:
+        """Return whether each step ends the episode, (B,) bool, given the (B,) rewards under its goal."""
+        if self.termination == "recompute":
+            return self._by_goal(transition) | transition.goal_independent
+        if self.termination == "success":
+            achieved = rewards == self.state["achieved_reward"]
+            if not self._arrays.is_torch:
+                self._missed_reward(self.state["achieved_reward"], rewards[~achieved])
+            return achieved | transition.goal_independent
+        return transition.terminated & False if self.termination == "never" else transition.terminated
+
+    def _by_goal(self, transition: GoalTransition) -> Any:
+        """Return the terminations that ``compute_terminated`` computes."""
+        name, count = "compute_terminated", len(transition.terminated)
+        result = self._call(name, self._compute_terminated, transition[:3], transition.terminated, "bools")
+        if self._arrays.is_torch:
+            return result.bool()
+        bools = result.astype(np.bool_, copy=False)
+        if bools is not result and np.count_nonzero(result == bools) < count:
+            got = f"{result.dtype} such as {result[(result != bools).argmax()]!r}"
+            raise ValueError(f"{name} must return bools, got {got}")
+        return bools
+
+    def _call(
+        self, name: str, function: Any, arguments: tuple[Any, ...], like: Any, expected: str = "numbers"
+    ) -> Any:
+        """Return the result of a user's function, numbers in the shape of ``like`` and on its device."""
+        try:
+            result = function(*arguments)
+        except Exception as error:
+            error.add_note(f"{name} raised this for a batch of steps; the stored transitions are unchanged")
+            raise
+        if not self._arrays.is_torch:
+            result = np.asarray(result)
+            is_number, where = result.dtype.kind in NUMBERS, ""
+        elif isinstance(result, type(like)):
+            is_number = not result.dtype.is_complex and result.device == like.device
+            where = f" on {result.device}"
+        else:
+            raise ValueError(f"{name} must return a tensor for tensors, got {type(result).__name__}")
+        if result.shape != like.shape or not is_number:
+            raise ValueError(
+                f"{name} must return {expected} of shape {tuple(like.shape)}, one for each step, got "
+                f"{result.dtype} of shape {tuple(result.shape)}{where}; reduce over the goal's own axes only"
             )
-            goal_independent[np.isin(episodes.ends[1:] - 1, steps[of_steps])] = True
-            warnings += [warning] if warning else []
+        return result
+
+    def _missed_reward(self, achieved: float, others: np.ndarray) -> float | None:
+        """Return the reward of a missed goal; raise ValueError if ``others`` have another value."""
+        missed: float | None = self.state["missed_reward"]
+        if not len(others):
+            return missed
+        second = float(others[0]) if missed is None else missed
+        if (others != second).any():
+            values = sorted({float(achieved), second, *others.tolist()})
+            raise ValueError(
+                'termination="success" needs rewards of two values, one for an achieved goal and one for a '
+                f"missed goal, got {', '.join(f'{value + 0.0:g}' for value in values[:5])}; "
+                "use a sparse reward or pass a function as termination="
+            )
+        return second
+
+    def _info_rows(self, infos: Mapping[str, Any] | None, count: int) -> Infos:
+        """Return the infos of the first ``count`` steps in the form that goal functions get."""
+        if infos is None:
+            return {} if self._info_format == "columns" else [{}] * count
+        rows = {key: read_only(infos[key], count) for key in self._info_keys}
+        if self._info_format == "columns":
+            return rows
+        return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+
+    def inspect(self, episodes: Episodes) -> Bools:
+        """Return which of n validated episodes terminated independently of their goal, (n,) bool.
+
+        Also compare the rewards of the first episodes with the reward function, and warn if they differ.
+        """
+        last, terminated = episodes.ends[1:] - 1, episodes.terminated
+        goal_independent = np.zeros(len(terminated), np.bool_)
+        state, warnings = dict(self.state), []
+        if self.termination == "success":
+            every = np.arange(len(episodes.rewards))
+            rewards, self_goal_rewards = (
+                self._rewards_of(episodes, every, key) for key in ("desired_goal", "achieved_goal")
+            )
+            known = state["achieved_reward"]
+            achieved = float(self_goal_rewards[0]) if known is None else known
+            missed = rewards != achieved
+            others = np.append(rewards[missed], self_goal_rewards[self_goal_rewards != achieved])
+            state["missed_reward"] = self._missed_reward(achieved, others)
+            state["achieved_reward"] = achieved
+            goal_independent = terminated & missed[last]
+        elif self.termination == "recompute" and terminated.any():
+            by_goal = self._by_goal(self.recorded(episodes, last[terminated]))
+            goal_independent[terminated] = ~self._arrays.to_numpy(by_goal)
+        elif self.termination == "keep by default" and terminated.any() and not state["has_warned"]:
+            # At a goal, the last step has the same reward under its desired goal as under its achieved goal.
+            pair = (
+                self._rewards_of(episodes, last[terminated], key) for key in ("desired_goal", "achieved_goal")
+            )
+            if np.equal(*pair).any():
+                state["has_warned"] = True
+                warnings.append(
+                    "an episode terminated at its goal, but relabeled steps that achieve theirs do not "
+                    'terminate; pass termination="success" (sparse rewards), "recompute" (with '
+                    'compute_terminated), a function, or "keep" to keep the recorded terminations without '
+                    "this warning"
+                )
+        left = state["episodes_to_check"]
         if left:
-            warning = self._compare_rewards(episodes if len(episodes.lengths) <= left else episodes[:left])
+            warning = self._compare_rewards(episodes if len(terminated) <= left else episodes[:left])
+            state["episodes_to_check"] = 0 if warning else max(0, left - len(terminated))
             warnings += [warning] if warning else []
-            left = 0 if warning else max(0, left - len(episodes.lengths))
-        if rule is self.rule and left == self.episodes_to_check:
-            return FittedEpisodes(self, goal_independent, warnings)
-        return FittedEpisodes(replace(self, rule=rule, episodes_to_check=left), goal_independent, warnings)
-
-    def reset(self) -> Relabeler:
-        """Return the relabeler as it was before the first episode."""
-        return replace(self, rule=self.rule.with_state(None), episodes_to_check=CHECKED_EPISODES)
-
-    def state_dict(self) -> Json:
-        """Return the state that `fit` found in episodes, as JSON."""
-        return {
-            "rule": self.rule.kind,
-            "values": self.rule.state_dict(),
-            "episodes_to_check": self.episodes_to_check,
-        }
-
-    def with_state(self, state: Json) -> Relabeler:
-        """Return the relabeler with a saved state.
-
-        Args:
-            state: State that `state_dict` returned. The part of a termination rule of another kind than that
-                of this relabeler is ignored.
-
-        Raises:
-            KeyError: A part of ``state`` is missing.
-            TypeError: A part of ``state`` has a wrong type.
-            ValueError: A part of ``state`` has a wrong value.
-        """
-        count = require_count("episodes_to_check", state["episodes_to_check"], at_least=0)
-        rule = self.rule.with_state(state["values"]) if state["rule"] == self.rule.kind else self.rule
-        return replace(self, rule=rule, episodes_to_check=count)
-
-    def user_functions(self) -> dict[str, Callable[[GoalTransition, Batch], Any]]:
-        """Return functions of (transition, batch) that call the user's functions, by name."""
-        functions: dict[str, Callable[[GoalTransition, Batch], Any]] = {self.reward.name: self.reward}
-        if isinstance(self.rule, Recompute):
-            rule = self.rule
-            functions["compute_terminated"] = lambda transition, batch: rule.terminations(
-                transition, batch.rewards
-            )
-        return functions
-
-    @property
-    def loops_over_rows(self) -> bool:
-        """Whether terminations are computed, or may be computed, for one goal at a time."""
-        looped = LoopedGoalFunction | LazilyVectorizedGoalFunction
-        return isinstance(self.rule, Recompute) and isinstance(self.rule.function, looped)
+        self.state = state  # before the warnings, which a filter may turn into errors
+        for warning in warnings:
+            warn_user(warning)
+        return goal_independent
 
     def recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
     ) -> GoalTransition:
-        """Return steps of episodes in the form in which the user's functions get them.
+        """Return steps of episodes, by their indices, in the form in which the user's functions get them."""
+        after, count = episodes.state_of_step[steps] + 1, len(steps)
 
-        Args:
-            episodes: The episodes.
-            steps: (B,) indices of steps in the concatenated episodes.
-            goal_key: Observation used as the desired goal, ``"achieved_goal"`` or ``"desired_goal"``.
-        """
-        after = episodes.state_of_step[steps] + 1
-        infos = {key: episodes.infos[key][steps] for key in self.info_keys} if self.info_keys else None
-        count = len(steps)
+        def goals(key: str) -> Any:
+            tree = episodes.observations[key]
+            if isinstance(tree, np.ndarray):
+                return read_only(self._arrays.from_numpy(tree.take(after, 0)), count)
+            return map_tree(lambda leaf: read_only(self._arrays.from_numpy(leaf.take(after, 0)), count), tree)
+
+        infos = {key: self._arrays.from_numpy(episodes.infos[key][steps]) for key in self._info_keys}
         return GoalTransition(
-            read_only(take_rows(episodes.observations["achieved_goal"], after), count),
-            read_only(take_rows(episodes.observations[goal_key], after), count),
-            info_rows(infos, self.info_keys, self.info_format, count),
-            _flags_of_steps(episodes, episodes.terminated)[steps],
-            np.zeros(count, np.bool_),
+            goals("achieved_goal"),
+            goals(goal_key),
+            self._info_rows(infos or None, count),
+            self._arrays.from_numpy(flags_of_steps(episodes, episodes.terminated)[steps]),
+            self._arrays.from_numpy(np.zeros(count, np.bool_)),
         )
 
-    def rewards_of(self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal") -> Any:
-        """Return the rewards that the function computes for steps, (B,) float32.
-
-        `recorded` describes the arguments.
-        """
-        batch = recorded_batch(episodes, steps, goal_key, self.gamma) if self.reward.takes_batch else None
+    def _rewards_of(self, episodes: Episodes, steps: np.ndarray, goal_key: str) -> NDArray[np.float32]:
+        """Return the rewards that the function computes for steps, see `recorded`."""
+        batch = None
+        if self._reward_name == "reward_fn":
+            batch = recorded_batch(episodes, steps, goal_key, self._gamma)
+            if self._arrays.is_torch:
+                batch = batch.to_torch(self._arrays.device)
+        rewards = self.rewards(self.recorded(episodes, steps, goal_key), batch)
         # A copy, since a function may return the same array at every call.
-        return self.reward(self.recorded(episodes, steps, goal_key), batch).copy()
-
-    def _inspected_steps(self, episodes: Episodes) -> np.ndarray:
-        inspects = self.rule.inspects
-        if inspects == "all steps":
-            return np.arange(episodes.num_steps)
-        ends: np.ndarray = episodes.ends[1:]
-        return ends[episodes.terminated] - 1 if inspects == "terminated steps" else ends[:0]
+        copied: NDArray[np.float32] = self._arrays.to_numpy(self._arrays.copy(rewards))
+        return copied
 
     def _compare_rewards(self, episodes: Episodes) -> str | None:
         """Return a warning if recorded rewards differ from the computed rewards; None otherwise."""
-        steps = np.arange(len(episodes.rewards))
-        recorded, computed = episodes.rewards.astype(np.float32), self.rewards_of(episodes, steps)
-        if rewards_agree(recorded, computed):
+        steps, recorded = np.arange(len(episodes.rewards)), episodes.rewards.astype(np.float32)
+        computed = self._rewards_of(episodes, steps, "desired_goal")
+        agree = np.isclose(recorded, computed, rtol=TOLERANCE, atol=TOLERANCE)
+        if agree.all():
             return None
-        t = steps - episodes.ends[episodes.state_of_step - steps]
-        return disagreement(self.reward.name, recorded, computed, t)
+        i = agree.argmin()
+        t = i - episodes.ends[episodes.state_of_step[i] - i]
+        return (
+            f"step {t} of an episode has the reward {recorded[i]:g}, but {self._reward_name} returns "
+            f"{computed[i]:g}, as it will for relabeled steps; likely causes are a reward wrapper, a cost "
+            f"outside of {self._reward_name}, or a reward that depends on the info"
+        )
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
-    """Return copies of recorded steps as a batch.
-
-    Args:
-        episodes: The episodes.
-        steps: (B,) indices of steps in the concatenated episodes.
-        goal_key: ``"desired_goal"``, or ``"achieved_goal"`` for the goals achieved after the steps as desired
-            goals.
-        gamma: Value of ``discounts``.
-    """
+    """Return copies of recorded steps, by their indices, as a batch; ``goal_key`` has the desired goals."""
     before = episodes.state_of_step[steps]
     observations, next_observations = (
         take_rows(episodes.observations, rows) for rows in (before, before + 1)
     )
-    desired = take_rows(episodes.observations[goal_key], before + 1)
     if goal_key != "desired_goal":
-        observations, next_observations = (
-            each | {"desired_goal": desired} for each in (observations, next_observations)
-        )
+        for each in (observations, next_observations):
+            each["desired_goal"] = take_rows(episodes.observations[goal_key], before + 1)
     return Batch(
         observations,
         take_rows(episodes.actions, steps),
         episodes.rewards[steps].astype(np.float32),
         next_observations,
-        _flags_of_steps(episodes, episodes.terminated)[steps],
-        _flags_of_steps(episodes, episodes.truncated)[steps],
+        flags_of_steps(episodes, episodes.terminated)[steps],
+        flags_of_steps(episodes, episodes.truncated)[steps],
         np.full(len(steps), gamma, np.float32),
         np.ones(len(steps), np.float32),
         np.ones(len(steps), np.bool_),
@@ -257,116 +321,51 @@ def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: 
     )
 
 
-def _flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
+def flags_of_steps(episodes: Episodes, flags: np.ndarray) -> Bools:
     """Return (T,) bool with the (n,) flags of episodes at their last steps."""
     of_steps = np.zeros(len(episodes.rewards), np.bool_)
     of_steps[episodes.ends[1:] - 1] = flags
     return of_steps
 
 
-def relabel_episode(
-    episode: Episode,
-    strategy: GoalSelection,
-    n_sampled_goal: int,
-    compute_reward: GoalFunction,
-    rng: np.random.Generator,
-    *,
-    termination: TerminationMode | GoalFunction | None = None,
-    gamma: float = 0.99,
-    desired_goals: Tree | None = None,
-) -> Batch:
-    """Return ``n_sampled_goal`` relabeled copies of every step of an episode, for buffers without goals.
+def read_only(tree: Any, count: int) -> Any:
+    """Return read-only views of the first ``count`` rows of a tree of arrays; tensors stay writable."""
+    if isinstance(tree, np.ndarray):
+        view = tree[:count]
+        view.setflags(write=False)
+        return view
+    if isinstance(tree, dict | tuple):
+        return map_tree(lambda leaf: read_only(leaf, count), tree)
+    return tree[:count]
 
-    This is the original form of HER (Andrychowicz et al. 2017, algorithm 1,
-    https://arxiv.org/abs/1707.01495): when an episode ends, each of its steps is stored again with other
-    goals. `HindsightReplayBuffer` samples new goals for every batch instead, and stores nothing twice.
 
-    Args:
-        episode: An episode of a goal environment, T steps.
-        strategy: Source of the goals: ``"future"``, ``"final"`` (all copies of a step are equal then),
-            ``"episode"``, ``"geometric"`` or `Geometric`, ``"desired"`` with ``desired_goals``, a function
-            ``(t, length, rng) -> s``, or a `Mixture` of these; its shares are shares of the copies.
-        n_sampled_goal: Copies of every step, k.
-        compute_reward: Rewards of a batch of goals; its infos are those of the episode, as a list of dicts.
-        rng: Source of all randomness.
-        termination: Terminations of the copies, as in `HindsightReplayBuffer`: a function of a batch of
-            goals, such as ``GoalInterface.of(env).compute_terminated``, ``"success"``, ``"never"`` or
-            ``"keep"``. With a function or ``"success"``, an episode that terminated independently of its goal
-            terminates in every copy. The default is ``"keep"``, with a warning if the episode terminated at
-            its goal.
-        gamma: Discount factor, for ``discounts``.
-        desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as those of earlier
-            episodes: an array, or for goals of several parts a dict or tuple of arrays.
+def require_termination(choice: object) -> None:
+    """Raise ValueError unless ``choice`` is a mode, a function or None."""
+    modes = get_args(TerminationMode)
+    if choice is not None and choice not in modes and not callable(choice):
+        names = ", ".join(map(repr, modes))
+        raise ValueError(f"unknown termination {choice!r}; choose from {names}, or pass a function")
 
-    Returns:
-        T k transitions, the copies of step 0 first; ``index`` is the step that a row is a copy of, and
-        ``goal_index`` the step that achieved its goal or, in rows of ``"desired"``, T + the row of
-        ``desired_goals``.
 
-    Raises:
-        TypeError: ``episode`` is not an `Episode`, a function is not callable, or ``rng`` is not a generator.
-        ValueError: The episode has no goals, the strategy is unknown or needs other episodes, the termination
-            rule is unknown or needs a function, ``n_sampled_goal`` is not an integer of at least 1,
-            ``desired_goals`` are missing or have another form than the goals of the episode, ``gamma`` is not
-            in (0, 1], or a function returns a wrong result.
+def resolve_termination(
+    choice: TerminationMode | GoalFunction | None,
+    compute_terminated: GoalFunction | None,
+    goal_space: spaces.Space[Any] | None = None,
+) -> tuple[str, GoalFunction | None]:
+    """Return the rule and the function of a `Relabeler` for the argument ``termination`` of a buffer.
 
-    Example:
-        >>> from her_wrappers import Episode
-        >>> keys = ("observation", "achieved_goal", "desired_goal")
-        >>> observations = dict.fromkeys(keys, np.arange(4.0)[:, None])
-        >>> episode = Episode(observations, np.zeros(3), np.zeros(3), terminated=False, truncated=True)
-        >>> reward = lambda achieved, desired, info: (achieved == desired).all(-1) - 1.0
-        >>> batch = relabel_episode(episode, "final", 1, reward, np.random.default_rng(0))
-        >>> batch.observations["desired_goal"][:, 0], batch.rewards
-        (array([3., 3., 3.]), array([-1., -1.,  0.], dtype=float32))
+    With ``goal_space``, the function is called for sampled goals to find out whether it takes batches.
     """
-    _require_goals(episode)
-    copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
-    mixture = GoalMixture(strategy, copies, None)
-    require_no_other_episodes(mixture, has_desired_goals=desired_goals is not None)
-    source, num_desired = _source_of_goals(episode.observations["achieved_goal"], desired_goals)
-    require_function("compute_reward", compute_reward)
-    gamma, reward = require_gamma(gamma), RewardFunction("compute_reward", compute_reward)
-    rule = Recompute(termination) if callable(termination) else named_rule(termination)
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}; use np.random.default_rng(seed)")
-    relabeler = Relabeler(reward, rule, tuple(episode.infos), "list", gamma, episodes_to_check=0)
-    episodes = Episodes.of([episode])
-    fitted = relabeler.fit(episodes)
-    for warning in fitted.warnings:
-        warn_user(warning)
-
-    t = np.repeat(np.arange(len(episode)), copies)
-    component, rows = select_goals(mixture, t, len(episode), num_desired, rng)
-    goals = take_rows(source, rows)
-    batch = recorded_batch(episodes, t, "desired_goal", gamma)
-    batch.observations["desired_goal"], batch.next_observations["desired_goal"] = goals, copy_tree(goals)
-    transition = fitted.relabeler.recorded(episodes, t)._replace(
-        desired_goal=read_only(goals, len(t)),
-        goal_independent_termination=(t == len(episode) - 1) & fitted.goal_independent,
-    )
-    batch.rewards = reward(transition, None)
-    batch.terminations = fitted.relabeler.rule.terminations(transition, batch.rewards)
-    zero_terminal_discounts(batch.discounts, batch.terminations)
-    batch.provenance = Provenance(np.zeros_like(t), rows - 1, component, mixture.names)
-    return batch
-
-
-def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
-    """Return the achieved goals of all states, followed by N desired goals, and N."""
-    if desired_goals is None:
-        return achieved, 0
-    goals = as_rows_like("desired_goals", desired_goals, achieved)
-    counts = {len(leaf) for leaf in leaf_arrays(goals)}
-    if len(counts) != 1 or 0 in counts:
-        raise ValueError(f"desired_goals must have one number of rows, at least 1, got {sorted(counts)}")
-    return concatenate_trees("desired_goals", [achieved, goals]), counts.pop()
-
-
-def _require_goals(episode: Episode) -> None:
-    if not isinstance(episode, Episode):
-        raise TypeError(f"relabel_episode takes an Episode, got {type(episode).__name__}")
-    keys, observations = set(GOAL_KEYS), episode.observations
-    if not isinstance(observations, dict) or not keys <= set(observations):
-        found = sorted(observations) if isinstance(observations, dict) else type(observations).__name__
-        raise ValueError(f"an episode to relabel must have the observations {sorted(keys)}, got {found}")
+    require_termination(choice)
+    if choice is None or choice == "recompute" or callable(choice):
+        function = choice if callable(choice) else compute_terminated
+        if goal_space is not None:
+            function = batched_terminated(function, goal_space)
+        if function is not None:
+            return "recompute", function
+        if choice is not None:
+            raise ValueError(
+                'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info); '
+                "define it on the environment or pass such a function as termination="
+            )
+    return ("keep by default" if choice is None else str(choice)), None

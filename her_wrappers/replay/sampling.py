@@ -1,290 +1,232 @@
-"""BatchSampler: which steps make up the next batches, and which states or steps supply their goals.
+"""Sampler: which steps make up the next batches, and which states or steps supply their goals.
 
-NumPy needs little more time for thousands of rows than for hundreds. So the indices of several batches are
-sampled at once. Their number doubles each time, up to `MAX_BATCHES`, and is 1 again after the stored
-episodes, a priority or the batch size changed. The batches have the same distribution as batches that are
-sampled one by one.
+NumPy needs little more time for thousands of rows than for hundreds. So several batches are drawn at once.
+Their number doubles each time, up to `MAX_BATCHES`, and is 1 again after the stored episodes, a priority or
+the batch size changed. The batches have the same distribution as batches that are drawn one by one.
 """
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from her_wrappers.arguments import require_count
-from her_wrappers.replay.batch import Batch
-from her_wrappers.replay.episode_index import SampledIndices
+from her_wrappers.files import Json
+from her_wrappers.replay.batch import Provenance
+from her_wrappers.replay.goal_selection import GoalMixture, MixtureComponent, uniform_below
+from her_wrappers.replay.priorities import Priorities
+from her_wrappers.replay.rows import FLAG_BITS, RowStorage, Stored
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from her_wrappers.files import Json
-    from her_wrappers.replay.byte_rows import Records
-    from her_wrappers.replay.episode_index import StepRefs
-    from her_wrappers.replay.goal_sampler import GoalMixture, GoalSampler
-    from her_wrappers.replay.prioritized import Priorities
-    from her_wrappers.replay.storage import EpisodeStorage, StoredMemory
-
-MAX_ROWS = 4096
-"""Maximum number of rows that are sampled at once, unless a single batch has more."""
-
-MAX_BATCHES = 16
-"""Maximum number of batches that are sampled at once; more would save little."""
+MAX_ROWS = 4096  # maximum number of rows that are drawn at once, unless a single batch has more
+MAX_BATCHES = 16  # maximum number of batches that are drawn at once; more would save little
 
 
-class PrefetchState(NamedTuple):
-    """State from which the prefetched batches can be sampled again.
+class Draws(NamedTuple):
+    """K batches of B steps and the sources of their goals; in each batch, relabeled rows come first."""
 
-    Attributes:
-        generator: State of the generator before the batches were sampled, as JSON; None for a single batch.
-        batch_size: Number of rows of a batch.
-        batches: Number of batches that were sampled at once.
-        used: Number of these batches that were returned already.
-    """
-
-    generator: Json
-    batch_size: int
-    batches: int
-    used: int
-
-
-class Prefetched(NamedTuple):
-    """Prefetched batches, replaced in one assignment, so that an interruption leaves them consistent.
-
-    Attributes:
-        batches: Indices of each remaining batch; the next batch is last.
-        state: State from which the batches can be sampled again.
-        memory: Memory of the storage at the time of sampling, or None.
-    """
-
-    batches: list[SampledIndices]
-    state: PrefetchState
-    memory: StoredMemory | None
+    index: Any  # (K, B) step numbers
+    rows: Any  # (K, 2, B) rows of the states before and after the steps
+    goals: Any  # (K, B) rows of states or runs, see `RowStorage.take_goals`
+    relabeled: Any  # (K, B) bool, whether the row gets a new goal
+    flags: Any  # (3, K, B) bool, bits of FLAGS: of the step, or with n-step returns of its episode
+    discounts: Any  # (K, B) float32, gamma
+    weights: Any  # (K, B) ones; or the scaled priorities, as an array
+    counts: list[tuple[int, int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
+    windows: np.ndarray | None  # (2, K, B) most steps of each window, and steps to the end of its episode
+    provenance: Provenance  # (K, B) arrays
 
 
-class BatchSampler:
-    """Samples the indices of batches.
-
-    Args:
-        storage: The stored episodes.
-        mixture: Components of a batch.
-        goals: Samples the states and steps that supply goals.
-        priorities: Priorities of the steps, or None for uniform sampling.
-        seed: Seed of the generator.
-        windowed: Whether batches consist of windows of n steps.
-
-    Attributes:
-        rng: Source of all randomness.
-
-    Raises:
-        ValueError: ``seed`` is not a non-negative integer or None.
-    """
+class Sampler:
+    """Draws batches of a storage, uniformly or by priorities."""
 
     def __init__(
         self,
-        storage: EpisodeStorage,
-        mixture: GoalMixture,
-        goals: GoalSampler,
+        storage: RowStorage,
         priorities: Priorities | None,
+        mixture: GoalMixture,
+        options: Mapping[str, Any],
         seed: int | None,
-        *,
-        windowed: bool,
     ) -> None:
         self._storage = storage
         self._mixture = mixture
-        self._goals = goals
         self._priorities = priorities
-        self._windowed = windowed
-        self.rng = _make_generator(seed)
+        self._n_steps: int = options["n_steps"]
+        self._gamma: float = options["gamma"]
+        self._resample: bool = options["resample_achieved_goals"]
+        try:
+            self.rng = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"seed must be a non-negative integer or None, got {seed!r}") from error
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Drop the prefetched batches; call this after the probability of a step changed."""
-        self._prefetched = Prefetched([], PrefetchState(None, 0, 0, 0), None)
+        """Drop the batches that were drawn; call this after the probability of a step changed."""
+        self._stored: Stored | None = None  # what was stored when the batches were drawn
+        self._draws: Draws | None = None
+        self._batch_size = self._num_batches = self._used = 0
+        self._generator: Json = None  # state of the generator before the batches were drawn
 
-    def next(self, batch_size: int) -> SampledIndices:
-        """Return the indices of the next batch.
-
-        Args:
-            batch_size: Number of rows, B.
-
-        Raises:
-            ValueError: ``batch_size`` is not an integer of at least 1, or no episode is stored.
-        """
-        prefetched = self._prefetched
-        if prefetched.memory is not self._storage.memory or batch_size != prefetched.state.batch_size:
-            self.invalidate()
-        if not self._prefetched.batches:
+    def next(self, batch_size: int) -> tuple[Draws, int]:
+        """Return the draws that contain the next batch, and its number among them."""
+        is_current = self._stored is self._storage.stored and batch_size == self._batch_size
+        draws = self._draws if is_current else None
+        if draws is None or self._used == self._num_batches:
             if type(batch_size) is not int or batch_size < 1:
                 batch_size = require_count("batch_size", batch_size, at_least=1)
-            before = self._prefetched.state.batches
-            batches = max(1, min(2 * before, MAX_BATCHES, MAX_ROWS // batch_size))
-            self._prefetch_batches(batches, batch_size)
-        return self._prefetched.batches.pop()
+            num_batches = 2 * self._num_batches if is_current else 1
+            draws = self._prefetch(max(1, min(num_batches, MAX_BATCHES, MAX_ROWS // batch_size)), batch_size)
+        self._used += 1
+        return draws, self._used - 1
 
-    def prefetch_state(self) -> PrefetchState | None:
-        """Return the state of the prefetched batches; None if there are none or they are out of date."""
-        left, state, memory = self._prefetched
-        if not state.batches or memory is not self._storage.memory:
-            return None
-        # A single batch, which has no state of the generator, counts as used: it is returned at once.
-        return state._replace(used=state.batches - (len(left) if state.generator is not None else 0))
+    def _prefetch(self, num_batches: int, batch_size: int) -> Draws:
+        self.invalidate()  # if this is interrupted, the next call draws new batches
+        # A single batch is used at once, so it is never drawn again.
+        self._generator = self.rng.bit_generator.state if num_batches > 1 else None
+        draws = self.draw(num_batches, batch_size, self.rng)
+        self._stored, self._batch_size = self._storage.stored, batch_size
+        self._num_batches, self._used, self._draws = num_batches, 0, draws
+        return draws
 
-    def restore_prefetch(self, state: PrefetchState) -> None:
-        """Sample again the prefetched batches that were not returned yet.
-
-        Episodes and priorities must be those of the time when `prefetch_state` was called. The state of `rng`
-        may change; the caller sets it afterwards.
-
-        Args:
-            state: Result of `prefetch_state`.
-
-        Raises:
-            TypeError: The state of the generator has a wrong type.
-            ValueError: A number in ``state`` is out of its range, or the generator is of another kind.
-        """
-        batch_size = require_count("batch_size", state.batch_size, at_least=1)
-        batches = require_count("batches", state.batches, at_least=1)
-        used = require_count("used", state.used, at_least=0)
-        limit = max(1, min(MAX_BATCHES, MAX_ROWS // batch_size))
-        if not used <= batches <= limit:
-            raise ValueError(f"expected used <= batches <= {limit}, got used={used} and batches={batches}")
-        if used < batches:
-            self.rng.bit_generator.state = state.generator
-            self._prefetch_batches(batches, batch_size)
-        left = self._prefetched.batches[: batches - used]
-        self._prefetched = Prefetched(left, state._replace(used=0), self._storage.memory)
-
-    def fork(self) -> BatchSampler:
-        """Return a sampler with a copy of the generator; sampling from it does not change this one."""
-        fork = object.__new__(BatchSampler)
-        fork.__dict__.update(self.__dict__)
-        fork.rng = copy.deepcopy(self.rng)
-        fork.invalidate()
-        return fork
-
-    def _prefetch_batches(self, batches: int, batch_size: int) -> None:
-        """Sample the indices of several batches at once."""
-        memory = self._storage.memory
-        # A single batch is used at once, and need not be sampled again.
-        generator = self.rng.bit_generator.state if batches > 1 else None
-        if not memory.index.num_steps:
+    def draw(self, num_batches: int, batch_size: int, rng: np.random.Generator) -> Draws:
+        """Draw batches, or raise ValueError if no episode is stored."""
+        storage, mixture, priorities = self._storage, self._mixture, self._priorities
+        stored, count, shape = storage.stored, num_batches * batch_size, (num_batches, batch_size)
+        if stored.first == stored.end:
             raise ValueError(
                 "cannot sample: the buffer has no complete episode; add steps until can_sample is True "
                 "(an episode is complete when it is terminated or truncated)"
             )
-        sampled = self._sample(memory, batches, batch_size)
-        fields = [
-            [None] * batches if each is None else each for each in self._storage.indices_to_device(sampled)
-        ]
-        split = list(map(SampledIndices._make, zip(*fields, strict=True)))
-        self._prefetched = Prefetched(split[::-1], PrefetchState(generator, batch_size, batches, 0), memory)
-
-    def _sample(self, memory: StoredMemory, batches: int, batch_size: int) -> SampledIndices:
-        rows, shape = batches * batch_size, (batches, batch_size)
-        source = memory.index if self._priorities is None else self._priorities
-        refs = memory.index.locate(source.sample(rows, self.rng))
-        component = self._mixture.sample_components(batches, batch_size, self.rng)
-        goals = self._goals.sample(self._storage, refs, component.ravel(), self.rng)
-        states = np.empty((batches, 2, batch_size), np.int64)
-        states[:, 0] = refs.states.reshape(shape)
-        np.add(states[:, 0], 1, out=states[:, 1])
-        serials = refs.serials.reshape(shape)
-        is_relabeled = component < len(self._mixture.components)
-        num_relabeled = num_achieved = is_relabeled.sum(axis=1).tolist()
-        if self._mixture.num_achieved < len(self._mixture.components):
-            num_achieved = (component < self._mixture.num_achieved).sum(axis=1).tolist()
-        return SampledIndices(
-            host_serials=serials,
-            serials=serials,
-            states=states,
-            segment_slots=goals.segment_slots.reshape(shape),
-            episode=refs.segments["first_step"].reshape(shape),
-            goal_states=goals.states.reshape(shape),
-            goal_index=goals.serials.reshape(shape),
-            component=component,
-            is_relabeled=is_relabeled,
-            num_relabeled=num_relabeled,
-            num_achieved=num_achieved,
-            steps_left=_steps_left(refs, is_relabeled) if self._windowed else None,
+        if priorities is None:
+            ahead = uniform_below(stored.end - stored.first, count, rng)
+        else:
+            priorities.follow(stored.first, stored.end)
+            ahead = priorities.sample(count, rng)
+        steps = self._look_up(stored, ahead)
+        index, row, t, length, _, run_end, bits = steps
+        component, counts = mixture.sample_components(num_batches, batch_size, rng)
+        of_step = component.reshape(-1)
+        goals, goal_index = self._select_goals(stored, steps, of_step, rng)
+        if self._resample:
+            # Steps that get an achieved goal come first, then those that get a desired goal.
+            order = of_step.argsort(kind="stable")
+            ends = of_step[order].searchsorted((mixture.num_achieved, len(mixture.components)))
+            again = order[: ends[1]]
+            again = again[storage.were_achieved(row[again], goals[again], ends[0])]
+            some = tuple(column[again] for column in steps)
+            goals[again], goal_index[again] = self._select_goals(stored, some, of_step[again], rng)
+        rows = np.empty((num_batches, 2, batch_size), np.int64)
+        rows[:, 0] = row.reshape(shape)
+        np.add(rows[:, 0], 1, out=rows[:, 1])
+        relabeled = component < len(mixture.components)
+        flags, windows = (bits.astype(np.int8) & FLAG_BITS[:, None]) != 0, None
+        if self._n_steps == 1:
+            flags &= length - t == 1
+        else:
+            # The window of an original step ends before the goal changes.
+            steps_left = np.where(relabeled.reshape(-1), length - t, run_end - index)
+            windows = np.stack([steps_left.clip(max=self._n_steps), length - t]).reshape(2, *shape)
+        constants = storage.arrays.zeros((2, *shape), np.dtype(np.float32))
+        constants[0], constants[1] = self._gamma, 1
+        draws = Draws(
+            index=index.reshape(shape),
+            rows=rows,
+            goals=goals.reshape(shape),
+            relabeled=relabeled,
+            flags=flags.reshape(3, *shape),
+            discounts=constants[0],
+            weights=constants[1] if priorities is None else priorities.scaled(index).reshape(shape),
+            counts=counts,
+            windows=windows,
+            provenance=Provenance(
+                (index - t).reshape(shape), goal_index.reshape(shape), component, mixture.names
+            ),
         )
+        if storage.arrays.is_torch:
+            names = ("index", "rows", "goals", "relabeled", "flags")
+            on_device = {name: storage.arrays.from_numpy(getattr(draws, name)) for name in names}
+            draws = draws._replace(**on_device)
+        return draws
+
+    def _look_up(self, stored: Stored, ahead: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return n steps, which are counted from the oldest one.
+
+        The parts are step numbers, rows of the states in which the steps begin, indices t in their episodes,
+        lengths of their episodes, runs, numbers of the steps after the runs, and flags of their episodes.
+        """
+        index = ahead + stored.first
+        run = stored.steps.take(ahead + stored.first % self._storage.buffer_size, 0, None, "wrap")
+        first, row, length, flags, _, run_end = stored.runs.take(run, 0, None, "wrap").T
+        t = index - first
+        return index, row + t, t, length, run, run_end, flags
+
+    def _select_goals(
+        self, stored: Stored, steps: tuple[np.ndarray, ...], component: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the source of the goal of each of n steps, and the number of the step that supplies it."""
+        components = self._mixture.components
+        if len(components) == 1:  # selecting goals for all rows is faster than finding the relabeled rows
+            goals, goal_index = self._select(stored, components[0], steps, rng)
+            return np.where(component == 0, goals, steps[4]), goal_index
+        goals, goal_index = steps[4].astype(np.int64), np.zeros_like(steps[0])
+        for number, each in enumerate(components):
+            chosen = np.flatnonzero(component == number)
+            if len(chosen):
+                some = tuple(column[chosen] for column in steps)
+                goals[chosen], goal_index[chosen] = self._select(stored, each, some, rng)
+        return goals, goal_index
+
+    def _select(
+        self,
+        stored: Stored,
+        component: MixtureComponent,
+        steps: tuple[np.ndarray, ...],
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return a goal of one component for each step, see `_select_goals`."""
+        index, row, t, length, *_ = steps
+        if component.select is not None:
+            s = component.select(t, length, rng)
+            return row - t + s, index - t + s - 1
+        ahead = uniform_below(stored.num_steps, len(index), rng)
+        other_index, other_row, _, _, other_run, *_ = self._look_up(stored, ahead)
+        return other_run if component.takes_desired else other_row + 1, other_index
+
+    def state_dict(self) -> dict[str, Json]:
+        """Return the generator's state from before the batches that were drawn, and how many were used."""
+        is_current = self._stored is self._storage.stored
+        is_used = not is_current or self._used == self._num_batches
+        return {
+            "generator": self.rng.bit_generator.state if is_used else self._generator,
+            "batch_size": self._batch_size if is_current else 0,
+            "batches": self._num_batches if is_current else 0,
+            "used": self._used if is_current else 0,
+        }
+
+    def load_state_dict(self, state: dict[str, Json]) -> None:
+        """Continue with the batches that would have come next, from the same episodes and priorities."""
+        self.invalidate()
+        numbers = (require_count(name, state[name], at_least=0) for name in ("batch_size", "batches", "used"))
+        batch_size, num_batches, used = numbers
+        self.rng.bit_generator.state = state["generator"]
+        if not num_batches:
+            return
+        most = max(1, min(MAX_BATCHES, MAX_ROWS // max(1, batch_size)))
+        if not (batch_size > 0 and used <= num_batches <= most):
+            raise ValueError(f"expected used <= batches <= {most}, got used={used}, batches={num_batches}")
+        if used < num_batches:
+            self._prefetch(num_batches, batch_size)
+        else:  # the next call of `next` draws twice as many batches
+            self._stored, self._batch_size, self._num_batches = self._storage.stored, batch_size, num_batches
+        self._used = used
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the prefetched batches, which a copy samples again."""
-        state = self.__dict__ | {"_prefetched": self.prefetch_state()}
-        return state | {"_generator": self.rng.bit_generator.state}
+        """Return the state without the batches that were drawn, which a copy draws again."""
+        return self.__dict__ | {"_stored": None, "_draws": None, "state": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and sample the prefetched batches again."""
-        prefetch, generator = state["_prefetched"], state.pop("_generator")
+        """Restore the state, and draw the batches again."""
+        saved = state.pop("state")
         self.__dict__.update(state)
-        self.invalidate()
-        if prefetch is not None:
-            self.restore_prefetch(prefetch)
-            self.rng.bit_generator.state = generator
-
-
-def _make_generator(seed: int | None) -> np.random.Generator:
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"seed must be a whole number >= 0 or None, got {seed!r}") from error
-
-
-def _steps_left(refs: StepRefs, is_relabeled: np.ndarray) -> np.ndarray:
-    """Return the number of stored steps, from each row's step on, that may get the goal of the row."""
-    segments = refs.segments.reshape(is_relabeled.shape)
-    episode_end = segments["first_step"] + segments["length"]
-    left: np.ndarray = np.where(is_relabeled, episode_end, segments["end"])
-    left -= refs.serials.reshape(is_relabeled.shape)
-    return left
-
-
-def n_step_batch(  # noqa: PLR0917 - the parts that `HindsightReplayBuffer.sample` has
-    storage: EpisodeStorage,
-    sampled: SampledIndices,
-    desired: Records,
-    weights: Any,
-    relabel: Callable[..., Batch],
-    n_steps: int,
-    gamma: float,
-) -> Batch:
-    """Return a batch with the n-step returns of the windows that begin at sampled steps.
-
-    Args:
-        storage: The stored episodes.
-        sampled: Indices of B sampled steps.
-        desired: (2, B) desired goals before and after the steps.
-        weights: (B,) weights.
-        relabel: Function that returns single steps as a batch, with new rewards and terminations in the
-            relabeled rows, which come first.
-        n_steps: Maximum number of steps of a window.
-        gamma: Discount factor.
-
-    Raises:
-        ValueError: A function of the user returns a wrong result, or a sum of rewards is not finite as
-            float32.
-    """
-    first, steps_left = sampled.states[0], np.asarray(sampled.steps_left)
-    windows = storage.make_windows(steps_left, n_steps)
-    serials, begins = windows.steps(sampled.serials), windows.steps(first)
-    steps = storage.gather(serials, storage.state_pairs(begins, begins + 1), windows.repeat_rows(desired))
-    columns = windows.repeat_rows(weights), windows.repeat_rows(sampled.is_relabeled)
-    singles = relabel(steps, *columns, serials, sampled.num_relabeled * windows.width)
-    returns = windows.returns(singles, gamma)
-    ends = storage.gather(sampled.serials, storage.state_pairs(first, first + returns.lengths), desired)
-    observations, actions, _, next_observations, _, _ = storage.memory.layout.transitions(ends)
-    return Batch(
-        observations,
-        actions,
-        returns.rewards,
-        next_observations,
-        returns.terminations,
-        returns.truncations,
-        returns.discounts,
-        weights,
-        sampled.is_relabeled,
-        sampled.serials,
-    )
+        self.load_state_dict(saved)

@@ -50,8 +50,8 @@ def test_a_quick_run_writes_to_another_folder_and_out_sets_the_file():
     ("arguments", "message"),
     [
         (["--out", "."], "--out must be a file, got the folder ."),
-        (["--bits", "0"], "argument --bits: must be a whole number >= 1, got 0"),
-        (["--bits", "many"], "argument --bits: must be a whole number >= 1, got many"),
+        (["--bits", "0"], "argument --bits: must be an integer of at least 1, got 0"),
+        (["--bits", "many"], "argument --bits: must be an integer of at least 1, got many"),
     ],
 )
 def test_bad_options_are_usage_errors(arguments, message, capsys):

@@ -28,9 +28,16 @@ def test_counts_calls_of_python_functions_in_the_package(monkeypatch):
     assert call_path.call_path(branch).calls == ()
 
 
-def test_counts_files_functions_and_switches():
-    path = CallPath((("a", "f"), ("a", "g"), ("b", "f"), ("a", "f"), ("a", "f")))
-    assert (len(path.calls), path.functions, path.files, path.switches) == (5, 3, 2, 2)
+def test_counts_functions_classes_files_and_switches():
+    path = CallPath((
+        ("a", "C.f"),
+        ("a", "C.f.<locals>.<genexpr>"),
+        ("b", "f.<locals>.g"),
+        ("a", "f"),
+        ("a", "f"),
+    ))
+    counts = len(path.calls), path.functions, path.classes, path.files, path.switches
+    assert counts == (5, 4, 1, 2, 2)
     assert CallPath(()).switches == 0
 
 
@@ -48,13 +55,13 @@ def test_two_runs_give_the_same_counts(tmp_path):
         pages.append((tmp_path / name).read_text(encoding="utf-8"))
     tables = [[line for line in page.splitlines() if line.startswith("|")] for page in pages]
     assert tables[0] == tables[1]
-    for operation, *_ in call_path.VERSION_0_1:
+    for operation, *_ in call_path.BEFORE:
         assert sum(line.startswith(f"| {operation} |") for line in tables[0]) == 2
 
 
-@pytest.mark.parametrize(("length", "verdict"), [(45, "met"), (46, "MISSED")])
+@pytest.mark.parametrize(("length", "verdict"), [(30, "met"), (31, "MISSED")])
 def test_requirement_includes_its_limit(length, verdict):
     path = CallPath((("a", "f"),) * length)
-    requirement, *_ = call_path.requirements(dict.fromkeys("abcd", path))
-    assert requirement == at_most("calls in `sample(64)`", 45, length)
+    requirement, *_ = call_path.requirements(dict.fromkeys("abcdef", path))
+    assert requirement == at_most("calls in `sample(64)`", 30, length)
     assert requirement.verdict == verdict

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from her_wrappers.replay.goal_selection import STRATEGIES
-from her_wrappers.replay.terminations import TerminationMode
+from her_wrappers.replay.relabeling import TerminationMode
 from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 from pathlib import Path
 
@@ -13,8 +12,6 @@ import torch
 from her_agents import export_policy, load_agent, train
 from her_agents.checkpoints import load_checkpoint, save_checkpoint
 from tests.support.trainings import TASKS, same, tiny
-
-OLD = Path(__file__).parents[1] / "data" / "v0.1" / "best.pt.gz"
 
 
 @pytest.mark.parametrize("algo", TASKS)
@@ -35,15 +32,6 @@ def test_folder_loads_its_best_checkpoint(tmp_path):
     train(tiny(steps=200), folder=tmp_path, on_epoch=None)
     states = [load_agent(path).state_dict()["network"] for path in (tmp_path, tmp_path / "best.pt")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-
-
-def test_checkpoint_of_version_0_1_raises_an_error(tmp_path):
-    path = tmp_path / "best.pt"
-    path.write_bytes(gzip.decompress(OLD.read_bytes()))
-    with pytest.raises(
-        ValueError, match=r"is a checkpoint of her-toolkit 0\.1, which this version cannot load; tr"
-    ):
-        load_agent(path)
 
 
 @pytest.mark.parametrize("key", ["config", "spaces", "agent"])

@@ -9,9 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers import (
-    Episode,
-)
+from her_wrappers import Episode
+from tests.support import equality
 
 NESTED = spaces.Dict({
     "image": spaces.Box(0, 255, (2, 2, 3), np.uint8),
@@ -52,35 +51,23 @@ def random_episode(length, seed=0, env=Nested, **changes):
     return Episode(**parts | changes)
 
 
-def assert_same(one, other):
-    """Assert that two trees have equal structure, dtypes and values."""
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key, part in one.items():
-            assert_same(part, other[key])
-    elif isinstance(one, tuple):
-        assert len(one) == len(other)
-        for part, counterpart in zip(one, other, strict=True):
-            assert_same(part, counterpart)
-    else:
-        np.testing.assert_array_equal(one, other, strict=True)
-
-
 def assert_same_episodes(some, others):
+    """Assert that two sequences of episodes are bit-identical, with their reset infos."""
+    some, others = tuple(some), tuple(others)
+    equality.assert_same_episodes(some, others)
     for one, other in zip(some, others, strict=True):
-        for name in Episode.__dataclass_fields__:
-            assert_same(getattr(one, name), getattr(other, name))
+        equality.assert_same_tree(one.reset_info, other.reset_info)
 
 
 def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def forged(folder, change):
-    """Return the manifest of a folder as text, changed by ``change``, with a correct checksum."""
+def forge_manifest(folder, change):
+    """Change the JSON of the manifest in a folder by ``change``, and write it with a correct checksum."""
     content = json.loads((folder / "manifest.json").read_text())
     del content["crc32"]
     change(content)
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return json.dumps({**content, "crc32": f"{zlib.crc32(canonical.encode()):08x}"})
+    content["crc32"] = zlib.crc32(canonical.encode())
+    (folder / "manifest.json").write_text(json.dumps(content))

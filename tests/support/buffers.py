@@ -1,8 +1,9 @@
-"""Buffers of counting episodes, the arrays of their batches, and episodes as arguments of `add`."""
+"""Buffers of counting episodes on every device, and episodes as arguments of `add`."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from her_wrappers import HindsightReplayBuffer, Priority
 from tests.support.counting import (
@@ -21,21 +22,6 @@ def filled(**options):
     for number, length in enumerate([4, 1, 7]):
         buffer.add_episode(counting_episode(number, length))
     return buffer
-
-
-def arrays_of(batch):
-    """Return the arrays of a batch, except discounts, episode, goal_index and strategy."""
-    return [
-        *batch.observations.values(),
-        *batch.next_observations.values(),
-        batch.actions,
-        batch.rewards,
-        batch.terminations,
-        batch.truncations,
-        batch.weights,
-        batch.relabeled,
-        batch.index,
-    ]
 
 
 def transitions(episode):
@@ -76,19 +62,15 @@ def reloaded(buffer, path, **options):
     return HindsightReplayBuffer.load(path, **(options or FUNCTIONS))
 
 
-def wrapped(**options):
+def wrapped(device=None, **options):
     """Return a buffer whose ring has wrapped, with terminated episodes, and with goals that change."""
-    buffer = counting_buffer(**{"buffer_size": 60} | options)
+    buffer = make_buffer(device, **{"buffer_size": 60} | options)
     for number, length in enumerate([9, 1, 30, 4, 17, 25, 1, 1, 13, 6]):
         episode = counting_episode(number, length, terminated=number % 3 == 0)
         if number % 2:
             episode.observations["desired_goal"][length // 2 :, 1] = -2
         buffer.add_episode(episode)
     return buffer
-
-
-def own_strategy(t, length, rng):
-    return rng.integers(t, length) + 1
 
 
 def plain_buffer(size, space=SPACE, **options):
@@ -104,3 +86,30 @@ def example():
     for _ in range(4):
         buffer.sample(5)
     return buffer
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+DEVICES = [None, "cpu"] + ["cuda"] * torch.cuda.is_available()
+"""Values of the fixture parameter ``device``: None for arrays."""
+
+
+def device_options(device, options):
+    """Return options with a device whose functions take tensors, or lists of infos, which are arrays."""
+    if device is None:
+        return options
+    as_dicts = bool(options.get("info_keys")) and options.get("info_format", "list") == "list"
+    tensors = {} if as_dicts else {"tensor_functions": True}
+    return {"device": device} | tensors | options
+
+
+def make_buffer(device, world=None, **options):
+    """Return an empty buffer on a device, for counting episodes or those of a `World`."""
+    if world is None:
+        return counting_buffer(**device_options(device, options))
+    return HindsightReplayBuffer(world.space, world.action_space, **device_options(device, options))
+
+
+def load_buffer(path, device, **options):
+    """Load a buffer to a device; ``options`` are arguments of `load`, FUNCTIONS by default."""
+    return HindsightReplayBuffer.load(path, **device_options(device, options or FUNCTIONS))

@@ -24,7 +24,7 @@ def assert_same_tree(tree, other):
 def assert_same_batches(buffer, twin, sizes=(16,) * 40):
     """Assert that two buffers return bit-identical batches."""
     for size in sizes:
-        batch, other = buffer.sample(size), twin.sample(size)
+        batch, other = buffer.sample(size).to_numpy(), twin.sample(size).to_numpy()
         for name in (
             "observations", "actions", "rewards", "next_observations", "terminations", "truncations",
             "discounts", "weights", "relabeled", "index", "episode", "goal_index", "strategy",

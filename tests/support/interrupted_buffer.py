@@ -1,241 +1,199 @@
-"""Replay buffers whose methods are interrupted, and assertions about them afterwards."""
+"""Replay buffers whose methods are interrupted, and assertions about them afterwards.
+
+After an error between any two instructions, the buffer has its episodes from before the call, from after it,
+or those from before without some of the oldest. Open episodes may be lost. All stored rows were recorded,
+each once, and the buffer can be used from any thread.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import functools
-import os
 import tempfile
-import traceback
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from her_wrappers import HindsightReplayBuffer, Priority
-from tests.support.buffers import FUNCTIONS, stack_transitions, transitions
-from tests.support.counting import counting_buffer, counting_episode
+from tests.support.buffers import load_buffer, make_buffer, stack_transitions, transitions
+from tests.support.counting import counting_episode
+from tests.support.equality import assert_same_episodes
 from tests.support.interrupts import Countdown, count_instructions
-from tests.support.memory_limit import memory_limit
 
 FILES = "her_wrappers/"
+LENGTHS = {100: 7, 101: 7, 102: 4, 103: 4}
+"""Lengths of the episodes that the operations add; episodes with smaller numbers have 5 to 14 steps."""
 
 
-class Size(NamedTuple):
-    """Numbers of steps: of the buffer, of its episodes, and of the episodes that are added."""
-
-    buffer: int
-    stored: int
-    added: int
+def episode(number: int, length: int | None = None):
+    """Return an episode, or its first ``length`` steps as a truncated episode."""
+    whole = LENGTHS.get(number, 5 + number % 10)
+    return counting_episode(number, length or whole, terminated=number % 3 == 0 and length in {None, whole})
 
 
-SMALL, LARGE = Size(40, 5, 7), Size(3000, 190, 230)
-LIMITED = Size(200_000, 9_000, 60_000)
-"""Its arrays are too large for the memory that a limited process has left."""
-
-
-def full_buffer(size: Size = SMALL, **options: object) -> HindsightReplayBuffer:
-    """Return a full buffer with prefetched batches.
-
-    The buffer of size LIMITED has no priorities: they need a large matrix product, and OpenBLAS ends the
-    process if it has no memory for the threads of the product.
-    """
-    priority = None if size is LIMITED else Priority()
-    buffer = counting_buffer(buffer_size=size.buffer, prioritized=priority, **options)
-    for number in range(size.buffer // size.stored + 2):
-        buffer.add_episode(counting_episode(number, size.stored + number))
+def full_buffer(device: str | None) -> HindsightReplayBuffer:
+    """Return a full buffer with prefetched batches."""
+    buffer = make_buffer(device, buffer_size=40, prioritized=Priority())
+    buffer.add_episodes([episode(number) for number in range(10)])
     for _ in range(3):
         buffer.sample(8)
     return buffer
 
 
-def stored(buffer: HindsightReplayBuffer) -> list[tuple[int, int]]:
-    """Return number and length of each stored episode."""
-    return [(int(episode.actions[0, 0]), len(episode)) for episode in buffer.episodes()]
-
-
-def assert_rows_are_right(buffer: HindsightReplayBuffer) -> None:
-    """Assert that rows are steps of stored episodes, and that relabeled rows have goals achieved in these."""
-    buffer.verify()
-    known = dict(stored(buffer))
-    if not known:
-        return
-    batch = buffer.sample(64).to_numpy()
-    number, t = batch.observations["observation"].T
-    assert {int(each) for each in number} <= known.keys()
-    assert all(step < known[int(each)] for each, step in zip(number, t, strict=True))
-    np.testing.assert_array_equal(batch.next_observations["observation"], np.stack([number, t + 1], axis=1))
-    np.testing.assert_array_equal(batch.observations["achieved_goal"], batch.observations["observation"])
-    goals = batch.observations["desired_goal"][batch.relabeled]
-    assert all(1 <= s <= known[int(each)] for each, s in goals)
-
-
-Operation = Callable[[HindsightReplayBuffer, Size, Path], object]
-
-
-def add(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
-    for transition in transitions(counting_episode(100, min(size.added, 20), terminated=True)):
+def add(buffer: HindsightReplayBuffer) -> None:
+    for transition in transitions(episode(100)):
         buffer.add(*transition)
-    buffer.truncate_open_episode()
-
-
-def add_two(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
-    """Add the transitions of two environments."""
-    episodes = [transitions(counting_episode(number, 4, terminated=True)) for number in (100, 101)]
-    for steps in zip(*episodes, strict=True):
+    for steps in zip(*[transitions(episode(number)) for number in (102, 103)], strict=True):
         buffer.add(*stack_transitions(steps))
     buffer.truncate_open_episode()
 
 
-def update_priorities(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
-    index = buffer._storage.memory.index.first.step
-    buffer.update_priorities(np.arange(index, index + 20), np.arange(20.0))
-
-
-def sample(buffer: HindsightReplayBuffer, size: Size, folder: Path) -> None:
-    for batch_size in (8, 8, size.added):
+def sample(buffer: HindsightReplayBuffer) -> None:
+    for batch_size in (8, 8, 7):
         buffer.sample(batch_size)
 
 
-OPERATIONS: dict[str, Operation] = {
-    "add": add,
-    "add, two environments": add_two,
-    "add_episode": lambda buffer, size, _: buffer.add_episode(counting_episode(100, size.added)),
-    "add_episodes": lambda buffer, size, _: buffer.add_episodes([
-        counting_episode(number, size.added) for number in (100, 101)
-    ]),
-    "extend": lambda buffer, size, _: buffer.extend(
-        counting_episode(number, size.added) for number in (100, 101)
-    ),
-    "sample": sample,
-    "update_priorities": update_priorities,
-    "clear": lambda buffer, size, _: buffer.clear(),
-    "save": lambda buffer, size, folder: buffer.save(folder / "buffer"),
+MANY = [episode(100), episode(101)]
+OPERATIONS: dict[str, Callable[..., object]] = {
+    "add": lambda buffer, path: add(buffer),
+    "add_episode": lambda buffer, path: buffer.add_episode(episode(100)),
+    "add_episodes": lambda buffer, path: buffer.add_episodes(MANY),
+    "extend": lambda buffer, path: buffer.extend(iter(MANY)),
+    "sample": lambda buffer, path: sample(buffer),
+    "update_priorities": lambda buffer, path: buffer.update_priorities(np.arange(80, 95), np.arange(15.0)),
+    "clear": lambda buffer, path: buffer.clear(),
+    "save": lambda buffer, path: buffer.save(path),
 }
-"""Methods that read or change the stored transitions; `extend` adds one episode after the other."""
+"""Methods that read or change the stored transitions; `add` and `extend` store episodes one by one."""
 
 
 class Scenario(NamedTuple):
     """A buffer, its episodes before and after an operation, and the operation's number of instructions."""
 
     buffer: HindsightReplayBuffer
-    before: list[tuple[int, int]]
-    after: list[tuple[int, int]]
+    before: list[int]
+    after: list[int]
     instructions: int
 
 
+def stored(buffer: HindsightReplayBuffer) -> list[int]:
+    """Return the numbers of the stored episodes."""
+    return [int(each.actions[0, 0]) for each in buffer.episodes()]
+
+
 @functools.cache
-def scenario(operation: str, size: Size, device: str | None) -> Scenario:
+def scenario(operation: str, device: str | None) -> Scenario:
     """Run an operation twice without an interruption, since the first run may import modules."""
-    original = full_buffer(size, device=device)
-    before, counts = stored(original), []
+    original, counts = full_buffer(device), []
     for _ in range(2):
         buffer = copy.deepcopy(original)
         with tempfile.TemporaryDirectory() as folder:
-            run = functools.partial(OPERATIONS[operation], buffer, size, Path(folder))
+            run = functools.partial(OPERATIONS[operation], buffer, Path(folder) / "buffer")
             counts.append(count_instructions(run, FILES))
-    return Scenario(original, before, stored(buffer), min(counts))
+    return Scenario(original, stored(original), stored(buffer), min(counts))
 
 
-def assert_before_or_after(buffer: HindsightReplayBuffer, case: Scenario) -> None:
-    """Assert that an operation had no effect or its full effect, or only evicted episodes.
-
-    `extend` may also have added only the first of its episodes. Sampled rows must be correct.
-    """
-    found = stored(buffer)
-    old = [episode for episode in found if episode in case.before]
-    new = found[len(old) :]
-    assert old == case.before[len(case.before) - len(old) :], "stored episodes are the newest"
-    added = [episode for episode in case.after if episode not in case.before]
-    assert new == added[: len(new)], "added episodes are whole and in their order"
-    assert_rows_are_right(buffer)
-
-
-def assert_usable(buffer: HindsightReplayBuffer, size: Size) -> None:
-    """Assert that the buffer adds episodes and samples as before the interruption."""
-    buffer.truncate_open_episode()
-    buffer.add_episodes([counting_episode(number, size.stored) for number in (200, 201)])
-    assert stored(buffer)[-2:] == [(200, size.stored), (201, size.stored)]
-    numbers = [number for number, _ in stored(buffer)]
-    assert numbers == sorted(set(numbers)), "each episode is stored once"
-    assert_rows_are_right(buffer)
-
-
-def interrupt(  # noqa: PLR0917 - one trial, by what happens, where and when
-    operation: str, size: Size, device: str | None, error: type[BaseException], moment: float, folder: Path
+def interrupt(
+    operation: str, device: str | None, error: type[BaseException], moment: float, folder: Path
 ) -> None:
     """Raise an error during an operation, and check the buffer and its file afterwards.
 
     ``moment`` is the fraction of the operation's instructions that run before the error, from 0 to 1.
     """
-    case = scenario(operation, size, device)
+    case, path = scenario(operation, device), folder / "buffer"
     buffer = copy.deepcopy(case.buffer)
-    buffer.save(folder / "buffer")
+    buffer.save(path)
+    buffer.add_episode(episode(10))
+    case = case._replace(before=stored(buffer))
     countdown = Countdown(int(moment * case.instructions), FILES, error=error)
     with contextlib.suppress(error), countdown.running():
-        OPERATIONS[operation](buffer, size, folder)
-    assert_before_or_after(buffer, case)
-    assert_rows_are_right(HindsightReplayBuffer.load(folder / "buffer", **FUNCTIONS, device=device))
-    assert_usable(buffer, size)
+        OPERATIONS[operation](buffer, path)
+
+    def check() -> None:
+        assert_before_or_after(buffer, operation, case)
+        found = stored(load_buffer(path, device))
+        assert found in (
+            [case.before, scenario(operation, device).before]
+            if operation == "save"
+            else [scenario(operation, device).before]
+        )
+        assert_usable(buffer, path)
+
+    run_in_thread(check)
 
 
-def save_from_handler(operation: str, size: Size, device: str | None, moment: float, folder: Path) -> None:
-    """Save from a signal handler that runs at the fraction ``moment`` of an operation, and check the file."""
-    case = scenario(operation, size, device)
-    buffer = copy.deepcopy(case.buffer)
-    countdown = Countdown(
-        int(moment * case.instructions), FILES, handler=lambda: buffer.save(folder / "from handler")
+def run_in_thread(function: Callable[[], None]) -> None:
+    """Call a function in another thread, which a lock that is still held would block for ever."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "a lock is still held"
+    for error in errors:
+        raise error
+
+
+def assert_before_or_after(buffer: HindsightReplayBuffer, operation: str, case: Scenario) -> None:
+    """Assert that an operation had no effect or its full effect, or only evicted episodes."""
+    found = stored(buffer)
+    old = [number for number in found if number in case.before]
+    new = found[len(old) :]
+    assert old == case.before[len(case.before) - len(old) :], "stored episodes are the newest"
+    added = [number for number in case.after if number in LENGTHS]
+    wholly = (
+        [added[:count] for count in range(len(added) + 1)] if operation in {"add", "extend"} else [[], added]
     )
-    with countdown.running():
-        OPERATIONS[operation](buffer, size, folder)
-    assert countdown.has_raised
-    loaded = HindsightReplayBuffer.load(folder / "from handler", **FUNCTIONS, device=device)
-    assert_before_or_after(loaded, case)
-    assert stored(buffer) == case.after
-    assert_usable(buffer, size)
+    assert new in wholly
+    assert_rows_are_right(buffer)
 
 
-def count_low_limits(operation: str, rooms: Iterable[int], folder: Path) -> int:
-    """Run `limit_memory` in a fork of this process for each limit; return the number of limits too low.
+def assert_rows_are_right(buffer: HindsightReplayBuffer) -> None:
+    """Assert that episodes were recorded, each once, and that sampled rows are their steps."""
+    buffer.verify()
+    found = list(buffer.episodes())
+    numbers = stored(buffer)
+    assert len(numbers) == len(set(numbers)), "each episode is stored once"
+    assert_same_episodes(found, [episode(n, len(each)) for n, each in zip(numbers, found, strict=True)])
+    lengths = dict(zip(numbers, map(len, found), strict=True))
+    if not found:
+        return
+    for size in (8, 64):
+        batch = buffer.sample(size).to_numpy()
+        number, t = batch.observations["observation"].T.astype(int)
+        assert all(step < lengths[each] for each, step in zip(number.tolist(), t, strict=True))
+        np.testing.assert_array_equal(batch.next_observations["observation"].T, [number, t + 1])
+        np.testing.assert_array_equal(batch.actions[:, 0], number + t / 1000)
+        goals, rows = batch.observations["desired_goal"], batch.relabeled
+        assert all(
+            step < s <= lengths[each] for (each, s), step in zip(goals[rows].tolist(), t[rows], strict=True)
+        )
+        reached = (batch.next_observations["achieved_goal"] == goals).all(-1)
+        np.testing.assert_array_equal(batch.rewards, reached - 1.0)
+        firsts = set(zip(number.tolist(), (batch.index - t).tolist(), strict=True))
+        assert len(firsts) == len(dict(firsts)) == len({first for _, first in firsts})
 
-    A fork has no free memory of earlier calls, to which a limit would not apply.
-    """
-    low = 0
-    scenario(operation, LIMITED, None)  # cached for all forks
-    for room in rooms:
-        pid = os.fork()
-        if pid == 0:
-            code = 2
-            try:
-                code = int(limit_memory(operation, room, folder))
-            except BaseException:
-                traceback.print_exc()
-            os._exit(code)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if code not in {0, 1}:
-            raise RuntimeError(f"{operation} with {room} bytes ended with exit code {code}")
-        low += code
-    return low
 
-
-def limit_memory(operation: str, room: int, folder: Path) -> bool:
-    """Run an operation with large arrays under a memory limit; return whether the limit was too low.
-
-    Args:
-        operation: Name of the operation.
-        room: Bytes that the process may allocate beyond those that it has.
-        folder: Folder for the file of the buffer.
-    """
-    case = scenario(operation, LIMITED, None)
-    buffer = copy.deepcopy(case.buffer)
-    has_failed = False
-    try:
-        with memory_limit(room):
-            OPERATIONS[operation](buffer, LIMITED, folder)
-    except MemoryError:
-        has_failed = True
-    assert_before_or_after(buffer, case)
-    assert_usable(buffer, LIMITED)
-    return has_failed
+def assert_usable(buffer: HindsightReplayBuffer, path: Path) -> None:
+    """Assert that all methods work as before the interruption."""
+    buffer.truncate_open_episode()
+    assert_rows_are_right(buffer)
+    add_again = [episode(number) for number in (200, 201)]
+    buffer.add_episodes(add_again)
+    for transition in transitions(episode(202)):
+        buffer.add(*transition)
+    assert stored(buffer)[-3:] == [200, 201, 202]
+    buffer.update_priorities(buffer.sample(4).index, np.ones(4))
+    assert_rows_are_right(buffer)
+    buffer.save(path)
+    assert_same_episodes(load_buffer(path, None).episodes(), buffer.episodes())

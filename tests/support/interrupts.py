@@ -1,22 +1,26 @@
-"""Exceptions and signal handlers at a chosen moment of a program, between two instructions."""
+"""Exceptions at a chosen moment of a program, between two instructions."""
 
 from __future__ import annotations
 
 import contextlib
+import dis
+import functools
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 
 class Countdown:
-    """Raises an error or calls a signal handler after n bytecode instructions in some files.
+    """Raises an error after n bytecode instructions in some files.
+
+    Instructions that call ``__exit__`` at the end of a ``with`` block are not counted. Python handles no
+    signal there, and an error would leave the block without ``__exit__``.
 
     Args:
         instruction: Number of these instructions, n.
         files: Parts of the paths of the files.
         error: Class of the error.
-        handler: Function that is called in place of raising the error, or None.
 
     Attributes:
         left: Number of instructions until the error; negative after it.
@@ -27,17 +31,10 @@ class Countdown:
         instruction: int,
         *files: str,
         error: type[BaseException] = KeyboardInterrupt,
-        handler: Callable[[], object] | None = None,
     ) -> None:
         self.left = instruction
         self._files = files
         self._error = error
-        self._handler = handler
-
-    @property
-    def has_raised(self) -> bool:
-        """Whether the error was raised, or the handler called."""
-        return self.left < 0
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -53,14 +50,25 @@ class Countdown:
         if not any(part in frame.f_code.co_filename for part in self._files):
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode":
+        if event == "opcode" and frame.f_lasti not in _exit_calls(frame.f_code):
             self.left -= 1
             if self.left < 0:
                 sys.settrace(None)
-                if self._handler is None:
-                    raise self._error
-                self._handler()
+                raise self._error
         return self._trace
+
+
+@functools.cache
+def _exit_calls(code: CodeType) -> set[int]:
+    """Return the offsets of instructions that call ``__exit__(None, None, None)``."""
+    instructions, offsets = list(dis.get_instructions(code)), set()
+    for begin in range(len(instructions) - 3):
+        loads, rest = instructions[begin : begin + 3], instructions[begin + 3 : begin + 5]
+        if all(each.opname == "LOAD_CONST" and each.argval is None for each in loads):
+            calls = [each for each in rest if each.opname in {"PRECALL", "CALL"}]
+            if calls:
+                offsets |= {each.offset for each in (*loads, *calls)}
+    return offsets
 
 
 def count_instructions(function: Callable[[], object], *files: str) -> int:

@@ -16,8 +16,7 @@ from tests.support.killed import kills
 def kill_while_saving(folder: Path, times: int, seed: int = 0) -> tuple[int, int]:
     """Kill a process that saves a buffer after every episode, and continues with the saved buffer.
 
-    Returns:
-        Number of kills that left an unfinished file, and number of the last saved episode, from 199 on.
+    Return the number of kills that left an unfinished file, and of the last saved episode, from 199 on.
     """
     path, unfinished, newest = folder / "buffer", 0, -1
     code = f"""
@@ -40,7 +39,7 @@ while True:
     print(number, flush=True)
 """
     for _ in kills(code, times, seed=seed):
-        unfinished += path.with_name("buffer.her-part").exists()
+        unfinished += any(folder.glob("*.her-part"))
         buffer = HindsightReplayBuffer.load(path, compute_reward=compute_reward)
         buffer.verify()
         last = int(buffer.sample(20_000).index.max()) // 100
@@ -54,8 +53,7 @@ while True:
 def kill_while_archiving(folder: Path, times: int, seed: int = 0) -> tuple[int, int]:
     """Kill a process that adds random episodes to an archive; read the archive after each kill.
 
-    Returns:
-        Number of kills between writing a shard and its line in the manifest, and number of episodes.
+    Return the number of kills between writing a shard and its line in the manifest, and that of episodes.
     """
     unlisted = before = 0
     code = f"""

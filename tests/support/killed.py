@@ -14,17 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def kills(code: str, times: int, *, within: float = 0.2, seed: int = 0) -> Iterator[None]:
-    """Run a program several times, kill it each time, and yield to the caller.
-
-    Args:
-        code: Python program that runs until it is killed, and prints a line when it has begun.
-        times: Number of kills.
-        within: Maximum time from the printed line to the kill [s]; the time is random.
-        seed: Seed of the random times.
-
-    Yields:
-        None, after each kill, when the process has ended.
-    """
+    """Run a program several times; kill it ``within`` seconds after it prints a line, and yield."""
     rng = np.random.default_rng(seed)
     for _ in range(times):
         with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as process:

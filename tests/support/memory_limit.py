@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.support.killed import ROOT
@@ -50,3 +51,50 @@ def run_program(code: str, *arguments: object) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+PROGRAM = """
+import json, sys
+import numpy as np
+from her_wrappers import HindsightReplayBuffer
+from tests.support.buffers import FUNCTIONS
+from tests.support.counting import counting_buffer, counting_episode
+from tests.support.memory_limit import memory_limit
+
+call, rooms, path = sys.argv[1:]
+buffer = counting_buffer(buffer_size=200_000)
+many = [counting_episode(number, 1000) for number in range(100)]
+buffer.add_episodes(many)
+buffer.save(path)
+short = [counting_episode(number, 1) for number in range(100_000)] if call == "grow" else []
+calls = {
+    "add_episodes": lambda: buffer.add_episodes(many),
+    "grow": lambda: buffer.add_episodes(short),
+    "sample": lambda: buffer.sample(1_000_000),
+    "save": lambda: buffer.save(path),
+}
+errors = 0
+for room in json.loads(rooms):
+    before = len(buffer)
+    try:
+        with memory_limit(room):
+            calls[call]()
+    except (MemoryError, OSError):  # the system's error if there is no memory to list a folder
+        errors += 1
+        assert len(buffer) == before
+    buffer.verify()
+    assert {len(episode) for episode in buffer.episodes()} <= {1000, 1}
+    assert len(HindsightReplayBuffer.load(path, **FUNCTIONS)) in (100_000, len(buffer))
+    batch = buffer.sample(64)
+    t = batch.observations["observation"][:, 1]
+    np.testing.assert_array_equal(batch.next_observations["observation"][:, 1], t + 1)
+print(errors)
+"""
+
+
+def count_low_limits(call: str, rooms: Iterable[int], path: Path) -> int:
+    """Call a method of a large buffer under several limits [bytes]; return how many limits were too low.
+
+    The buffer must be whole after each call, and its file at ``path`` the old or the new one.
+    """
+    return int(run_program(PROGRAM, call, json.dumps(list(rooms)), path))

@@ -5,32 +5,25 @@ The default tests run a hundredth of them, and `python -m benchmarks.reliability
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from her_wrappers import CorruptFileError, EpisodeArchive, HindsightReplayBuffer, Priority
+from her_wrappers import CorruptFileError, EpisodeArchive, HindsightReplayBuffer
 from tests.support.archived_episodes import Nested, random_episode
 from tests.support.archived_episodes import assert_same_episodes as assert_same_archived
 from tests.support.buffers import FUNCTIONS, example
 from tests.support.damage import damaged
 from tests.support.equality import assert_same_episodes
-from tests.support.interrupted_buffer import (
-    LARGE,
-    OPERATIONS,
-    SMALL,
-    interrupt,
-    save_from_handler,
-)
+from tests.support.interrupted_buffer import OPERATIONS, interrupt
 from tests.support.interrupted_recorder import RECORDERS, interrupt_recorder
 from tests.support.kill_trials import kill_while_archiving, kill_while_saving
-from tests.support.memory_limit import run_program
-from tests.support.reference_world import ACTIONS, GOAL_OPTIONS, SPACES, World
+from tests.support.memory_limit import count_low_limits
+from tests.support.programs import Program, random_tape
 
-LIMITED_OPERATIONS = "add_episode", "add_episodes", "sample", "save", "clear"
+LIMITED_OPERATIONS = "add_episodes", "sample", "save", "grow"
 ROOM = 1e4, 2e7
 """Bytes that a process with a limit may still allocate."""
 
@@ -44,7 +37,7 @@ def pick(rng: np.random.Generator, choices):
 def interrupt_buffer(rng: np.random.Generator, folder: Path, error=KeyboardInterrupt) -> int:
     """Raise an error at a random instruction of a method of the buffer."""
     device = pick(rng, (None, "cpu"))
-    interrupt(pick(rng, OPERATIONS), pick(rng, (SMALL, LARGE)), device, error, rng.random(), folder)
+    interrupt(pick(rng, OPERATIONS), device, error, rng.random(), folder)
     return 1
 
 
@@ -62,19 +55,8 @@ def lack_memory(rng: np.random.Generator, folder: Path) -> int:
 
 def exceed_limits(rng: np.random.Generator, folder: Path) -> int:
     """Call a method of the buffer under ten memory limits; return the number of limits that were too low."""
-    operation, rooms = pick(rng, LIMITED_OPERATIONS), np.exp(rng.uniform(*np.log(ROOM), size=10))
-    code = (
-        "import json, pathlib, sys; from tests.support.interrupted_buffer import count_low_limits; "
-        "print(count_low_limits(sys.argv[1], json.loads(sys.argv[2]), pathlib.Path(sys.argv[3])))"
-    )
-    return int(run_program(code, operation, rooms.astype(int).tolist(), folder))
-
-
-def save_in_handler(rng: np.random.Generator, folder: Path) -> int:
-    """Save in a signal handler that runs at a random instruction of a method of the buffer."""
-    device = pick(rng, (None, "cpu"))
-    save_from_handler(pick(rng, OPERATIONS), pick(rng, (SMALL, LARGE)), device, rng.random(), folder)
-    return 1
+    rooms = np.exp(rng.uniform(*np.log(ROOM), size=10)).astype(int)
+    return count_low_limits(pick(rng, LIMITED_OPERATIONS), rooms.tolist(), folder / "buffer")
 
 
 def kill_saving(rng: np.random.Generator, folder: Path) -> int:
@@ -90,31 +72,9 @@ def kill_archiving(rng: np.random.Generator, folder: Path) -> int:
 
 
 def explain_rows(rng: np.random.Generator, folder: Path) -> int:
-    """Call random methods of a buffer with random options, and compare each sampled row with a reference."""
-    options = {
-        "buffer_size": int(rng.integers(1, 41)),
-        "resample_achieved_goals": bool(rng.integers(2)),
-        "n_steps": pick(rng, (1, 1, 2, 3, 5, 100)),
-        "gamma": pick(rng, (0.9, 0.99, 1.0)),
-        "prioritized": pick(rng, (None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01))),
-        "seed": int(rng.integers(2**32)),
-    }
-    termination = pick(rng, (None, "recompute", "success", "keep", "never", "function"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the recorded rewards are not those of the function
-        world = World(
-            pick(rng, SPACES),
-            termination,
-            bool(rng.integers(2)),
-            pick(rng, GOAL_OPTIONS) | options,
-            int(rng.integers(2**32)),
-        )
-        world.add(3)
-        for _ in range(20):
-            getattr(world, pick(rng, (*ACTIONS, "sample", "sample")))(int(rng.integers(1, 41)))
-            world.check()
-        world.sample(40)
-    return world.rows
+    """Run a random program, in which the oracle judges each sampled row; return the number of rows."""
+    batches = Program(random_tape(int(rng.integers(2**31))), pick(rng, (None, "cpu"))).run()
+    return sum(map(len, batches))
 
 
 def damage_buffer(rng: np.random.Generator, folder: Path) -> int:
@@ -168,12 +128,11 @@ class Kind(NamedTuple):
 KINDS = [
     Kind("interrupts of the replay buffer", 8_000, interrupt_buffer),
     Kind("interrupts of recorders and archives", 2_000, interrupt_recording),
-    Kind("saves of the buffer in a signal handler", 1_000, save_in_handler),
     Kind("MemoryError at an instruction", 1_500, lack_memory),
     Kind("memory limits of the operating system", 500, exceed_limits),
     Kind("kills while saving a buffer", 500, kill_saving),
     Kind("kills while writing an archive", 500, kill_archiving),
-    Kind("sampled rows, explained by a reference in plain Python", 1_000_000, explain_rows),
+    Kind("sampled rows, explained by an oracle in plain Python", 1_000_000, explain_rows),
     Kind("damaged files of buffers", 50_000, damage_buffer),
     Kind("damaged files of archives", 50_000, damage_archive),
 ]

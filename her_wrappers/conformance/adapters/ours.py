@@ -9,7 +9,7 @@ import numpy as np
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.prioritized import Priority
+from her_wrappers.replay.priorities import Priority
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

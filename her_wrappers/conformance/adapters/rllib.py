@@ -11,7 +11,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
 from her_wrappers.integrations.rllib import ColumnsFromBuffer
 from her_wrappers.integrations.rllib_buffer import HerEpisodeReplayBuffer
-from her_wrappers.replay.prioritized import Priority
+from her_wrappers.replay.priorities import Priority
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from her_wrappers.conformance.adapter import ReplayAdapter
 from her_wrappers.conformance.adapters.torchrl import as_arrays, as_tensordict
 from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer
-from her_wrappers.replay.prioritized import Priority
+from her_wrappers.replay.priorities import Priority
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -17,7 +17,7 @@ from her_agents.studies import study as study_module
 from her_agents.studies.plots import BLUE, GRAY, VERMILLION
 from her_agents.studies.runs import WITH_HER, Run, execute
 from her_agents.studies.study import settings_of
-from her_wrappers.files.atomic import Claim
+from her_wrappers.files.atomic import acquire_lock
 from tests.support.studies import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bits
 
 
@@ -168,7 +168,7 @@ def test_no_page_is_written_if_all_runs_fail(tmp_path, monkeypatch):
 
 
 def test_second_study_in_a_folder_raises_an_error(tmp_path):
-    claim = Claim(tmp_path / "bitflip.lock", "it")
+    claim = acquire_lock(tmp_path / "bitflip.lock", "it")
     result = do_quick("bitflip", tmp_path)
     claim.release()
     assert result.exit_code == 2

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
-import zlib
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +15,7 @@ from typer.testing import CliRunner
 
 from her_wrappers.cli import app
 from her_wrappers.commands.terminal import EXIT_CODES
+from tests.support.archived_episodes import forge_manifest
 from tests.support.pages import ROOT
 
 BOX = spaces.Box(-1, 1, (2,), np.float32)
@@ -247,13 +246,7 @@ def test_a_missing_archive_is_an_error():
 def test_a_manifest_cannot_control_the_terminal(folder):
     """The manifest has control characters and a correct checksum, as an attacker would write it."""
     her("record", "her_envs/PointReach-v0", "-o", "max_steps=5", "--episodes", "1", "--out", "reach")
-    path = folder / "reach" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    del manifest["crc32"]
-    manifest["source"]["env_id"] = "\x1b]0;owned\x07\x9b31m"
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    checksum = f"{zlib.crc32(text.encode()):08x}"
-    path.write_text(json.dumps(manifest | {"crc32": checksum}, separators=(",", ":")))
+    forge_manifest(folder / "reach", lambda c: c["source"].update(env_id="\x1b]0;owned\x07\x9b31m"))
     result = her("inspect", "reach")
     assert result.exit_code == 0, result.output
     assert r"\x1b]0;owned\x07\x9b31m" in result.stdout

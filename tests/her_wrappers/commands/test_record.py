@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from her_wrappers import Episode, EpisodeArchive
 from her_wrappers.cli import app
 from her_wrappers.commands.archive_summary import Range, Summary, goal_coverage, summarize
-from her_wrappers.recording import manifest, shards
-from tests.support.archived_episodes import assert_same_episodes, forged
+from her_wrappers.recording import shards
+from tests.support.archived_episodes import assert_same_episodes, forge_manifest
 from tests.support.counting import counting_episode
 
 REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
@@ -130,7 +130,7 @@ def test_a_full_disk_gives_an_error_of_one_sentence(tmp_path, monkeypatch, shard
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(manifest, "write_shard", full)
+    monkeypatch.setattr(shards, "write_shard", full)
     monkeypatch.setattr(shards, "SHARD_BYTES", shard_bytes)
     result = her(*REACH, "--episodes", 4, "--out", tmp_path)
     assert result.exit_code == 3
@@ -221,7 +221,7 @@ def test_json_has_the_whole_summary(tmp_path):
     [
         (
             lambda folder: (folder / "shard-000000.npz").write_bytes(b""),
-            "shard-000000.npz is not a file of her-toolkit",
+            "shard-000000.npz is damaged, or is not a file of her-toolkit",
         ),
         (
             lambda folder: (folder / "manifest.json").write_text("{}"),
@@ -246,7 +246,7 @@ def test_control_characters_of_a_manifest_are_escaped(tmp_path):
     def change(content):
         content["source"].update(env_id="\x1b[2J\x07\u202eevil-v0", kwargs_as_text={"x": "\x1b]0;title\x07"})
 
-    (tmp_path / "manifest.json").write_text(forged(tmp_path, change))
+    forge_manifest(tmp_path, change)
     output = her("inspect", tmp_path).output
     assert r"\x1b[2J\x07\u202eevil-v0" in output
     assert r"x=\x1b]0;title\x07" in output

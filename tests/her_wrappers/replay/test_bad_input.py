@@ -1,19 +1,20 @@
-"""Invalid episodes and results of functions raise with one sentence and leave the buffer unchanged.
+"""Bad input is an error that names the argument, and nothing is stored, evicted or changed.
 
-See `test_bad_arguments` for arguments, `test_damaged_files` for files, `test_memory_limit` for memory.
+Each row of a table has a call or value, the exception, and a word of the message.
 """
 
 from __future__ import annotations
 
 import copy
-import re
 
+import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
-from her_wrappers import Episode, Episodes, HindsightReplayBuffer
-from tests.support import buffers
+from her_wrappers import Episode, Episodes, Geometric, HindsightReplayBuffer, Mixture, Priority
+from tests.support.buffers import device_options, filled, make_buffer, transitions
 from tests.support.counting import (
     ACTIONS,
     SPACE,
@@ -22,19 +23,134 @@ from tests.support.counting import (
     counting_buffer,
     counting_episode,
 )
-from tests.support.counting_rewards import costs
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
+# --- arguments ------------------------------------------------------------------------------------
 
-def filled(**options):
-    return buffers.filled(**{"buffer_size": 30} | options)
+ARGUMENTS = [
+    ({"buffer_size": 0}, ValueError, "buffer_size"),
+    ({"buffer_size": 1e6}, ValueError, "buffer_size"),
+    ({"buffer_size": 10**400}, ValueError, "buffer_size"),
+    ({"buffer_size": 2**62}, MemoryError, "buffer_size"),
+    ({"n_sampled_goal": -1}, ValueError, "n_sampled_goal"),
+    ({"n_sampled_goal": [4]}, ValueError, "n_sampled_goal"),
+    ({"her_ratio": 1.5}, ValueError, "her_ratio"),
+    ({"her_ratio": "0.5"}, ValueError, "her_ratio"),
+    ({"her_ratio": 0.5, "n_sampled_goal": 4}, ValueError, "once, got n_sampled_goal and her_ratio"),
+    (
+        {"her_ratio": 0.5, "goal_selection_strategy": Mixture({"final": 0.5, "original": 0.5})},
+        ValueError,
+        "once",
+    ),
+    ({"goal_selection_strategy": "futur"}, ValueError, "'futur'; choose from 'future'"),
+    ({"goal_selection_strategy": "futur", "n_sampled_goal": 0}, ValueError, "goal_selection_strategy"),
+    ({"goal_selection_strategy": ["future"]}, TypeError, "goal_selection_strategy"),
+    ({"termination": "always"}, ValueError, "termination"),
+    ({"termination": ["keep"]}, ValueError, "termination"),
+    ({"termination": "always", "n_sampled_goal": 0}, ValueError, "termination"),
+    ({"termination": "recompute", "compute_terminated": None}, ValueError, "needs compute_terminated"),
+    ({"n_steps": 0}, ValueError, "n_steps"),
+    ({"n_steps": 2.5}, ValueError, "n_steps"),
+    ({"gamma": 0}, ValueError, "gamma"),
+    ({"gamma": float("nan")}, ValueError, "gamma"),
+    ({"gamma": "0.99"}, ValueError, "gamma"),
+    ({"seed": -1}, ValueError, "seed"),
+    ({"seed": "0"}, ValueError, "seed"),
+    ({"compute_reward": None}, ValueError, "needs compute_reward"),
+    ({"compute_reward": 5}, TypeError, "compute_reward"),
+    ({"compute_reward": None, "reward_fn": 5}, TypeError, "reward_fn"),
+    ({"reward_fn": lambda batch: np.zeros(len(batch))}, ValueError, "compute_reward and reward_fn"),
+    ({"resample_achieved_goals": "no"}, TypeError, "resample_achieved_goals"),
+    ({"info_keys": "cost"}, TypeError, "info_keys"),
+    ({"info_format": "rows"}, ValueError, "info_format"),
+    ({"prioritized": True}, TypeError, "prioritized"),
+    ({"prioritized": Priority}, TypeError, "prioritized"),
+    ({"device": "gpu"}, ValueError, "device must be one that torch can use here"),
+    ({"device": "meta"}, ValueError, "device"),
+    ({"device": 3.5}, ValueError, "device"),
+    ({"buffersize": 5}, TypeError, "buffersize"),
+]
 
 
-def assert_refused(buffer, episodes, error, message):
-    """Assert that adding raises, stores and evicts nothing, and does not change the following batches."""
+@pytest.mark.parametrize(("options", "error", "word"), ARGUMENTS)
+def test_a_bad_argument_of_the_buffer(options, error, word):
+    with pytest.raises(error, match=word):
+        counting_buffer(**options)
+
+
+class WithoutReward(gym.Env):
+    """An environment with the spaces of counting episodes and without ``compute_reward``."""
+
+    observation_space, action_space = SPACE, ACTIONS
+
+
+OBJECTS = [
+    (lambda: Mixture({"future": 0.5}), ValueError, "sum to 1"),
+    (lambda: Mixture({"future": 1.5, "final": -0.5}), ValueError, "1.5 for 'future'"),
+    (lambda: Mixture({"future": None}), ValueError, "None for 'future'"),
+    (lambda: Mixture([("future", 1.0)]), TypeError, "dict"),
+    (lambda: Geometric(1.0), ValueError, "gamma"),
+    (lambda: Priority(alpha=-0.1), ValueError, "alpha"),
+    (lambda: Priority(alpha="0.6"), ValueError, "alpha"),
+    (lambda: Priority(beta=True), ValueError, "beta"),
+    (lambda: Priority(eps=0), ValueError, "eps"),
+    (lambda: HindsightReplayBuffer(SPACE, spaces.Text(5), n_sampled_goal=0), TypeError, "Text"),
+    (lambda: HindsightReplayBuffer.for_env(WithoutReward()), ValueError, "compute_reward"),
+    (
+        lambda: HindsightReplayBuffer.for_env(WithoutReward(), her_ratio=np.array(0.5)),
+        ValueError,
+        "her_ratio",
+    ),
+    (lambda: HindsightReplayBuffer.for_env("her_envs/PointReach-v0"), TypeError, "str"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "word"), OBJECTS)
+def test_a_bad_argument_of_another_object(call, error, word):
+    with pytest.raises(error, match=word):
+        call()
+
+
+CALLS = [
+    (lambda buffer: buffer.sample(8, beta=1.1), ValueError, "beta"),
+    (lambda buffer: buffer.sample(8, beta="1"), ValueError, "beta"),
+    (lambda buffer: buffer.add_episode({"observations": []}), TypeError, "dict"),
+    (lambda buffer: buffer.add_episodes(counting_episode(0, 2)), TypeError, "one Episode; use add_episode"),
+    (lambda buffer: buffer.add_episodes(5), TypeError, "int"),
+    (lambda buffer: buffer.add_episodes([counting_episode(0, 3), {}]), TypeError, r"episodes\[1\].* dict"),
+    (lambda buffer: buffer.extend(counting_episode(0, 2)), TypeError, "one Episode; use add_episode"),
+    (lambda buffer: buffer.extend([{}]), TypeError, "dict"),
+    (lambda buffer: buffer.extend(5), TypeError, "int"),
+    (lambda buffer: buffer.update_priorities([0, 1], [1, -0.5]), ValueError, "-0.5 at row 1"),
+    (lambda buffer: buffer.update_priorities([0, 1], [np.nan, 1]), ValueError, "nan at row 0"),
+    (lambda buffer: buffer.update_priorities([0, 1], [1, 1e39]), ValueError, "at row 1"),
+    (lambda buffer: buffer.update_priorities([0, 1], ["a", "b"]), ValueError, "priorities"),
+    (lambda buffer: buffer.update_priorities([0, 1], [[1], [1, 2]]), ValueError, "priorities"),
+    (lambda buffer: buffer.update_priorities([0, 1], [1]), ValueError, "shape of index"),
+    (lambda buffer: buffer.update_priorities([0, 1], 1.0), ValueError, "shape of index"),
+    (lambda buffer: buffer.update_priorities([0, 24], [1, 1]), ValueError, "24 at row 1"),
+    (lambda buffer: buffer.update_priorities([-1, 0], [1, 1]), ValueError, "-1 at row 0"),
+    (lambda buffer: buffer.update_priorities(np.array([2**63], np.uint64), [1]), ValueError, "at row 0"),
+    (lambda buffer: buffer.update_priorities([0.0, 1], [1, 1]), ValueError, "index"),
+    (lambda buffer: buffer.update_priorities([[0], [1]], [1, 1]), ValueError, "index"),
+    (lambda buffer: buffer.update_priorities(None, None), ValueError, "index"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "word"), CALLS)
+def test_a_bad_call_changes_nothing(call, error, word):
+    buffer = make_buffer(None, prioritized=Priority())
+    buffer.add_episodes([counting_episode(number, 12) for number in range(2)])
+    buffer.update_priorities([1, 20], [9, 0.1])
+    assert_rejected(buffer, lambda: call(buffer), error, word)
+
+
+def assert_rejected(buffer, call, error, word):
+    """Assert that a call raises, stores and evicts nothing, and does not change the following batches."""
+    buffer.sample(20)
     twin = copy.deepcopy(buffer)
-    with pytest.raises(error, match=message) as caught:
-        buffer.add_episodes(episodes)
+    with pytest.raises(error, match=word) as caught:
+        call()
     assert len(str(caught.value)) < 400, "a sentence, no arrays"
     buffer.verify()
     assert_same_episodes(buffer.episodes(), twin.episodes())
@@ -44,270 +160,305 @@ def assert_refused(buffer, episodes, error, message):
     assert_same_batches(buffer, twin, [20] * 3)
 
 
-def with_part(**parts):
-    """Return a counting episode of three steps; ``parts`` replace its attributes."""
-    return counting_episode(5, 3, **parts)
+@pytest.mark.parametrize("batch_size", [0, -3, 2.0, True, None])
+def test_a_bad_batch_size(batch_size):
+    buffer = filled()
+    with pytest.raises(ValueError, match="batch_size"):
+        buffer.sample(batch_size)
+    assert len(buffer.sample(8)) == 8
 
 
-def with_observations(**leaves):
-    episode = counting_episode(5, 3)
-    return counting_episode(5, 3, observations=episode.observations | leaves)
+def test_priorities_of_a_buffer_without_priorities():
+    buffer = filled()
+    assert_rejected(buffer, lambda: buffer.sample(8, beta=0.5), ValueError, "prioritized=Priority")
+    assert_rejected(buffer, lambda: buffer.update_priorities([0], [1]), ValueError, "prioritized=Priority")
+
+
+# --- episodes -------------------------------------------------------------------------------------
+
+
+def with_leaves(**leaves):
+    return counting_episode(5, 3, observations=counting_episode(5, 3).observations | leaves)
 
 
 def without(key):
-    episode = counting_episode(5, 3)
-    return counting_episode(
-        5, 3, observations={name: rows for name, rows in episode.observations.items() if name != key}
-    )
+    parts = {name: rows for name, rows in counting_episode(5, 3).observations.items() if name != key}
+    return counting_episode(5, 3, observations=parts)
 
 
-BAD = {
-    "a missing key": (without("achieved_goal"), "observations/achieved_goal is missing in the episode"),
-    "nothing observed": (without("observation"), "observations/observation is missing in the episode"),
-    "no goal": (without("desired_goal"), "observations/desired_goal is missing in the episode"),
-    "an observation of another shape": (
-        with_observations(observation=np.zeros((4, 3))),
-        "observations/observation of the episode must have shape (4, 2), got (4, 3)",
-    ),
-    "complex observations": (
-        with_observations(observation=np.zeros((4, 2), complex)),
-        "observations/observation of the episode must hold numbers of dtype float64, got complex128",
-    ),
-    "observations of one array": (
-        with_part(observations=np.zeros((4, 2))),
-        "observations/achieved_goal is missing in the episode",
-    ),
-    "a goal of another shape": (
-        with_observations(desired_goal=np.zeros((4, 3))),
-        "observations/desired_goal of the episode must have shape (4, 2), got (4, 3)",
-    ),
-    "goals of words": (
-        with_observations(achieved_goal=np.full((4, 2), "a")),
-        "observations/achieved_goal of the episode must hold numbers of dtype float64, got <U1",
-    ),
-    "actions of another shape": (
-        with_part(actions=np.zeros((3, 2))), "actions of the episode must have shape (3, 1), got (3, 2)",
-    ),
-    "actions by key": (
-        with_part(actions={"turn": np.zeros((3, 1))}),
-        "actions of the episode must have shape (3, 1), got ()",
-    ),
-    "a reward that is NaN": (
-        with_part(rewards=np.array([-1, np.nan, -1])), "rewards must be finite as float32, got nan at step 1",
-    ),
-    "a reward that is too large": (
-        with_part(rewards=np.array([-1, 1e39, -1])),
-        "rewards must be finite as float32, got 1e+39 at step 1",
-    ),
-    "a last reward that is infinite": (
-        with_part(rewards=np.array([-1, -1, np.inf])), "rewards must be finite as float32, got inf at step 2",
-    ),
-    "a reward that is infinite": (
-        with_part(rewards=np.array([-np.inf, -1, -1])),
-        "rewards must be finite as float32, got -inf at step 0",
-    ),
-    "an episode too long": (
-        counting_episode(5, 31),
-        "an episode must fit the buffer of 30 transitions, got 31 steps; "
-        "raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)",
-    ),
-}  # fmt: skip
+EPISODES = [
+    (without("achieved_goal"), "observations/achieved_goal is missing"),
+    (without("observation"), "observations/observation is missing"),
+    (without("desired_goal"), "observations/desired_goal is missing"),
+    (counting_episode(5, 3, observations=np.zeros((4, 2))), "is missing"),
+    (with_leaves(observation=np.zeros((4, 3))), "observations/observation .*shape"),
+    (with_leaves(observation=np.zeros((4, 2), complex)), "observations/observation .*complex128"),
+    (with_leaves(desired_goal=np.zeros((4, 3))), "observations/desired_goal .*shape"),
+    (with_leaves(achieved_goal=np.full((4, 2), "a")), "observations/achieved_goal .*<U1"),
+    (counting_episode(5, 3, actions=np.zeros((3, 2))), "actions .*shape"),
+    (counting_episode(5, 3, actions={"turn": np.zeros((3, 1))}), "actions .*shape"),
+    (counting_episode(5, 3, rewards=np.array([-1, np.nan, -1])), "nan at step 1"),
+    (counting_episode(5, 3, rewards=np.array([-1, -1, np.inf])), "inf at step 2"),
+    (counting_episode(5, 3, rewards=np.array([-np.inf, -1, -1])), "inf at step 0"),
+    (counting_episode(5, 3, rewards=np.array([0, 2.0**128 - 2.0**103, 0])), "at step 1"),
+    (counting_episode(5, 3, rewards=np.array([0, np.longdouble("1e4000"), 0])), "at step 1"),
+    (counting_episode(5, 31), "got 31 steps; raise buffer_size"),
+]
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_an_episode_that_does_not_fit_is_an_error(bad):
-    episode, message = BAD[bad]
-    assert_refused(filled(), [episode], ValueError, f"^{re.escape(message)}$")
+@pytest.mark.parametrize(("bad", "words"), EPISODES)
+def test_a_bad_episode_stores_and_evicts_nothing(device, bad, words):
+    buffer = filled(**device_options(device, {"buffer_size": 30}))
+    assert_rejected(buffer, lambda: buffer.add_episode(bad), ValueError, words)
+    buffer = filled(**device_options(device, {"buffer_size": 30}))
+    assert_rejected(buffer, lambda: buffer.add_episodes([bad]), ValueError, words)
 
 
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("place", [0, 6, 10])
-def test_the_error_for_many_episodes_names_the_bad_one_and_none_is_stored(bad, place):
-    episode, message = BAD[bad]
+@pytest.mark.parametrize(("bad", "words"), EPISODES)
+@pytest.mark.parametrize("place", [0, 10])
+def test_the_error_for_many_episodes_names_the_first_bad_one(bad, words, place):
     episodes = [counting_episode(number, 2) for number in range(10)]
-    episodes.insert(place, episode)
-    episodes.append(episode)
-    assert_refused(filled(), episodes, ValueError, f"^{re.escape(f'episodes[{place}]: {message}')}$")
+    episodes.insert(place, bad)
+    buffer = filled(buffer_size=30)
+    call = lambda: buffer.add_episodes([*episodes, bad])  # noqa: E731
+    assert_rejected(buffer, call, ValueError, rf"^episodes\[{place}\]: .*{words}")
 
 
-def test_the_error_for_concatenated_episodes_names_the_bad_one():
-    rewards = np.full(12, -1.0)
-    rewards[7] = np.inf
+def test_the_error_for_columnar_episodes_names_the_bad_one():
     good = Episodes.of([counting_episode(number, 3) for number in range(4)])
-    episodes = Episodes(
-        good.observations, good.actions, rewards, good.lengths, good.terminated, good.truncated
-    )
-    message = "episodes[2]: rewards must be finite as float32, got inf at step 1"
-    assert_refused(filled(), episodes, ValueError, f"^{re.escape(message)}$")
+    rewards = np.where(np.arange(12) == 7, np.inf, -1.0)
+    parts = good.observations, good.actions, rewards, good.lengths, good.terminated, good.truncated
+    buffer = filled(buffer_size=30)
+    call = lambda: buffer.add_episodes(Episodes(*parts))  # noqa: E731
+    assert_rejected(buffer, call, ValueError, r"^episodes\[2\]: .* inf at step 1")
 
 
-def test_episodes_that_fit_alone_fit_together():
-    """Episodes with different dtypes or additional keys are stored as exactly in one list as one by one."""
-    plain, more = counting_episode(0, 3), counting_episode(1, 3)
-    more.observations["camera"] = np.zeros((4, 9))
-    wide = counting_episode(2, 3)
-    wide.observations["achieved_goal"] = wide.observations["achieved_goal"].astype(np.float64)
-    together, one_by_one = filled(), filled()
-    together.add_episodes([plain, more, wide])
-    for episode in (plain, more, wide):
-        one_by_one.add_episode(episode)
-    assert_same_episodes(together.episodes(), one_by_one.episodes())
+INFOS = [
+    ({}, r"infos/cost is missing .*info_keys=\['cost'\]"),
+    ({"cost": np.array(["a", "b", "c"])}, "infos/cost .*<U1"),
+    ({"cost": np.zeros((3, 2))}, "infos/cost .*shape"),
+    ({"cost": np.full(3, 2**53 + 1)}, "infos/cost .*int64"),  # float64 does not hold this integer
+]
 
 
-def test_large_integers_are_exact_next_to_floats():
-    space = spaces.Dict({key: spaces.Box(-(2**62), 2**62, (1,), np.int64) for key in SPACE})
-    exact = 2**53 + 1
-    episodes = []
-    for dtype in (np.int64, np.float64, np.int64):
-        goals = np.full((3, 1), exact - (dtype is np.float64), dtype)
-        rows = dict.fromkeys(SPACE, goals)
-        episodes.append(Episode(rows, np.zeros((2, 1)), np.zeros(2), terminated=False, truncated=True))
-    buffer = HindsightReplayBuffer(space, ACTIONS, buffer_size=20, n_sampled_goal=0)
-    buffer.add_episodes(episodes)
-    found = [int(episode.observations["achieved_goal"][0, 0]) for episode in buffer.episodes()]
-    assert found == [exact, exact - 1, exact]
-
-
-def test_the_error_for_an_element_that_is_not_an_episode_names_its_position():
-    episodes = [counting_episode(0, 3), {"observations": []}]
-    assert_refused(filled(), episodes, TypeError, r"^episodes\[1\] must be an Episode, got dict$")
-
-
-def test_the_error_for_an_episode_without_infos_names_it():
-    buffer = counting_buffer(info_keys=["cost"], buffer_size=30)
-    episodes = [counting_episode(number, 3, infos=costs(number, 3)) for number in range(4)]
-    buffer.add_episodes(episodes)
-    message = (
-        "episodes[4]: infos/cost is missing in the episode; "
-        "record it with EpisodeRecorder(info_keys=['cost'])"
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        buffer.add_episodes([*episodes, counting_episode(4, 3, infos={"force": np.zeros(3)})])
-    assert buffer.num_episodes == 4
-
-
-@pytest.mark.parametrize("method", ["add_episodes", "extend"])
-def test_an_argument_that_is_not_an_iterable_of_episodes_is_an_error(method):
-    buffer = filled()
-    for given, message in (
-        (counting_episode(0, 3), f"{method} takes an iterable of episodes, got one Episode; use add_episode"),
-        (5, f"{method} takes an iterable of episodes, got int"),
+@pytest.mark.parametrize(("infos", "words"), INFOS)
+def test_bad_infos_store_nothing(device, infos, words):
+    buffer = make_buffer(device, info_keys=["cost"], info_format="columns")
+    buffer.add_episode(counting_episode(0, 3, infos={"cost": np.full(3, 0.5)}))
+    for add in (
+        buffer.add_episode,
+        lambda bad: buffer.add_episodes([counting_episode(0, 3, infos=infos), bad]),
     ):
-        with pytest.raises(TypeError, match=f"^{message}$"):
-            getattr(buffer, method)(given)
-    assert buffer.num_episodes == 3
+        with pytest.raises(ValueError, match=words):
+            add(counting_episode(1, 3, infos=infos))
+        buffer.verify()
+        assert len(buffer) == 3
 
 
-def test_an_element_of_a_source_that_is_not_an_episode_is_an_error():
-    with pytest.raises(TypeError, match=r"^extend takes episodes, got dict$"):
-        filled().extend([{"observations": []}])
+@pytest.mark.parametrize("values", [(2**53 + 1, 0.5), (0.5, 2**53 + 1)])
+def test_large_integer_infos_next_to_floats_are_an_error_in_one_list_too(values):
+    buffer = counting_buffer(info_keys=["cost"])
+    episodes = [counting_episode(n, 3, infos={"cost": np.full(3, value)}) for n, value in enumerate(values)]
+    with pytest.raises(ValueError, match=r"infos/cost .*float64 and int64"):
+        buffer.add_episodes(episodes)
+    assert len(buffer) == 0
 
 
-def raising(*arguments):
+def test_a_rejected_episode_takes_no_memory():
+    """The first episode is not stored, so the observation of the second may still share its memory."""
+    buffer = counting_buffer(buffer_size=1000)
+    apart = with_leaves(observation=np.ones((4, 2)))
+    apart.rewards[1] = np.nan
+    buffer.add_episode(counting_episode(0, 3))
+    before = buffer.nbytes
+    with pytest.raises(ValueError, match="nan"):
+        buffer.add_episode(apart)
+    assert buffer.nbytes == before
+    apart.rewards[1] = -1
+    buffer.add_episode(apart)
+    assert buffer.nbytes > before
+
+
+def test_an_episode_with_arrays_of_wrong_lengths_is_an_error_when_it_is_created():
+    with pytest.raises(ValueError, match="observations must have 4 rows"):
+        Episode(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3), terminated=False, truncated=True)
+
+
+# --- transitions ----------------------------------------------------------------------------------
+
+TRANSITIONS = [
+    (0, {}, ValueError),
+    (0, None, ValueError),
+    (0, {"observation": "garbage"}, ValueError),
+    (1, [[1.0], [1.0, 2.0]], ValueError),
+    (1, np.zeros(2), ValueError),
+    (2, None, ValueError),
+    (2, 1j, ValueError),
+    (2, np.zeros(2), ValueError),
+    (2, np.nan, ValueError),
+    (2, 2.0**128 - 2.0**103, ValueError),
+    (3, None, ValueError),
+    (4, np.array([True, False]), TypeError),
+    (5, "no", TypeError),
+]
+
+
+@pytest.mark.parametrize(("position", "value", "error"), TRANSITIONS)
+@pytest.mark.parametrize("bad_step", [0, 1])
+def test_after_a_bad_transition_the_episode_continues(bad_step, position, value, error):
+    buffer, episode = counting_buffer(), counting_episode(0, 3)
+    for t, transition in enumerate(transitions(episode)):
+        if t == bad_step:
+            with pytest.raises(error, match=r".{20}"):
+                buffer.add(*transition[:position], value, *transition[position + 1 :])
+        buffer.add(*transition)
+    assert_same_episodes(buffer.episodes(), [episode])
+
+
+# --- results of functions -------------------------------------------------------------------------
+
+
+def raising(*_):
     raise ZeroDivisionError("a wheel came off")
 
 
-WRONG = {
-    "raises": (raising, ZeroDivisionError, "a wheel came off"),
-    "one number": (
-        lambda *_: -1.0,
-        ValueError,
-        r"must return numbers of shape \(\d+,\) for \d+ steps, got float64",
-    ),
-    "a column": (
-        lambda a, d, i: compute_reward(a, d, i)[:, None],
-        ValueError,
-        r"got float64 of shape \(\d+, 1\)",
-    ),
-    "too few": (
-        lambda a, d, i: compute_reward(a, d, i)[1:],
-        ValueError,
-        r"must return numbers of shape \(\d+,\)",
-    ),
-    "words": (lambda a, d, i: np.full(len(a), "no"), ValueError, r"got <U2 of shape"),
-    "complex": (lambda a, d, i: np.zeros(len(a), complex), ValueError, "got complex128 of shape"),
-    "objects": (lambda a, d, i: [None] * len(a), ValueError, "got object of shape"),
-    "nothing": (lambda *_: None, ValueError, r"got object of shape \(\)"),
-    "not a number": (
-        lambda a, d, i: np.full(len(a), np.nan),
-        ValueError,
-        "must return finite numbers, got nan at row 0",
-    ),
-    "too large": (
-        lambda a, d, i: np.full(len(a), 1e39),
-        ValueError,
-        "must return finite numbers, got inf at row 0",
-    ),
-}
+RESULTS = [
+    (raising, ZeroDivisionError, "a wheel came off"),
+    (lambda a: -1.0, ValueError, "shape"),
+    (lambda a: np.zeros((len(a), 1)), ValueError, "shape"),
+    (lambda a: np.zeros(len(a) - 1), ValueError, "shape"),
+    (lambda a: np.full(len(a), "no"), ValueError, "<U2"),
+    (lambda a: np.zeros(len(a), complex), ValueError, "complex128"),
+    (lambda a: None, ValueError, "object"),
+    (lambda a: np.full(len(a), np.nan), ValueError, "nan at row 0"),
+    (lambda a: np.full(len(a), 1e39), ValueError, "finite"),
+]
 
 
-@pytest.mark.arrays_only(
-    "errors of tensors differ, and their values are not checked: see test_unusable_devices.py"
-)
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize(("function", "error", "word"), RESULTS)
 @pytest.mark.parametrize("name", ["compute_reward", "reward_fn"])
-def test_wrong_rewards_are_an_error_in_add_and_sample(name, wrong):
-    function, error, message = WRONG[wrong]
+def test_wrong_rewards_are_an_error_in_add_and_sample(name, function, error, word):
     broken = False
 
     def goal_reward(achieved, desired, info):
-        return (function if broken else compute_reward)(achieved, desired, info)
+        return function(achieved) if broken else compute_reward(achieved, desired, info)
 
     def batch_reward(batch):
         return goal_reward(batch.next_observations["achieved_goal"], batch.observations["desired_goal"], {})
 
-    functions = {"compute_reward": goal_reward} if name == "compute_reward" else {"reward_fn": batch_reward}
-    buffer = filled(**{"compute_reward": None} | functions)
+    functions = {"compute_reward": None, name: goal_reward if name == "compute_reward" else batch_reward}
+    buffer = filled(buffer_size=30, **functions)
     broken = True
-    with pytest.raises(error, match=message) as caught:
-        buffer.sample(16)
-    assert name in "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
-    with pytest.raises(error, match=message):
-        buffer.add_episode(counting_episode(8, 29))
+    for call in (lambda: buffer.sample(16), lambda: buffer.add_episode(counting_episode(8, 29))):
+        with pytest.raises(error, match=word) as caught:
+            call()
+        assert name in "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     broken = False
     buffer.verify()
-    assert (len(buffer), buffer.num_episodes) == (12, 3)
+    assert len(buffer) == 12
     assert len(buffer.sample(16)) == 16
     buffer.add_episode(counting_episode(8, 29))
-    assert len(buffer) == 30 - 1
+    assert len(buffer) == 29
 
 
-def test_an_exception_in_compute_terminated_has_a_note_with_its_name():
-    buffer = filled(
-        compute_terminated=lambda a, d, i: raising() if len(a) > 3 else compute_terminated(a, d, i)
-    )
-    with pytest.raises(ZeroDivisionError) as caught:
-        buffer.sample(16)
-    assert caught.value.__notes__ == [
-        "compute_terminated raised this when called for a batch of steps; "
-        "the stored transitions are unchanged"
-    ]
-    assert len(buffer) == 12
+def test_a_wrong_reward_on_a_device_leaves_the_buffer_usable():
+    wrong = []
+
+    def reward(achieved, desired, info):
+        if wrong and isinstance(achieved, torch.Tensor):
+            return wrong[0](len(achieved))
+        return -1.0 + (achieved == desired).all(-1)
+
+    buffer = make_buffer("cpu", compute_reward=reward)
+    buffer.add_episode(counting_episode(0, 9))
+    for result, word in [
+        (lambda count: torch.zeros(3), "shape"),
+        (lambda count: torch.zeros(count) * 1j, "complex64"),
+        (lambda count: torch.zeros(count, device="meta"), "meta"),
+        (np.zeros, "ndarray"),
+    ]:
+        wrong[:] = [result]
+        with pytest.raises(ValueError, match=f"compute_reward .*{word}"):
+            buffer.sample(32)
+    wrong.clear()
+    assert len(buffer.sample(32)) == 32
 
 
-def test_an_episode_with_arrays_of_wrong_lengths_is_an_error_when_it_is_created():
-    with pytest.raises(ValueError, match=r"observations must have 4 rows, got shape \(3, 2\)"):
-        Episode(np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3), terminated=False, truncated=True)
+@pytest.mark.parametrize("ends", [-1.0, 0.3, np.nan, "False", None])
+def test_terminations_that_are_not_bools_are_an_error(ends):
+    buffer = counting_buffer(compute_terminated=lambda a, d, i: np.full(len(a), ends))
+    buffer.add_episode(counting_episode(0, 3))
+    with pytest.raises(ValueError, match="compute_terminated must return bools"):
+        buffer.sample(50)
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
-@pytest.mark.parametrize("values", [(2**53 + 1, 0.5), (0.5, 2**53 + 1)])
-def test_large_integer_infos_next_to_floats_are_an_error_also_one_by_one(values, device):
-    buffer = counting_buffer(info_keys=["cost"], buffer_size=30, device=device)
-    first, second = (
-        counting_episode(number, 3, infos={"cost": np.full(3, value)}) for number, value in enumerate(values)
-    )
-    buffer.add_episode(first)
-    message = "infos/cost has arrays of float64 and int64, and float64 does not hold all their values"
-    for add, episodes in ((buffer.add_episode, second), (buffer.add_episodes, [first, second])):
-        with pytest.raises(ValueError, match=message):
-            add(episodes)
-        buffer.verify()
-        assert_same_episodes(buffer.episodes(), [first])
+@pytest.mark.parametrize("function", ["compute_reward", "compute_terminated"])
+def test_too_few_results_for_the_steps_of_windows_are_an_error(function):
+    wrong, right = [], {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
+    answer = lambda a, d, i: right[function](a, d, i)[: -1 if wrong else None]  # noqa: E731
+    buffer = filled(n_steps=3, her_ratio=1.0, **{function: answer})
+    wrong.append(True)
+    with pytest.raises(ValueError, match=rf"{function} must return .*\(30,\)"):
+        buffer.sample(10)
+    wrong.clear()
+    assert len(buffer.sample(10)) == 10
 
 
-def test_small_integer_infos_may_become_floats():
-    buffer = counting_buffer(info_keys=["cost"], buffer_size=30)
-    for number, value in enumerate((1, 0.5, 2**53)):
-        buffer.add_episode(counting_episode(number, 3, infos={"cost": np.full(3, value)}))
-    assert [episode.infos["cost"][0] for episode in buffer.episodes()] == [1, 0.5, 2**53]
+@pytest.mark.parametrize("n_sampled_goal", [0, 4])
+def test_a_sum_of_rewards_that_float32_does_not_hold_is_an_error(n_sampled_goal):
+    huge = lambda achieved, desired, info: 3e38 + 0 * achieved.sum(-1)  # noqa: E731
+    options = {"n_steps": 2, "gamma": 1.0, "termination": "never", "compute_reward": huge}
+    buffer = counting_buffer(n_sampled_goal=n_sampled_goal, **options)
+    buffer.add_episode(counting_episode(0, 20, rewards=np.full(20, 3e38)))
+    with pytest.raises(ValueError, match="n_steps rewards"):
+        buffer.sample(50)
+
+
+def write(tree):
+    tree[...] = 0
+
+
+WRITERS = [
+    {"compute_reward": lambda a, d, i: write(a)},
+    {"compute_reward": lambda a, d, i: write(d)},
+    {"compute_reward": lambda a, d, i: write(i["cost"])},
+    {"compute_terminated": lambda a, d, i: write(a) if len(a) > 3 else a[:, 0] > 9},
+    {"compute_reward": None, "reward_fn": lambda batch: write(batch.observations["observation"])},
+    {"compute_reward": None, "reward_fn": lambda batch: write(batch.actions)},
+    {"compute_reward": None, "reward_fn": lambda batch: write(batch.next_observations["achieved_goal"])},
+    {"compute_reward": None, "reward_fn": lambda batch: write(batch.rewards)},
+    {"compute_reward": None, "reward_fn": lambda batch: write(batch.index)},
+    {"goal_selection_strategy": lambda t, length, rng: write(t)},
+    {"goal_selection_strategy": lambda t, length, rng: write(length)},
+]
+
+
+@pytest.mark.parametrize("functions", WRITERS)
+def test_functions_cannot_write_to_their_arguments(functions):
+    buffer = counting_buffer(info_keys=["cost"], info_format="columns", **functions)
+    episode = counting_episode(0, 9, infos={"cost": np.zeros(9)})
+    with pytest.raises(ValueError, match="read-only"):
+        (buffer.add_episode(episode), buffer.sample(50))
+
+
+STRATEGIES = [
+    (lambda t, length, rng: t, "got 0"),
+    (lambda t, length, rng: length + 1, "1..length"),
+    (lambda t, length, rng: t + 1.0, "float64"),
+    (lambda t, length, rng: t[:1] + 1, "shape"),
+]
+
+
+@pytest.mark.parametrize(("strategy", "words"), STRATEGIES)
+def test_wrong_states_of_a_strategy_are_an_error(strategy, words):
+    right = []
+
+    def select(t, length, rng):
+        return (t + 1).astype(np.uint8) if right else strategy(t, length, rng)
+
+    buffer = filled(goal_selection_strategy=select)
+    with pytest.raises(ValueError, match=words):
+        buffer.sample(32)
+    right.append(True)
+    batch = buffer.sample(32)
+    np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)

@@ -1,4 +1,4 @@
-"""Several threads add, sample and save at the same time: all rows and files are correct."""
+"""Several threads add, sample, update and save at the same time: all rows and files are correct."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from her_wrappers import HindsightReplayBuffer, Mixture
-from tests.support.counting import compute_reward, compute_terminated, counting_buffer, counting_episode
+from her_wrappers import Mixture, Priority
+from tests.support.buffers import load_buffer, make_buffer
+from tests.support.counting import counting_episode
 from tests.support.equality import assert_same_episodes
 
 BUFFER_SIZE = 300
@@ -28,17 +29,17 @@ def episode(number):
 
 
 def explain(batch, first_index):
-    """Assert that each row is correct; ``first_index`` collects the serial number of each episode.
+    """Assert that each row is correct; ``first_index`` collects the number of the first step of each episode.
 
     The episodes that were stored when the batch was sampled are not known.
     """
+    batch = batch.to_numpy()
     number, t = batch.observations["observation"].T.astype(int)
     lengths = length_of(number)
     np.testing.assert_array_equal(batch.next_observations["observation"].T, [number, t + 1])
     np.testing.assert_array_equal(batch.actions[:, 0], number + t / 1000)
     source, s = batch.observations["desired_goal"].T.astype(int)
-    reached = (source == number) & (s == t + 1)
-    last = t == lengths - 1
+    reached, last = (source == number) & (s == t + 1), t == lengths - 1
     np.testing.assert_array_equal(batch.rewards, reached - 1.0)
     np.testing.assert_array_equal(batch.terminations, reached | (last & terminates(number)))
     np.testing.assert_array_equal(batch.truncations, last & ~terminates(number))
@@ -46,7 +47,7 @@ def explain(batch, first_index):
     assert ((s >= 1) & (s <= length_of(source)))[random].all()
     assert ((source == number) & (s > t) & (s <= lengths))[ours].all()
     np.testing.assert_array_equal(batch.observations["desired_goal"][~batch.relabeled, 1], -1)
-    # each episode has one serial number, and all episodes of a batch were stored at the same time
+    # each episode has one first step, and all episodes of a batch were stored at the same time
     places = zip(number, batch.index - t, strict=True)
     goals = zip(source[batch.relabeled], (batch.goal_index - s + 1)[batch.relabeled], strict=True)
     for each, first in (*places, *goals):
@@ -61,21 +62,22 @@ def add(buffer, start, rounds):
 
 
 def sample(buffer, rounds):
-    """Sample batches and check their rows; return the first serial number of each sampled episode."""
+    """Sample batches, check their rows, update their priorities; return the first step of each episode."""
     first_index = {}
-    for _ in range(5 * rounds):
-        explain(buffer.sample(32), first_index)
+    for step in range(3 * rounds):
+        batch = buffer.sample(32)
+        explain(batch, first_index)
+        if step % 3 == 0:
+            buffer.update_priorities(batch.index, np.arange(32) % 7)
     return first_index
 
 
 def save_and_load(buffer, path, rounds):
-    """Save, load and check the buffer repeatedly; return the first serial number of each loaded episode."""
+    """Save, load and check the buffer repeatedly; return the first steps of the loaded episodes."""
     first_index = {}
-    for _ in range(rounds // 2):
+    for _ in range(rounds // 4):
         buffer.save(path)
-        twin = HindsightReplayBuffer.load(
-            path, compute_reward=compute_reward, compute_terminated=compute_terminated
-        )
+        twin = load_buffer(path, None)
         twin.verify()
         found = list(twin.episodes())
         assert_same_episodes(found, [episode(int(each.actions[0, 0])) for each in found])
@@ -83,10 +85,11 @@ def save_and_load(buffer, path, rounds):
     return first_index
 
 
-@pytest.mark.parametrize("rounds", [200, pytest.param(2500, marks=pytest.mark.slow)])
-def test_threads_that_add_sample_and_save_get_correct_rows_and_files(tmp_path, rounds):
+@pytest.mark.parametrize("rounds", [60, pytest.param(600, marks=pytest.mark.slow)])
+def test_threads_that_add_sample_update_and_save_get_correct_rows_and_files(tmp_path, device, rounds):
     mixture = Mixture({"future": 0.5, "random": 0.25, "original": 0.25})
-    buffer = counting_buffer(buffer_size=BUFFER_SIZE, goal_selection_strategy=mixture)
+    options = {"buffer_size": BUFFER_SIZE, "goal_selection_strategy": mixture, "prioritized": Priority()}
+    buffer = make_buffer(device, **options)
     buffer.add_episode(episode(0))
     with ThreadPoolExecutor(5) as threads:
         adding = [threads.submit(add, buffer, start, rounds) for start in (10**5, 10**6)]

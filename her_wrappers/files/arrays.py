@@ -1,0 +1,237 @@
+"""Files of named arrays with a JSON header: the format of archives, saved buffers and policies.
+
+A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` can read it too. The last member,
+``header.json``, lists the dtype, shape and checksum (CRC-32) of every array::
+
+    a.npy  b.npy ..  header.json  directory of the zip
+
+The directory of the zip has the name, size and checksum of each member. They must agree with the header and
+with the bytes, so a change of an array, of the header or of the directory is found. Nothing is unpickled, and
+no array is allocated that is larger than the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import re
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from her_wrappers.files import Json
+from her_wrappers.files.atomic import open_regular, replacement
+
+HEADER = "header.json"
+MAX_HEADER = 2**22  # bytes; limits the time to read it
+BLOCK = 2**22  # number of bytes that are read at once
+MAX_NPY_HEADER = 2**16 + 10  # bytes of a .npy member before the elements
+MAX_AXES = 32  # of an array of NumPy 1
+MAX_NAME = 4000  # characters of the name of an array; the names in zip files are limited too
+DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
+
+ZIP_ERRORS = (zipfile.BadZipFile, struct.error, EOFError)
+JSON_ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError, RuntimeError)
+
+
+class CorruptFileError(ValueError):
+    """A file is damaged, of another kind or version, or was not written by her-toolkit."""
+
+
+@contextlib.contextmanager
+def as_corrupt(message: str) -> Iterator[None]:
+    """Raise CorruptFileError with a message instead of an error that damaged content causes."""
+    try:
+        yield
+    except CorruptFileError:
+        raise
+    except (*ZIP_ERRORS, *JSON_ERRORS) as error:
+        reason = ascii(str(error)[:200])[1:-1]  # names in a damaged zip can have control characters
+        raise CorruptFileError(f"{message}: {reason}") from error
+
+
+def require_version(path: Path, content: Mapping[str, Json], kind: str, version: int) -> None:
+    """Raise CorruptFileError unless the content of a file has this kind and version."""
+    if content["kind"] != kind:
+        raise CorruptFileError(f"{path} must be a file of kind {kind!r}, got {content['kind']!r}")
+    found = content["version"]
+    if type(found) is not int:
+        raise TypeError(f"expected an integer version, got {found!r}")
+    if found != version:
+        fix = "update her-toolkit" if found > version else "use the version of her-toolkit that wrote it"
+        raise CorruptFileError(
+            f"{path} has version {found} of {kind!r}, and this her-toolkit reads version {version}; {fix}"
+        )
+
+
+class StoredArray(NamedTuple):
+    """Description of an array in a file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the elements in bytes."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+def require_storable(name: str, dtype: np.dtype[Any], axes: int) -> None:
+    """Raise TypeError or ValueError unless a file can store an array of this dtype and number of axes."""
+    if not DTYPE_PATTERN.fullmatch(dtype.str) or dtype.itemsize <= 0:
+        raise TypeError(f"{name} must hold numbers, bools or strings, got dtype {dtype}")
+    if axes > MAX_AXES:
+        raise ValueError(f"{name} must have at most {MAX_AXES} axes, got {axes}")
+    if len(name) > MAX_NAME or "\0" in name:  # programs in C would read only the part before a null character
+        raise ValueError(
+            f"the name of an array must have at most {MAX_NAME} characters and no null character, "
+            f"got {len(name)} characters: {name[:50]!r}"
+        )
+
+
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
+    header: Mapping[str, Json],
+    *,
+    kind: str,
+    version: int,
+) -> int:
+    """Replace a file by a file of arrays, or leave the old file as it is if an error is raised.
+
+    Names of arrays may have slashes. Pairs of names and arrays are consumed while the file is written. The
+    returned checksum of the header identifies the file, since the header has the checksums of the arrays.
+    """
+    with replacement(path) as file:
+        zip_file = zipfile.ZipFile(file, "w")
+        try:
+            entries: dict[str, Json] = {}
+            for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
+                require_storable(name, array.dtype, array.ndim)
+                if name in entries:
+                    raise ValueError(f"the names of arrays must differ, got {name!r} twice")
+                info = zipfile.ZipInfo(f"{name}.npy")
+                description = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
+                with zip_file.open(info, "w", force_zip64=True) as member:
+                    np.lib.format.write_array_header_1_0(member, description)
+                    member.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+                entries[name] = {"dtype": array.dtype.str, "shape": array.shape, "crc32": info.CRC}
+            content = {"kind": kind, "version": version, "arrays": entries, "header": dict(header)}
+            encoded = json.dumps(content, allow_nan=False).encode()
+            if len(encoded) > MAX_HEADER:
+                raise ValueError(
+                    f"cannot write {path}: the description of its arrays and options must have at most "
+                    f"{MAX_HEADER} bytes, got {len(encoded)}"
+                )
+            zip_file.writestr(zipfile.ZipInfo(HEADER), encoded)
+            zip_file.close()
+        finally:
+            zip_file.fp = None  # after an error, the garbage collection must not complete the zip
+        return zlib.crc32(encoded)
+
+
+class ArrayFile:
+    """A file of arrays that is open for reading in a ``with`` block, if it has the given kind and version."""
+
+    path: Path
+    header: dict[str, Json]  # as given to write_arrays
+    arrays: dict[str, StoredArray]  # in the order in which they were written
+    checksum: int  # which write_arrays returned
+
+    def __init__(self, path: str | os.PathLike[str], *, kind: str, version: int) -> None:
+        self.path = Path(path)
+        self._file = _BoundedReader(open_regular(self.path).detach())
+        self._message = f"{self.path} is damaged, or is not a file of her-toolkit"
+        try:
+            with as_corrupt(self._message):
+                self._zip = zipfile.ZipFile(self._file)
+                content = self._read_header()
+                require_version(self.path, content, kind, version)
+                self.header = content["header"]
+                self.arrays = {name: _as_stored(name, entry) for name, entry in content["arrays"].items()}
+                self._require_members([entry["crc32"] for entry in content["arrays"].values()])
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, name: str) -> np.ndarray:
+        """Return an array; raise CorruptFileError if it is missing or damaged."""
+        if name not in self.arrays:
+            raise CorruptFileError(f"{self.path} has no array {name!r}, only {', '.join(self.arrays)}")
+        stored, info = self.arrays[name], self._zip.getinfo(f"{name}.npy")
+        with as_corrupt(self._message), self._zip.open(info) as member:
+            array = np.empty(stored.shape, stored.dtype)
+            flat = array.reshape(-1)
+            view = flat.view(np.uint8).data
+            member.read(info.file_size - stored.nbytes)
+            for begin in range(0, len(view), BLOCK):
+                view[begin : begin + BLOCK] = member.read(min(BLOCK, len(view) - begin))
+            # Other bools and strings can crash code that uses NumPy.
+            if array.dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
+                raise ValueError("a bool is neither 0 nor 1")
+            if (
+                array.dtype.kind == "U"
+                and flat.view(f"{array.dtype.str[0]}u4").max(initial=0) > sys.maxunicode
+            ):
+                raise ValueError("a string is not valid Unicode")
+        return array
+
+    def _read_header(self) -> dict[str, Json]:
+        infos = self._zip.infolist()
+        for info in infos:
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+                raise ValueError(f"{info.filename} is compressed")
+            if info.header_offset < 0:
+                raise ValueError(f"{info.filename} begins before the file")
+        if sum(info.file_size for info in infos) > os.fstat(self._file.fileno()).st_size:
+            raise ValueError("the members are larger than the file")
+        info = self._zip.getinfo(HEADER)
+        if info.file_size > MAX_HEADER:
+            raise ValueError(f"{HEADER} has more than {MAX_HEADER} bytes")
+        self.checksum = info.CRC
+        content: dict[str, Json] = json.loads(self._zip.read(info))
+        types = {"kind": str, "version": int, "arrays": dict, "header": dict}
+        if {key: type(value) for key, value in content.items()} != types:
+            raise TypeError(f"{HEADER} does not have the expected parts")
+        return content
+
+    def _require_members(self, checksums: list[int]) -> None:
+        """Raise ValueError unless the directory of the zip agrees with the header."""
+        if self._zip.namelist() != [*(f"{name}.npy" for name in self.arrays), HEADER]:
+            raise ValueError(f"the members differ from the list in {HEADER}")
+        infos = self._zip.infolist()[:-1]
+        for info, stored, checksum in zip(infos, self.arrays.values(), checksums, strict=True):
+            if checksum != info.CRC or not 0 <= info.file_size - stored.nbytes <= MAX_NPY_HEADER:
+                raise ValueError(f"size or checksum of {info.filename} differs from the list in {HEADER}")
+
+
+class _BoundedReader(io.BufferedReader):
+    """A file that returns at most `BLOCK` bytes at once, since a damaged zip can have a huge directory."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(size if size is not None and 0 <= size <= BLOCK else BLOCK)
+
+
+def _as_stored(name: str, entry: dict[str, Json]) -> StoredArray:
+    if not DTYPE_PATTERN.fullmatch(entry["dtype"]):
+        raise ValueError(f"{name} has dtype {entry['dtype']}")
+    stored = StoredArray(np.dtype(entry["dtype"]), tuple(entry["shape"]))
+    require_storable(name, stored.dtype, len(stored.shape))
+    if not all(type(length) is int and length >= 0 for length in stored.shape):
+        raise ValueError(f"expected a shape of integers >= 0, got {stored.shape}")
+    return stored

@@ -1,0 +1,352 @@
+"""EpisodeAccumulator: the open episodes of one environment, or of N environments that step together.
+
+An open episode consists of the rows of a `StepRing` from its first moment to the current one. A step writes
+the next row, which belongs to no episode yet; then ``_now`` is assigned. After an interruption, `is_moving`
+is True if the environments may have taken a step that is not recorded, and `truncate` closes all episodes at
+the step before. Episodes are closed before their last row is added and opened after their first one, so that
+an interruption can lose episodes, but not mix them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode
+from numpy import ndarray
+
+from her_wrappers.infos import InfoBatch, Where, as_info, info_batch, missing_info
+from her_wrappers.recording.episode import unchecked
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
+from her_wrappers.recording.ring import NOT_PLAIN, StepRing, write
+from her_wrappers.recording.values import as_batch, as_flags, as_reward, as_rewards
+from her_wrappers.spaces import LeafSpec, SpaceSpec
+from her_wrappers.trees import Tree
+
+Flags: TypeAlias = Any
+"""(N,) bools, or one bool for a single environment. Both have ``&``, ``|``, and ``^ True`` for "not"."""
+
+
+class EpisodeAccumulator:
+    """The open episodes of one environment or of ``num_envs`` environments.
+
+    Call `begin` to open episodes. Then call `act` before every step of the environments, since they might
+    change the array of the actions, and `observe` after the step, which returns the episodes that ended.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        num_envs: int | None = None,  # None: a single environment, whose values have no axis N
+        mode: AutoresetMode = AutoresetMode.DISABLED,
+        *,
+        info_keys: Iterable[str] = (),
+        max_steps: int | None = None,  # then an episode ends as truncated; the next begins in the same state
+        may_reset_twice: bool = False,  # environments may reset themselves at the step after ``reset`` too
+        watches_reuse: bool = True,
+    ) -> None:
+        self.is_ready = False  # whether the next row can be written; if not, `act` prepares the ring first
+        self.is_moving = False  # whether the environments may have taken a step that is not recorded
+        self.observations = SpaceSpec.of("observation", observation_space)
+        self.num_envs = num_envs or 1
+        self.is_single = num_envs is None  # then values have no leading axis
+        self._mode = mode
+        self._info_keys = tuple(dict.fromkeys(info_keys))
+        self._max_steps = max_steps
+        self._may_reset_twice = may_reset_twice
+        self._reuse_watch = ReuseWatch() if watches_reuse else None
+        self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
+        self._now = 0  # the current moment
+        self._limit = 0  # the moment at which the ring must be prepared again
+        self._every: Flags = True if num_envs is None else np.ones(num_envs, bool)
+        self._none: Flags = self._every ^ True
+        self._begun: Any = 0 if num_envs is None else np.zeros(num_envs, np.int64)  # first moments
+        self._is_open = self._none
+        self._is_ended = self._none  # the next step of the environment is a reset
+        self._in_doubt = self._none  # the next step of the environment could be a reset
+        self._ended_last: Flags | None = None  # by the flags of the last step, if known
+        self._has_first = dict.fromkeys(self._info_keys, self._none)  # infos that the first states have
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) int64, number of steps of each environment's open episode; -1 if it has none."""
+        if self.is_single:  # faster
+            return np.array([self._now - self._begun if self._is_open else -1])
+        return np.where(self._is_open, self._now - self._begun, -1)
+
+    def begin(self, observations: Tree, infos: Any, chosen: np.ndarray | None = None) -> None:
+        """Open episodes of the environments ``chosen``, (N,) bool or None for all, with their first states.
+
+        Keys of infos to record may be missing, unlike after a step.
+        """
+        self.is_ready = False
+        ring = self._ring
+        if not self._any(self._is_open):
+            self._now = 0
+            if self.is_single:
+                ring.infos.clear()
+        now = self._now
+        batches = self._read_infos(infos, self._none, self.where(None))
+        if chosen is None:
+            ring.seek(now)
+            write(ring.state_writers, observations, self._check, 0)
+            chosen = self._every
+        else:
+            values = [self._check(leaf, observations, 0) for leaf in self.observations]
+            ring.merge_states(now, values, chosen)
+        ring.put_infos(now, batches, chosen)
+        self._mark_first(batches, chosen)
+        if self._may_reset_twice:
+            self._in_doubt = self._in_doubt | (self._is_ended & chosen)
+        self._is_ended = self._is_ended & (chosen ^ True)
+        self._begun = _where(chosen, now, self._begun)
+        self._is_open = self._is_open | chosen
+
+    def act(self, actions: Tree) -> None:
+        """Record the actions of the next step, with floats rounded to the dtype of the space."""
+        if not self.is_ready:
+            self._prepare()
+        self.is_ready = False
+        write(self._ring.action_writers, actions, self._check, 0, True)
+        self.is_moving = True
+
+    def observe(
+        self, observations: Tree, rewards: Any, terminated: Any, truncated: Any, infos: Any
+    ) -> Episodes | None:
+        """Record the outcome of the step, and return the episodes that ended; after an error none changed."""
+        if not self.is_single:
+            return self._observe_rows(observations, rewards, terminated, truncated, infos)
+        ring, now = self._ring, self._now + 1
+        ring.rewards[now % ring.capacity] = (
+            rewards if type(rewards) is float else as_reward(rewards, now - 1 - self._begun)
+        )
+        for leaf, key, dtype, shape, put in ring.state_writers:  # like `write`, without the time of a call
+            try:
+                value = observations if key is None else observations[key]
+                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
+                    put(value)
+                    continue
+            except NOT_PLAIN:
+                pass
+            put(np.ascontiguousarray(self._check(leaf, observations, 1)))
+        batches: dict[str, InfoBatch] = {}
+        if self._info_keys:
+            batches = self._read_infos(infos, True, self.where(0))
+            ring.put_infos(now, batches, True)
+        if terminated or truncated or now == self._limit:
+            return self._advance(bool(terminated), bool(truncated), batches)
+        self._now = now
+        self.is_moving = False
+        self.is_ready = True
+        return None
+
+    def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
+        """Close open episodes of ``which``, (N,) bool or None for all; return those with steps, as truncated.
+
+        After a step that may have been taken but is not recorded, all episodes are closed.
+        """
+        closed = self._every if which is None or self.is_moving else which
+        if self.is_moving:
+            if self._may_reset_twice:
+                ended = self._every if self._ended_last is None else self._ended_last
+                self._in_doubt = self._in_doubt | ended
+            self._is_ended = self._none
+        episodes = self._collect(closed, self._now, self._none, self._every)
+        self._is_open = self._is_open & (closed ^ True)
+        self.is_ready = self.is_moving = False
+        return episodes
+
+    def copy(self) -> Episodes | None:
+        """Return copies of the open episodes that have steps, as truncated, or None; they stay open."""
+        return self._collect(self._every, self._now, self._none, self._every)
+
+    def set_autoreset(self, mode: AutoresetMode, is_ended: np.ndarray) -> None:
+        """Set the mode of the next step, and for which environments it is a reset, (N,) bool."""
+        self._mode = mode
+        self._is_ended = is_ended.copy()
+
+    def compare(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
+        """Yield each leaf with its current value and the one in ``observations``, in the ring's shape."""
+        states = self._ring.states_at(self._now)
+        for (leaf, key, dtype, shape, _), was in zip(self._ring.state_writers, states, strict=True):
+            given = observations.get(key) if type(observations) is dict else observations
+            if type(given) is not ndarray or given.dtype is not dtype or given.shape != shape:
+                given = self._check(leaf, observations, 0)
+            yield leaf, was, given
+
+    def where(self, ahead: int | None) -> Where:
+        """Return a function that describes an environment and its step, ``ahead`` from now; None at reset."""
+
+        def place(i: int) -> str:
+            step = "at reset" if ahead is None else f"at step {max(0, int(self.lengths[i])) + ahead}"
+            return step if self.is_single else f"{step} of environment {i}"
+
+        return place
+
+    def _observe_rows(
+        self, observations: Tree, rewards: Any, terminations: Any, truncations: Any, infos: Any
+    ) -> Episodes | None:
+        """Record the outcome of a step of N environments."""
+        ring, now, count = self._ring, self._now + 1, self.num_envs
+        terminated = as_flags("terminations", terminations, count, ValueError)
+        truncated = as_flags("truncations", truncations, count, ValueError)
+        ended = self._ended_last = terminated | truncated
+        numbers = as_rewards(rewards, count)
+        begins = self._is_ended
+        if self._may_reset_twice:
+            begins = begins | (self._in_doubt & ~ended & (numbers == 0))
+        last, required = None, ~begins
+        if self._mode is AutoresetMode.SAME_STEP and ended.any():
+            last = self._read_last(ended, infos)
+            required &= ~ended
+        batches = self._read_infos(infos, required, self.where(0))
+        write(ring.state_writers, observations, self._check, 1)
+        ring.rewards[now % ring.capacity] = numbers
+        ring.put_infos(now, batches, self._every)
+        if last is not None and self._reuse_watch is not None:
+            self._reuse_watch.compare(last.observations, [rows[last.rows] for rows in ring.states_at(now)])
+        return self._advance(terminated, truncated, batches, begins, last)
+
+    def _advance(
+        self,
+        terminated: Flags,
+        truncated: Flags,
+        batches: Mapping[str, InfoBatch],
+        begins: Flags = False,
+        last: LastStates | None = None,
+    ) -> Episodes | None:
+        """Add the row that was written; close and open episodes. ``begins`` marks rows that are resets."""
+        now, opened, episodes = self._now + 1, begins, None
+        ended = over = terminated | truncated
+        cut = self._none
+        if self._any(begins):
+            self._begun = _where(begins, now, self._begun)
+        if self._max_steps is not None:
+            cut = self._is_open & (now - self._begun == self._max_steps) & (ended ^ True)
+            over = ended | cut
+        is_any_over = self._any(over)
+        if is_any_over:
+            episodes = self._collect(over, now, terminated, truncated | cut, last)
+            self._is_open = self._is_open & (over ^ True)
+            opened = begins & (over ^ True) | (over if self._mode is AutoresetMode.SAME_STEP else cut)
+        is_any_opened = self._any(opened)
+        if is_any_opened:
+            self._begun = _where(opened, now, self._begun)
+            self._mark_first(batches, opened)
+        self._now = now
+        if is_any_opened:
+            self._is_open = self._is_open | opened
+        self._is_ended = ended if self._mode is AutoresetMode.NEXT_STEP else self._none
+        self._in_doubt = self._none
+        self._ended_last = None
+        self.is_moving = False
+        self.is_ready = not (is_any_over or is_any_opened or now == self._limit)
+        return episodes
+
+    def _prepare(self) -> None:
+        """Make room for the next row, and continue at it; raise ResetNeeded if an environment cannot step."""
+        is_idle = (self._is_open | self._is_ended) ^ True
+        if self.is_moving or self._any(is_idle):
+            if self.is_single:
+                raise ResetNeeded("no episode is being recorded; call reset() before step()")
+            rows = np.flatnonzero(self._every if self.is_moving else is_idle)
+            raise ResetNeeded(
+                f"no episode is being recorded in the environments {rows.tolist()}; "
+                "call reset() before step(), or reset(options={'reset_mask': ...}) for those that ended"
+            )
+        if not self._any(self._is_open):  # the first rows are likely in the processor's cache
+            self._now = 0
+        now = self._now
+        oldest = self._begun if self.is_single else int(self._begun[self._is_open].min(initial=now))
+        if now + 1 - oldest == self._ring.capacity:
+            self._ring = self._ring.grown(oldest, now)
+        capacity = self._ring.capacity
+        self._limit = min(oldest + capacity - 1, now + capacity - (now + 1) % capacity)
+        if self._max_steps is not None:
+            self._limit = min(self._limit, oldest + self._max_steps)
+        self._ring.seek(now + 1)
+
+    def _collect(
+        self, which: Flags, now: int, terminated: Flags, truncated: Flags, last: LastStates | None = None
+    ) -> Episodes | None:
+        """Return copies of the open episodes of ``which`` that have steps, or None without such episodes."""
+        chosen = which & self._is_open & (self._begun < now)
+        if not self._any(chosen):
+            return None
+        if self.is_single:
+            rows, begun = None, self._begun
+            ends = [np.array([value]) for value in (now - begun, terminated, truncated)]
+        else:
+            rows = chosen.nonzero()[0]
+            begun = self._begun[rows]
+            ends = [now - begun, terminated[rows], truncated[rows]]
+        found = self._ring.collect(rows, begun, now - begun)
+        if last is not None and rows is not None:
+            last.put(found, rows, np.cumsum(ends[0]))
+        firsts: Sequence[Mapping[str, np.ndarray]] = ()
+        if self._info_keys:
+            every = slice(None) if rows is None else rows
+            present = {key: np.atleast_1d(each)[every] for key, each in self._has_first.items()}
+            firsts = self._ring.first_infos(rows, begun, present)
+        return unchecked(
+            Episodes, **found, lengths=ends[0], terminated=ends[1], truncated=ends[2], reset_infos=firsts
+        )
+
+    def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
+        """Return the infos to record, by key, without those that no environment has."""
+        if not self._info_keys:
+            return {}
+        is_dict = isinstance(infos, Mapping)
+        if not self.is_single and not is_dict:
+            raise ValueError(
+                f"infos must be a dict of arrays, got {type(infos).__name__}; "
+                "wrap the recorder in the wrapper that changes infos, not the other way around"
+            )
+        batches: dict[str, InfoBatch] = {}
+        for key in self._info_keys:
+            batch = None
+            if not self.is_single:
+                batch = info_batch(key, infos, required, where)
+            elif is_dict and key in infos:
+                batch = InfoBatch(as_info(key, infos[key], where(0)), self._every)
+            elif required:
+                raise ValueError(missing_info(key, where(0), sorted(infos) if is_dict else infos))
+            if batch is not None:
+                self._ring.fit_info(key, batch, where)
+                batches[key] = batch
+        return batches
+
+    def _mark_first(self, batches: Mapping[str, InfoBatch], opened: Flags) -> None:
+        """Note which infos the first states of the episodes ``opened`` have."""
+        for key, has in self._has_first.items():
+            present = batches[key].present if key in batches else self._none
+            self._has_first[key] = has & (opened ^ True) | present & opened
+
+    def _read_last(self, ended: np.ndarray, infos: Any) -> LastStates:
+        """Return the last states of the episodes that end at this step of mode SAME_STEP."""
+        rows, where = np.flatnonzero(ended), self.where(0)
+        observations = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
+        final = infos.get("final_info", {})
+        batches = self._read_infos(final, ended, lambda i: f"in final_info {where(i)}")
+        return LastStates(rows, observations, {key: batch.values[rows] for key, batch in batches.items()})
+
+    def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:
+        """Return a leaf of a tree with the dtype and shape of the ring's rows."""
+        where = self.where(ahead)
+        if self.is_single:
+            return leaf.check(leaf.find(tree, where(0)), where(0), rounding=rounding)
+        value = leaf.find(tree, "in the batch")
+        return as_batch(leaf, value, count=self.num_envs, where=where, rounding=rounding)
+
+    def _any(self, flags: Flags) -> bool:
+        return bool(flags if self.is_single else np.count_nonzero(flags))
+
+
+def _where(flags: Flags, value: int, other: Any) -> Any:
+    """Return ``value`` where ``flags`` are True, else ``other``."""
+    return np.where(flags, value, other) if isinstance(flags, ndarray) else value if flags else other

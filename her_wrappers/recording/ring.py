@@ -1,0 +1,231 @@
+"""StepRing: the last steps of one environment, or of N environments that step together.
+
+A *moment* is the time between two joint steps of the environments. The ring has one row for each moment, in
+the slot ``moment % capacity``: the states at this moment, and the actions, rewards and infos of the steps
+before it.
+
+    moment     4    5    6    7
+    state      s0   s1   s2   s3      an episode that began at moment 4
+    step            a0   a1   a2      its actions, rewards and infos
+
+Values are copied when they arrive, so environments that reuse their arrays are recorded correctly.
+Observations and actions are written to `io.BytesIO` objects, since assigning a small array to a row of a
+NumPy array takes twice as long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy import generic, ndarray
+
+from her_wrappers.infos import InfoBatch, Where, describe_info
+from her_wrappers.spaces import LeafSpec, SpaceSpec
+from her_wrappers.trees import Tree, concatenate_trees
+
+
+class Column(NamedTuple):
+    """One leaf of the observations or actions."""
+
+    leaf: LeafSpec
+    shape: tuple[int, ...]  # (capacity, N, ...), or without N for a single environment
+    data: BytesIO
+    nbytes: int  # size of one row
+
+
+Writer: TypeAlias = tuple[LeafSpec, str | None, np.dtype[Any], tuple[int, ...], Callable[[Any], int]]
+"""A leaf, its key, its dtype, the shape of a row, and the function that writes a row and advances."""
+
+
+class StepRing:
+    """Rows of observations, actions, rewards and infos; a single environment (None) has no axis N."""
+
+    def __init__(
+        self, observations: SpaceSpec, actions: SpaceSpec, num_envs: int | None, capacity: int = 64
+    ) -> None:
+        self.capacity = capacity
+        self.specs = observations, actions
+        self.num_envs = num_envs
+        self._lead = () if num_envs is None else (num_envs,)
+        self._width = num_envs or 1
+        self._states = [self._column(leaf) for leaf in observations]
+        self._actions = [self._column(leaf) for leaf in actions]
+        self.state_writers, self.action_writers = _writers(self._states), _writers(self._actions)
+        self.rewards = np.zeros((capacity, *self._lead))  # (capacity, N)
+        self.infos: dict[str, np.ndarray] = {}  # (capacity, N, ...) by key
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if not key.endswith("_writers")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)  # a copied writer would write to the original
+        self.state_writers, self.action_writers = _writers(self._states), _writers(self._actions)
+
+    def seek(self, moment: int) -> None:
+        """Continue writing at the row of ``moment``."""
+        slot = moment % self.capacity
+        for column in (*self._states, *self._actions):
+            column.data.seek(slot * column.nbytes)
+
+    def merge_states(self, moment: int, values: Sequence[np.ndarray], chosen: np.ndarray) -> None:
+        """Write the states of the environments ``chosen``, (N,) bool; the row keeps those of the others."""
+        self.seek(moment)
+        for column, value, kept in zip(self._states, values, self.states_at(moment), strict=True):
+            row = kept.copy()
+            row[chosen] = value[chosen]
+            column.data.write(row.data)
+
+    def states_at(self, moment: int) -> list[np.ndarray]:
+        """Return views of the leaves of the states, each (N, ...); they are valid until the next write."""
+        return [self._view(column)[moment % self.capacity] for column in self._states]
+
+    def fit_info(self, key: str, batch: InfoBatch, where: Where) -> None:
+        """Create the array of an info, or convert it to the common dtype of its values and of ``batch``."""
+        column, values, lead = self.infos.get(key), batch.values, len(self._lead)
+        if column is None:
+            self.infos[key] = np.zeros((self.capacity, *values.shape), values.dtype)
+            return
+        if column.dtype == values.dtype and column.shape[1:] == values.shape:
+            return
+        before, now = describe_info(column[(0,) * (lead + 1)]), describe_info(values[(0,) * lead])
+        if before != now:
+            raise ValueError(
+                f"info {key!r} must keep its shape and type, got {before} and then {now} "
+                f"{where(int(np.argmax(batch.present)))}"
+            )
+        wider, shape = np.promote_types(column.dtype, values.dtype), values.shape[lead:]
+        known = column[:0] if wider == column.dtype else column
+        concatenate_trees(f"infos/{key}", [known.reshape(-1, *shape), values.reshape(-1, *shape)])  # exact
+        self.infos[key] = column.astype(wider, copy=False)
+
+    def put_infos(self, moment: int, batches: Mapping[str, InfoBatch], chosen: Any) -> None:
+        """Write the infos of the environments ``chosen``, (N,) bool or True; call `fit_info` first."""
+        for key, batch in batches.items():
+            self.infos[key][moment % self.capacity, ...][chosen] = batch.values[chosen]
+
+    def collect(self, rows: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
+        """Return the fields of `Episodes` that the ring has, of n episodes, in their own memory.
+
+        ``rows``, ``begun`` and ``lengths``, (n,), are the environments, first moments and numbers of steps of
+        the episodes; None and two integers for a single environment.
+        """
+        states = self._index(rows, begun, lengths + 1)
+        steps = self._index(rows, begun + 1, lengths)
+        observations, actions = self.specs
+        return {
+            "observations": observations.build([self._take(self._view(c), states) for c in self._states]),
+            "actions": actions.build([self._take(self._view(c), steps) for c in self._actions]),
+            "rewards": self._take(self.rewards, steps),
+            "infos": {key: self._take(column, steps) for key, column in self.infos.items()},
+        }
+
+    def first_infos(
+        self, rows: np.ndarray | None, begun: Any, present: Mapping[str, np.ndarray]
+    ) -> Sequence[Mapping[str, np.ndarray]]:
+        """Return one dict of infos per episode; ``present``, (n,) bool by key, marks those that it has."""
+        index = self._index(rows, begun, 1 if rows is None else np.ones_like(begun))
+        batches = {
+            key: InfoBatch(self._take(column, index), present[key]) for key, column in self.infos.items()
+        }
+        return FirstInfos(1 if rows is None else len(rows), batches)
+
+    def grown(self, oldest: int, now: int) -> StepRing:
+        """Return a copy with twice the capacity and the rows of the moments ``oldest`` to ``now``."""
+        larger = StepRing(*self.specs, self.num_envs, 2 * self.capacity)
+        moments = np.arange(oldest, now + 1)
+        old, new = moments % self.capacity, moments % larger.capacity
+
+        def moved(array: np.ndarray) -> np.ndarray:
+            rows = np.zeros((larger.capacity, *array.shape[1:]), array.dtype)
+            rows[new] = array[old]
+            return rows
+
+        targets = *larger._states, *larger._actions
+        for column, target in zip((*self._states, *self._actions), targets, strict=True):
+            target.data.write(moved(self._view(column)).data)
+        larger.rewards = moved(self.rewards)
+        larger.infos = {key: moved(column) for key, column in self.infos.items()}
+        return larger
+
+    def _column(self, leaf: LeafSpec) -> Column:
+        nbytes = math.prod((*self._lead, *leaf.shape)) * leaf.dtype.itemsize
+        shape = (self.capacity, *self._lead, *leaf.shape)
+        return Column(leaf, shape, BytesIO(bytes(self.capacity * nbytes)), nbytes)
+
+    def _view(self, column: Column) -> np.ndarray:
+        # getvalue makes no copy, and unlike getbuffer does not lock the object while the view exists.
+        return ndarray(column.shape, column.leaf.dtype, column.data.getvalue())
+
+    def _index(self, rows: np.ndarray | None, first: Any, counts: Any) -> np.ndarray | slice:
+        """Return indices slot * N + environment of ``counts`` moments per environment, from ``first`` on."""
+        first = first % self.capacity
+        if rows is None:
+            in_order = first + counts <= self.capacity
+            return slice(first, first + counts) if in_order else np.arange(first, first + counts)
+        if len(rows) == 1:  # faster
+            index: np.ndarray = np.arange(first[0], first[0] + counts[0]) * self._width + rows[0]
+            return index
+        before = np.cumsum(counts) - counts
+        index = np.arange(counts.sum()) * self._width
+        index += np.repeat((first - before) * self._width + rows, counts)
+        return index
+
+    def _take(self, array: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
+        """Return copies of the values of single environments, (n, ...)."""
+        if isinstance(index, slice):
+            return array[index].copy()
+        lead = 1 + len(self._lead)
+        flat = array.reshape(math.prod(array.shape[:lead]), *array.shape[lead:])
+        return flat.take(index, axis=0, mode="wrap")
+
+
+INT64 = np.dtype(np.int64)
+# Errors of values that are missing, not contiguous, or too large
+NOT_PLAIN = KeyError, IndexError, TypeError, ValueError, BufferError, OverflowError
+
+
+def _writers(columns: Iterable[Column]) -> list[Writer]:
+    return [(leaf, leaf.key, leaf.dtype, shape[1:], data.write) for leaf, shape, data, _ in columns]
+
+
+def write(
+    writers: list[Writer], tree: Tree, check: Callable[..., np.ndarray], ahead: int, rounding: bool = False
+) -> None:
+    """Write a tree to the current row; ``check`` converts leaves of another dtype or shape."""
+    for leaf, key, dtype, shape, put in writers:
+        try:
+            value = tree if key is None else tree[key]
+            if type(value) is int and dtype is INT64:  # an action of a Discrete space
+                value = INT64.type(value)
+            is_array = type(value) is ndarray or isinstance(value, generic)
+            if is_array and value.dtype is dtype and value.shape == shape:
+                put(value)
+                continue
+        except NOT_PLAIN:
+            pass
+        put(np.ascontiguousarray(check(leaf, tree, ahead, rounding)))
+
+
+@dataclass(frozen=True, eq=False)
+class FirstInfos(Sequence[Mapping[str, np.ndarray]]):
+    """Sequence of n dicts of infos, one per episode, created on access from the infos of n episodes."""
+
+    size: int
+    batches: Mapping[str, InfoBatch]
+
+    def __len__(self) -> int:
+        """Return the number of dicts."""
+        return self.size
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one dict, or `FirstInfos` for a slice."""
+        if isinstance(key, slice):
+            batches = {name: InfoBatch(v[key], present[key]) for name, (v, present) in self.batches.items()}
+            return FirstInfos(len(range(self.size)[key]), batches)
+        i = range(self.size)[key]
+        return {name: np.array(v[i]) for name, (v, present) in self.batches.items() if present[i]}

@@ -1,0 +1,139 @@
+"""relabel_episode: relabeled copies of the steps of one episode, for buffers that do not support goals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from her_wrappers.arguments import require_count, require_function, require_gamma
+from her_wrappers.goal_interface import GOAL_KEYS, GoalFunction
+from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.replay.arrays import NumPyArrays
+from her_wrappers.replay.batch import Batch, Provenance
+from her_wrappers.replay.goal_selection import GoalMixture, GoalSelection, uniform_below
+from her_wrappers.replay.relabeling import (
+    Relabeler,
+    TerminationMode,
+    read_only,
+    recorded_batch,
+    resolve_termination,
+)
+from her_wrappers.trees import Tree, as_rows_like, concatenate_trees, copy_tree, leaf_arrays, take_rows
+
+
+def relabel_episode(
+    episode: Episode,
+    strategy: GoalSelection,
+    n_sampled_goal: int,
+    compute_reward: GoalFunction,
+    rng: np.random.Generator,
+    *,
+    termination: TerminationMode | GoalFunction | None = None,
+    gamma: float = 0.99,
+    desired_goals: Tree | None = None,
+) -> Batch:
+    """Return ``n_sampled_goal`` relabeled copies of every step of an episode, for buffers without goals.
+
+    This is the original form of HER (Andrychowicz et al. 2017, algorithm 1,
+    https://arxiv.org/abs/1707.01495): when an episode ends, each of its steps is stored again with other
+    goals. `HindsightReplayBuffer` samples new goals for every batch instead, and stores nothing twice.
+
+    Args:
+        episode: An episode of a goal environment, T steps.
+        strategy: Source of the goals: ``"future"``, ``"final"`` (all copies of a step are equal then),
+            ``"episode"``, ``"geometric"`` or `Geometric`, ``"desired"`` with ``desired_goals``, a function
+            ``(t, length, rng) -> s``, or a `Mixture` of these.
+        n_sampled_goal: Copies of every step, k.
+        compute_reward: Rewards of a batch of goals; its infos are those of the episode, as a list of dicts.
+        rng: Source of all randomness.
+        termination: Terminations of the copies, as in `HindsightReplayBuffer`: a function of a batch of
+            goals, such as ``GoalInterface.of(env).compute_terminated``, ``"success"``, ``"never"`` or
+            ``"keep"``. With a function or ``"success"``, an episode that terminated independently of its goal
+            terminates in every copy. The default is ``"keep"``, with a warning if the episode terminated at
+            its goal.
+        gamma: Discount factor, for ``discounts``.
+        desired_goals: (N, ...) desired goals that ``"desired"`` samples uniformly, such as those of earlier
+            episodes: an array, or for goals of several parts a dict or tuple of arrays.
+
+    Returns:
+        T k transitions, the copies of step 0 first; ``index`` is the step that a row is a copy of, and
+        ``goal_index`` the step that achieved its goal or, in rows of ``"desired"``, T + the row of
+        ``desired_goals``.
+
+    Raises:
+        TypeError: ``episode`` is not an `Episode`, a function is not callable, or ``rng`` is not a generator.
+        ValueError: The episode has no goals, the strategy is unknown or needs other episodes, the termination
+            rule is unknown or needs a function, ``n_sampled_goal`` is not an integer of at least 1,
+            ``desired_goals`` are missing or have another form than the goals of the episode, ``gamma`` is not
+            in (0, 1], or a function returns a wrong result.
+
+    Example:
+        >>> from her_wrappers import Episode
+        >>> keys = ("observation", "achieved_goal", "desired_goal")
+        >>> observations = dict.fromkeys(keys, np.arange(4.0)[:, None])
+        >>> episode = Episode(observations, np.zeros(3), np.zeros(3), terminated=False, truncated=True)
+        >>> reward = lambda achieved, desired, info: (achieved == desired).all(-1) - 1.0
+        >>> batch = relabel_episode(episode, "final", 1, reward, np.random.default_rng(0))
+        >>> batch.observations["desired_goal"][:, 0], batch.rewards
+        (array([3., 3., 3.]), array([-1., -1.,  0.], dtype=float32))
+    """
+    _require_goals(episode)
+    copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
+    mixture = GoalMixture(strategy, copies, None)
+    for each in mixture.components:
+        if each.select is None and not (each.takes_desired and desired_goals is not None):
+            fix = "pass desired_goals=" if each.takes_desired else "use another strategy"
+            raise ValueError(f"strategy must select states of the same episode, got {each.name!r}; {fix}")
+    source, num_desired = _source_of_goals(episode.observations["achieved_goal"], desired_goals)
+    require_function("compute_reward", compute_reward)
+    gamma = require_gamma(gamma)
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}; use np.random.default_rng(seed)")
+    options = {"info_keys": tuple(episode.infos), "info_format": "list", "gamma": gamma}
+    rule = resolve_termination(termination, None)
+    relabeler = Relabeler(compute_reward, None, *rule, options, NumPyArrays())
+    relabeler.state["episodes_to_check"] = 0
+    length, episodes = len(episode), Episodes.of([episode])
+    (goal_independent,) = relabeler.inspect(episodes)
+
+    t = np.repeat(np.arange(length), copies)
+    shares = np.array([each.share for each in mixture.components])
+    component, rows = rng.choice(len(shares), len(t), p=shares / shares.sum()), np.empty_like(t)
+    for number, each in enumerate(mixture.components):
+        chosen = np.flatnonzero(component == number)
+        if each.select is None:
+            rows[chosen] = length + 1 + uniform_below(num_desired, len(chosen), rng)
+        else:
+            rows[chosen] = each.select(t[chosen], np.full(len(chosen), length), rng)
+    goals, batch = take_rows(source, rows), recorded_batch(episodes, t, "desired_goal", gamma)
+    batch.observations["desired_goal"], batch.next_observations["desired_goal"] = goals, copy_tree(goals)
+    transition = relabeler.recorded(episodes, t)._replace(
+        desired_goal=read_only(goals, len(t)), goal_independent=(t == length - 1) & goal_independent
+    )
+    batch.rewards = relabeler.rewards(transition, None)
+    batch.terminations = relabeler.terminations(transition, batch.rewards)
+    batch.discounts *= ~batch.terminations
+    batch.provenance = Provenance(np.zeros_like(t), rows - 1, component, mixture.names)
+    return batch
+
+
+def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
+    """Return the achieved goals of all states, followed by N desired goals, and N."""
+    if desired_goals is None:
+        return achieved, 0
+    goals = as_rows_like("desired_goals", desired_goals, achieved)
+    counts = {len(leaf) for leaf in leaf_arrays(goals)}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(f"desired_goals must have one number of rows, at least 1, got {sorted(counts)}")
+    return concatenate_trees("desired_goals", [achieved, goals]), counts.pop()
+
+
+def _require_goals(episode: Episode) -> None:
+    if not isinstance(episode, Episode):
+        raise TypeError(f"relabel_episode takes an Episode, got {type(episode).__name__}")
+    keys, observations = set(GOAL_KEYS), episode.observations
+    if not isinstance(observations, dict) or not keys <= set(observations):
+        found = sorted(observations) if isinstance(observations, dict) else type(observations).__name__
+        raise ValueError(f"an episode to relabel must have the observations {sorted(keys)}, got {found}")

@@ -1,0 +1,631 @@
+"""RowStorage: the memory of a replay buffer, with one row for each state.
+
+An episode of T steps has T + 1 states and as many consecutive rows of a ring, which continues at row 0 after
+its last row. The row of a state also has the step that begins there, so no state is stored twice: the next
+state of a step is in the next row. Two kinds of integers occur:
+
+::
+
+    state             s_0     s_1     ...     s_T-1     s_T      s_0 of the next episode
+    row               r       r + 1   ...     r + T-1   r + T    r + T+1
+    step number       n       n + 1   ...     n + T-1   (none)   n + T
+
+A *step number* is never used twice. A *run* is a sequence of steps of one episode with the same desired goals
+before and after the step; most episodes are one run. Each stored step knows its run, and the run its episode.
+
+All leaves of one dtype are columns of one matrix, so a batch is one ``take`` per dtype. Matrices of their own
+have the achieved goals, which are also taken alone, and the desired goals, which are stored once per run.
+
+`RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
+to rows that no stored episode uses, and become visible by one assignment. An interruption at any moment
+leaves the storage as it was, as it will be, or without the episodes that were evicted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers.recording.episode import unchecked
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.replay.arrays import NumPyArrays
+from her_wrappers.spaces import LeafSpec, SpaceSpec
+from her_wrappers.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenate_trees, copy_tree
+
+# Columns of `Stored.runs`: number of the first step, row of the first state, length, flags and number of the
+# episode of a run; and the number of the step after the run
+FIRST, ROW, LENGTH, FLAGS, EPISODE, END = range(6)
+# Bits of FLAGS: terminated, truncated, terminated independently of the goal
+FLAG_BITS = np.array([1, 2, 4], np.int8)
+# Sizes in bytes of rows that NumPy takes in half the time. Small goals are padded to these sizes.
+FAST_SIZES = 1, 2, 4, 8, 16, 32
+READ_BYTES = 2**23  # approximate size of the blocks in which episodes are read
+MAX_BLOCKS = 256  # maximum number of blocks; larger storages have larger blocks
+MIN_RUNS = 64  # number of runs for which memory is allocated at first
+
+
+class Stored(NamedTuple):
+    """Everything that a storage contains."""
+
+    first: int  # number of the oldest step
+    end: int  # number of the next step that will be added
+    first_episode: int  # number of the oldest episode, counted from the first that was ever added
+    end_episode: int
+    end_row: int  # row of the next state that will be added
+    num_runs: int
+    end_run: int  # index in `runs` of the next run that will be added
+    steps: np.ndarray  # (buffer_size,) index in `runs` of the step `number`, at `number % buffer_size`
+    runs: np.ndarray  # (n, 6) int64, see FIRST and the other columns
+    states: Sequence[Any]  # matrices; None for an observation that equals the achieved goal in all states
+    desired: Sequence[Any]  # matrices of desired goals before and after a run, for the first of `states`
+    infos: Mapping[str, Any]  # arrays (buffer_size, ...), with the index of `steps`
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps."""
+        return self.end - self.first
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows in use: an episode has one state more than steps."""
+        return self.end - self.first + self.end_episode - self.first_episode
+
+
+class Matrix(NamedTuple):
+    """Description of one of the matrices of states."""
+
+    name: str  # in files
+    dtype: np.dtype[Any]
+    width: int
+    parts: int  # rows per step that a batch needs: before and after the step, or only before
+    desired_name: str | None  # name in files of its matrix of desired goals, if it has achieved goals
+    may_equal_goal: bool  # whether it has one observation that may equal the achieved goal
+
+
+class Column(NamedTuple):
+    """The place of a leaf."""
+
+    leaf: LeafSpec
+    matrix: int
+    columns: Any  # a slice, or an integer if the shape of the leaf is ()
+    is_desired: bool = False  # whether `matrix` is one of `Stored.desired`
+
+
+class RowStorage:
+    """Complete episodes, first in, first out, with at most ``buffer_size`` steps."""
+
+    stored: Stored  # a new object after every change
+    matrices: Sequence[Matrix]
+    reward: tuple[int, Any]  # matrix and column
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        options: Mapping[str, Any],
+        arrays: Any,
+    ) -> None:
+        self.buffer_size: int = options["buffer_size"]
+        self._info_keys: tuple[str, ...] = options["info_keys"]
+        self.observations = SpaceSpec.of("observations", observation_space)
+        self.actions = SpaceSpec.of("actions", action_space)
+        self.arrays = arrays
+        self._lay_out()
+        self.clear(0)
+
+    def _lay_out(self) -> None:
+        """Assign a matrix and columns to each leaf."""
+        matrices: dict[str, Matrix] = {}
+
+        def place(name: str, leaf: Any, parts: int) -> tuple[int, Any]:
+            matrix = matrices.get(name) or Matrix(
+                name,
+                leaf.dtype,
+                width=0,
+                parts=0,
+                desired_name=name.replace("achieved", "desired") if name.startswith("achieved") else None,
+                may_equal_goal=name.startswith("observation"),
+            )
+            end = matrix.width + math.prod(leaf.shape)
+            matrices[name] = matrix._replace(width=end, parts=max(matrix.parts, parts))
+            return list(matrices).index(name), slice(matrix.width, end) if leaf.shape else matrix.width
+
+        places: dict[Path, Any] = {}
+        goals = [leaf for leaf in self.observations if leaf.path[0] == "achieved_goal"]
+        for leaf in goals:
+            places[leaf.path] = place(f"achieved {leaf.dtype}", leaf, 2)
+            places["desired_goal", *leaf.path[1:]] = (*places[leaf.path], True)
+        for name, matrix in matrices.items():
+            size = matrix.width * matrix.dtype.itemsize
+            size = next((fast for fast in FAST_SIZES if fast >= size), size)
+            matrices[name] = matrix._replace(width=size // matrix.dtype.itemsize)
+        for number, leaf in enumerate(self.observations):
+            if leaf.path not in places:
+                # An observation that may equal the achieved goal, such as an image, has a matrix of its own,
+                # which is not allocated as long as it does.
+                may_equal = len(goals) == 1 and (leaf.dtype, leaf.shape) == (goals[0].dtype, goals[0].shape)
+                name = f"observation {number}" if may_equal else str(leaf.dtype)
+                places[leaf.path] = place(name, leaf, 2)
+        self._observed = [Column(leaf, *places[leaf.path]) for leaf in self.observations]
+        self._acted = [Column(leaf, *place(str(leaf.dtype), leaf, 1)) for leaf in self.actions]
+        self.reward = place("float32", np.empty((), np.float32), 1)
+        self.matrices = list(matrices.values())
+
+    def clear(self, first: int) -> None:
+        """Remove everything and allocate new memory; the next step gets the number ``first``."""
+        size = self.buffer_size
+        rows = size + size // 32 + 1  # enough for episodes of 32 steps or more; the ring grows for others
+        try:
+            states = [
+                None if matrix.may_equal_goal else self.arrays.zeros((rows, matrix.width), matrix.dtype)
+                for matrix in self.matrices
+            ]
+            desired = [
+                self.arrays.zeros((MIN_RUNS, 2 * matrix.width), matrix.dtype)
+                for matrix in self.matrices
+                if matrix.desired_name is not None
+            ]
+            steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
+        except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
+            row_bytes = sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
+            where = f"on {self.arrays.device} " if self.arrays.is_torch else ""
+            raise MemoryError(
+                f"{where}buffer_size={size} needs {rows * row_bytes / 2**30:.1f} GiB, and there is not "
+                "enough memory; use a smaller buffer_size"
+            ) from error
+        runs = np.zeros((MIN_RUNS, 6), np.int64)
+        self.stored = Stored(first, first, 0, 0, 0, 0, 0, steps, runs, states, desired, {})
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the memory in bytes."""
+        stored = self.stored
+        parts = [*stored.states, *stored.desired, *stored.infos.values()]
+        of_parts = sum(int(part.nbytes) for part in parts if part is not None)
+        return stored.steps.nbytes + stored.runs.nbytes + of_parts
+
+    @property
+    def equal_to_goal(self) -> set[int]:
+        """Indices of the observations that equal the achieved goal in all stored states."""
+        states = self.stored.states
+        columns = enumerate(self._observed)
+        return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
+
+    def validate(self, episodes: Episodes) -> Episodes:
+        """Return episodes with the dtypes of the spaces and the stored infos only, or raise ValueError."""
+        num_steps, longest = len(episodes.rewards), int(episodes.lengths.max())
+        if longest > self.buffer_size:
+            raise ValueError(
+                f"an episode must fit the buffer of {self.buffer_size} transitions, got {longest} steps; "
+                "raise buffer_size or cut episodes with EpisodeRecorder(max_episode_steps=)"
+            )
+        if not float(np.abs(episodes.rewards).max()) < FLOAT32_OVERFLOW:  # also for NaN
+            _require_finite(episodes)
+        num_states, infos = num_steps + len(episodes.lengths), {}
+        observations = self.observations.check_rows(episodes.observations, num_states, "the episode")
+        actions = self.actions.check_rows(episodes.actions, num_steps, "the episode", rounding=True)
+        for key in self._info_keys:
+            infos[key] = self._check_info(key, episodes.infos, num_steps)
+        return unchecked(
+            Episodes,
+            observations=observations,
+            actions=actions,
+            rewards=episodes.rewards,
+            lengths=episodes.lengths,
+            ends=episodes.ends,
+            state_of_step=episodes.state_of_step,
+            terminated=episodes.terminated,
+            truncated=episodes.truncated,
+            infos=infos,
+            reset_infos=(),
+        )
+
+    def _check_info(self, key: str, infos: Mapping[str, np.ndarray], num_steps: int) -> np.ndarray:
+        if key not in infos:
+            fix = f"record it with EpisodeRecorder(info_keys=[{key!r}])"
+            raise ValueError(f"infos/{key} is missing in the episode; {fix}")
+        column = np.asarray(infos[key])
+        shape = (num_steps, *self.stored.infos.get(key, column).shape[1:])
+        if column.dtype.kind not in NUMBERS or column.shape != shape:
+            got = f"{column.dtype} of shape {column.shape}"
+            raise ValueError(f"infos/{key} of the episode must be numbers of shape {shape}, got {got}")
+        return column
+
+    def add(self, episodes: Episodes, goal_independent: np.ndarray) -> None:
+        """Store validated episodes, and evict the oldest as far as needed; ``goal_independent`` is (n,) bool.
+
+        If the episodes have more steps than the storage, the first are not stored, but use up step numbers.
+        After MemoryError, or ValueError for infos without an exact common dtype, nothing has changed.
+        """
+        size = self.buffer_size
+        num_steps, skipped = len(episodes.rewards), 0
+        if num_steps > size:
+            number = int(episodes.ends.searchsorted(num_steps - size))
+            skipped = int(episodes.ends[number])
+            episodes, goal_independent = episodes[number:], goal_independent[number:]
+            num_steps -= skipped
+        observed = _leaf_rows(self.observations, episodes.observations)
+        run_begins = self._run_begins(episodes, observed)
+        num_states, num_runs = num_steps + len(episodes.lengths), len(run_begins)
+        stored = self._with_columns(self.stored, episodes, observed)
+        stored = self._without(stored, stored.end if skipped else stored.end + num_steps - size)
+        if skipped:
+            stored = stored._replace(first=stored.first + skipped, end=stored.end + skipped)
+        stored = self._with_room(stored, num_states, num_runs)
+        capacity, run_capacity = len(stored.states[0]), len(stored.runs)
+
+        self.stored = stored  # evicts the oldest episodes, so that the rows written next are not in use
+        self._write_states(episodes, observed)
+        run_lengths = self._write_runs(episodes, goal_independent, observed, run_begins)
+        run_of_step = ((stored.end_run + np.arange(num_runs)) % run_capacity).repeat(run_lengths)
+        for slots, part in ring_slices(stored.end % size, num_steps, size):
+            stored.steps[slots] = run_of_step[part]
+            for key, column in stored.infos.items():
+                self.arrays.assign(column, (slots,), episodes.infos[key][part])
+        self.stored = stored._replace(
+            end=stored.end + num_steps,
+            end_episode=stored.end_episode + len(episodes.lengths),
+            end_row=(stored.end_row + num_states) % capacity,
+            num_runs=stored.num_runs + num_runs,
+            end_run=(stored.end_run + num_runs) % run_capacity,
+        )
+
+    def _with_columns(self, stored: Stored, episodes: Episodes, observed: list[np.ndarray]) -> Stored:
+        """Return what is stored, with memory for observations and infos that need some from now on."""
+        for column, values in zip(self._observed, observed, strict=True):
+            if not column.is_desired and stored.states[column.matrix] is None:
+                goals = episodes.observations["achieved_goal"].reshape(values.shape)
+                if not (row_bytes(values) == row_bytes(goals)).all():
+                    states = list(stored.states)  # the observation was equal to the achieved goal so far
+                    width = self.matrices[column.matrix].width
+                    states[column.matrix] = self.arrays.copy(states[0][:, :width])
+                    stored = stored._replace(states=states)
+        infos = dict(stored.infos)
+        for key, new in episodes.infos.items():
+            old = infos.get(key)
+            if old is None:
+                old = self.arrays.zeros((self.buffer_size, *new.shape[1:]), new.dtype)
+            dtypes = {_dtype_of(old), new.dtype}
+            if len(dtypes) > 1:  # infos that are integers at first, such as a cost of 0, may become floats
+                whole = self.arrays.to_numpy(old)
+                in_use = whole[np.arange(stored.first, stored.end) % self.buffer_size]
+                concatenate_trees(f"infos/{key}", [in_use, new])  # raises ValueError unless exact
+                old = self.arrays.from_numpy(whole.astype(np.result_type(*dtypes)))
+            infos[key] = old
+        return stored._replace(infos=infos)
+
+    def _without(self, stored: Stored, number: int) -> Stored:
+        """Return what is stored without the episodes that begin before the step ``number``."""
+        if number <= stored.first:
+            return stored
+        size, steps, runs = self.buffer_size, stored.steps, stored.runs
+        run = steps[(number - 1) % size]
+        first, episode = int(runs[run, FIRST] + runs[run, LENGTH]), int(runs[run, EPISODE]) + 1
+        left = (stored.end_run - 1 - int(steps[first % size])) % len(runs) + 1
+        num_runs = 0 if first == stored.end else left
+        return stored._replace(first=first, first_episode=episode, num_runs=num_runs)
+
+    def _with_room(self, stored: Stored, num_states: int, num_runs: int) -> Stored:
+        """Return what is stored, in rings with room for more states and more runs."""
+        capacity, run_capacity = len(stored.states[0]), len(stored.runs)
+        num_rows = stored.num_rows
+        if num_rows + num_states > capacity:
+            # T steps have T + 1 states, so twice as many rows as steps are always enough.
+            larger = min(max(num_rows + num_states, capacity * 5 // 4), 2 * self.buffer_size)
+            span = (stored.end_row - num_rows) % capacity, num_rows, larger
+            states = [None if each is None else self._resized(each, *span) for each in stored.states]
+            runs = stored.runs.copy()
+            runs[:, ROW] = (runs[:, ROW] - span[0]) % capacity
+            stored = stored._replace(states=states, runs=runs, end_row=num_rows % larger)
+        if stored.num_runs + num_runs > run_capacity:
+            larger = max(stored.num_runs + num_runs, run_capacity * 5 // 4)
+            span = (stored.end_run - stored.num_runs) % run_capacity, stored.num_runs, larger
+            stored = stored._replace(
+                desired=[self._resized(each, *span) for each in stored.desired],
+                runs=self._resized(stored.runs, *span, NumPyArrays),
+                steps=((stored.steps - span[0]) % run_capacity).astype(stored.steps.dtype),
+                end_run=stored.num_runs % larger,
+            )
+        return stored
+
+    def _resized(self, matrix: Any, first: int, count: int, capacity: int, arrays: Any = None) -> Any:
+        """Return a ring of another capacity, in which the ``count`` rows from ``first`` on begin at row 0."""
+        resized = (arrays or self.arrays).zeros((capacity, *matrix.shape[1:]), _dtype_of(matrix))
+        for rows, part in ring_slices(first, count, len(matrix)):
+            resized[part] = matrix[rows]
+        return resized
+
+    def _run_begins(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
+        """Return the steps at which runs begin: the first steps of episodes, and where the goals change."""
+        begins: np.ndarray = episodes.ends[:-1]
+        is_begin: Any = None
+        for column, values in zip(self._observed, observed, strict=True):
+            if column.is_desired:
+                rows = row_bytes(values)
+                changes = rows[1:] != rows[:-1]
+                if changes.nonzero()[0].size:  # a fifth of the time of `any`
+                    if is_begin is None:
+                        is_begin = np.zeros(len(episodes.rewards) + 1, np.bool_)
+                        is_begin[begins] = True
+                    changed = changes[episodes.state_of_step]
+                    is_begin[:-1] |= changed
+                    is_begin[1:] |= changed
+        return begins if is_begin is None else is_begin[:-1].nonzero()[0]
+
+    def _write_states(self, episodes: Episodes, observed: list[np.ndarray]) -> None:
+        """Write all states, and the steps that begin in them, to the rows from ``end_row`` on."""
+        stored, assign, num_steps = self.stored, self.arrays.assign, len(episodes.rewards)
+        first, capacity = stored.end_row, len(stored.states[0])
+        slices = ring_slices(first, num_steps + len(episodes.lengths), capacity)
+        for column, values in zip(self._observed, observed, strict=True):
+            matrix = None if column.is_desired else stored.states[column.matrix]
+            if matrix is not None:
+                for rows, part in slices:
+                    assign(matrix, (rows, column.columns), values[part])
+        pieces: Any = ring_slices(first, num_steps, capacity)
+        if len(episodes.lengths) > 1:  # slices take half the time
+            pieces = [((first + episodes.state_of_step) % capacity, slice(None))]
+        for column, values in zip(self._acted, _leaf_rows(self.actions, episodes.actions), strict=True):
+            for rows, part in pieces:
+                assign(stored.states[column.matrix], (rows, column.columns), values[part])
+        for rows, part in pieces:
+            assign(stored.states[self.reward[0]], (rows, self.reward[1]), episodes.rewards[part])
+
+    def _write_runs(
+        self, episodes: Episodes, goal_independent: np.ndarray, observed: list[np.ndarray], begins: np.ndarray
+    ) -> np.ndarray:
+        """Write the runs that begin at these steps, and their desired goals; return their lengths."""
+        stored, states = self.stored, episodes.state_of_step[begins]
+        episode, ends = states - begins, np.empty_like(begins)
+        ends[:-1], ends[-1] = begins[1:], len(episodes.rewards)
+        first = episodes.ends[episode]
+        flags = 1 * episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
+        runs = np.empty((len(begins), 6), np.int64)
+        runs[:, FIRST] = first + stored.end
+        runs[:, ROW] = (first + episode + stored.end_row) % len(stored.states[0])
+        runs[:, LENGTH] = episodes.lengths[episode]
+        runs[:, END] = ends + stored.end
+        runs[:, FLAGS] = flags[episode]
+        runs[:, EPISODE] = episode + stored.end_episode
+        slices = ring_slices(stored.end_run, len(begins), len(stored.runs))
+        for slots, part in slices:
+            stored.runs[slots] = runs[part]
+        before_and_after = states[:, None] + np.arange(2)
+        for number, matrix in enumerate(stored.desired):
+            width = matrix.shape[1] // 2
+            pairs = np.zeros((len(begins), 2, width), self.matrices[number].dtype)
+            for column, goals in zip(self._observed, observed, strict=True):
+                if column.is_desired and column.matrix == number:
+                    pairs[:, :, column.columns] = goals[before_and_after]
+            for slots, part in slices:
+                self.arrays.assign(matrix, (slots, slice(None)), pairs.reshape(len(pairs), 2 * width)[part])
+        lengths: np.ndarray = ends - begins
+        return lengths
+
+    def take_goals(self, goals: Any, num_achieved: int, num_relabeled: int) -> tuple[list[Any], list[Any]]:
+        """Return the desired goals before and after B steps, (B, width) for each matrix of goals.
+
+        ``goals`` are (B,) rows of states whose achieved goals become the desired goals of the first
+        ``num_achieved`` steps, and then runs. The steps up to ``num_relabeled`` get the desired goal after
+        their run; the others keep both goals of their run.
+        """
+        take, stored = self.arrays.take, self.stored
+        before: list[Any] = []
+        after: list[Any] = []
+        for achieved, desired in zip(stored.states, stored.desired, strict=False):
+            pairs = take(desired, goals[num_achieved:], 0, None, "wrap")
+            width = achieved.shape[1]
+            if not num_relabeled:
+                before.append(pairs[:, :width])
+                after.append(pairs[:, width:])
+                continue
+            taken = self.arrays.zeros((2, len(goals), width), self.matrices[len(before)].dtype)
+            if num_achieved:
+                taken[:, :num_achieved] = take(achieved, goals[:num_achieved], 0, None, "wrap")
+            taken[0, num_achieved:] = pairs[:, :width]
+            taken[1, num_achieved:] = pairs[:, width:]
+            if num_relabeled > num_achieved:
+                taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
+            before.append(taken[0])
+            after.append(taken[1])
+        return before, after
+
+    def take_steps(self, rows: Any, desired: Sequence[list[Any]]) -> tuple[Any, Any, Any, Any]:
+        """Return copies of B steps: observations, actions, rewards, next observations.
+
+        ``rows`` are (2, B) rows of the states before and after, ``desired`` the result of `take_goals`.
+        """
+        take = self.arrays.take
+        before: list[Any] = []
+        after: list[Any] = []
+        for matrix, layout in zip(self.stored.states, self.matrices, strict=True):
+            block = [None] if matrix is None else take(matrix, rows[: layout.parts], 0, None, "wrap")
+            before.append(block[0])
+            after.append(block[-1])
+        number, column = self.reward
+        return (
+            self._build(self.observations, self._observed, before, desired[0]),
+            self._build(self.actions, self._acted, before),
+            before[number][:, column],
+            self._build(self.observations, self._observed, after, desired[1]),
+        )
+
+    def _build(
+        self, spec: SpaceSpec, columns: Sequence[Column], blocks: Sequence[Any], desired: Sequence[Any] = ()
+    ) -> Any:
+        """Return a tree of views of blocks, (B, width) for each matrix, and of desired goals."""
+        leaves = []
+        for leaf, number, place, is_desired in columns:
+            block = desired[number] if is_desired else blocks[number]
+            if block is None:  # equal to the achieved goal
+                block = self.arrays.copy(blocks[0])
+            values = block[:, place]
+            leaves.append(values.reshape(len(values), *leaf.shape) if len(leaf.shape) > 1 else values)
+        if spec.flat_keys is not None:
+            return dict(zip(spec.flat_keys, leaves, strict=True))
+        return leaves[0] if spec.structure == 0 else spec.build(leaves)
+
+    def take_infos(self, index: Any) -> dict[str, Any] | None:
+        """Return copies of the infos of steps, given their step numbers; None if no infos are stored."""
+        infos = self.stored.infos
+        if not infos:
+            return None
+        slots = index % self.buffer_size
+        return {key: self.arrays.take(column, slots, 0, None, "wrap") for key, column in infos.items()}
+
+    def were_achieved(self, rows: np.ndarray, goals: np.ndarray, num_achieved: int) -> np.ndarray:
+        """Return which states had achieved the goals already; see `take_goals` for ``goals``."""
+        arrays, same = self.arrays, np.ones(len(rows), np.bool_)
+        desired = self.take_goals(arrays.from_numpy(goals), num_achieved, len(goals))[1]
+        for _, number, columns, is_desired in self._observed:
+            if is_desired:
+                achieved = arrays.take(self.stored.states[number], arrays.from_numpy(rows), 0, None, "wrap")
+                pair = (arrays.to_numpy(each[:, columns]) for each in (achieved, desired[number]))
+                some, others = map(row_bytes, pair)
+                same &= some == others
+        return same
+
+    def stored_runs(self) -> np.ndarray:
+        """Return the stored rows of `Stored.runs`, oldest first."""
+        stored = self.stored
+        order = stored.end_run - stored.num_runs + np.arange(stored.num_runs)
+        runs: np.ndarray = stored.runs[order % len(stored.runs)]
+        return runs
+
+    def episode_blocks(self) -> list[np.ndarray]:
+        """Return the numbers of the first steps of episodes, in blocks, each with the number of its end."""
+        runs, row = self.stored_runs(), 32
+        row += sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
+        steps = max(1, READ_BYTES // row, self.stored.num_steps // MAX_BLOCKS)
+        firsts = np.append(np.unique(runs[:, FIRST]), self.stored.end)
+        cuts = np.flatnonzero(np.diff((firsts[:-1] - self.stored.first) // steps)) + 1
+        cuts = np.array([0, *cuts, len(firsts) - 1])
+        return [firsts[begin : end + 1] for begin, end in itertools.pairwise(cuts) if end > begin]
+
+    def read_episodes(self, first: int, end: int) -> tuple[Episodes, np.ndarray]:
+        """Return copies of the episodes with the steps ``first`` to ``end`` - 1, with float32 rewards.
+
+        Also return which of them terminated independently of their goal, (n,) bool.
+        """
+        arrays, stored, index = self.arrays, self.stored, np.arange(first, end)
+        run = stored.steps[index % self.buffer_size].astype(np.int64)
+        runs = stored.runs[run]
+        begins = (index == runs[:, FIRST]).nonzero()[0]
+        lengths = runs[begins, LENGTH]
+        last = begins + lengths - 1
+        state_of_step = np.arange(len(index)) + np.arange(len(begins)).repeat(lengths)
+        num_states = len(index) + len(begins)
+
+        def rows_of(matrix: Any, rows: np.ndarray) -> Any:
+            return arrays.to_numpy(arrays.take(matrix, arrays.from_numpy(rows), 0, None, "wrap"))
+
+        rows = runs[0, ROW] + np.arange(num_states)
+        # An observation without a matrix equals the achieved goal, which the first matrix has.
+        blocks = [rows_of(stored.states[0] if matrix is None else matrix, rows) for matrix in stored.states]
+        desired = []
+        for matrix in stored.desired:
+            pairs, width = rows_of(matrix, run), matrix.shape[1] // 2
+            goals = np.empty((num_states, width), pairs.dtype)
+            goals[state_of_step] = pairs[:, :width]
+            goals[state_of_step[last] + 1] = pairs[last, width:]
+            desired.append(goals)
+        steps = [block[state_of_step] for block in blocks]
+        terminated, truncated, goal_independent = (runs[begins, FLAGS] & FLAG_BITS[:, None]) > 0
+        infos = self.take_infos(arrays.from_numpy(index)) or {}
+        number, at = self.reward
+        episodes = Episodes(
+            observations=copy_tree(self._build(self.observations, self._observed, blocks, desired)),
+            actions=copy_tree(self._build(self.actions, self._acted, steps)),
+            rewards=steps[number][:, at].copy(),
+            lengths=lengths,
+            terminated=terminated,
+            truncated=truncated,
+            infos={key: arrays.to_numpy(column) for key, column in infos.items()},
+        )
+        return episodes, goal_independent
+
+    def verify(self) -> None:
+        """Raise RuntimeError unless steps, runs and rings agree."""
+        stored, runs = self.stored, self.stored_runs()
+        is_first = np.diff(runs[:, EPISODE], prepend=-1) != 0
+        lengths, begins = runs[is_first, LENGTH], np.diff(runs[:, END], prepend=stored.first)
+        expected = np.stack([stored.first + lengths.cumsum() - lengths, lengths], axis=1)
+        episode = is_first.cumsum() - 1
+        row = expected[:, 0] - stored.first + np.arange(len(lengths)) + stored.end_row - stored.num_rows
+        slots = np.arange(stored.first, stored.end) % self.buffer_size
+        order = (stored.steps[slots] - stored.end_run + stored.num_runs) % len(stored.runs)
+        agreement = {
+            "the number of steps": lengths.sum() == stored.num_steps <= self.buffer_size,
+            "the numbers": np.array_equal(runs[:, EPISODE], stored.first_episode + episode)
+            and len(lengths) == stored.end_episode - stored.first_episode,
+            "the steps": np.array_equal(runs[:, [FIRST, LENGTH]], expected[episode]),
+            "the rows": np.array_equal(runs[:, ROW], row[episode] % len(stored.states[0])),
+            "the runs": bool((begins > 0).all())
+            and np.array_equal(order, np.arange(len(runs)).repeat(begins.clip(0))),
+            "the rings": stored.num_rows <= len(stored.states[0]) and stored.num_runs <= len(stored.runs),
+        }
+        for name, agrees in agreement.items():
+            if not agrees:
+                raise RuntimeError(
+                    f"the buffer is corrupted: {name} of its episodes disagree; load a saved one"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with the stored episodes only, so that a pickle of an empty buffer is small."""
+        blocks = [self.read_episodes(int(each[0]), int(each[-1])) for each in self.episode_blocks()]
+        return self.__dict__ | {"stored": (self.stored.first, blocks)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Store the episodes in new memory."""
+        first, blocks = state["stored"]
+        self.__dict__.update(state)
+        self.clear(first)
+        for episodes, goal_independent in blocks:
+            self.add(episodes, goal_independent)
+
+
+def row_bytes(rows: np.ndarray) -> np.ndarray:
+    """Return each row of an (n, ...) array as plain bytes, (n,), which are compared as a whole."""
+    size = math.prod(rows.shape[1:]) * rows.itemsize
+    return np.ndarray(len(rows), (np.void, size), np.ascontiguousarray(rows))
+
+
+def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
+    """Return pairs (slice of the ring, slice of ``count`` values); two pairs if the values wrap around."""
+    until_end = min(count, capacity - first)
+    slices = [(slice(first, first + until_end), slice(0, until_end))]
+    if until_end < count:
+        slices.append((slice(0, count - until_end), slice(until_end, count)))
+    return slices
+
+
+def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:
+    """Return the leaves of a tree as arrays (n, width), or (n,) if the shape of a leaf is ()."""
+    rows = []
+    for leaf in spec.leaves:
+        if spec.flat_keys is not None:
+            values = tree[leaf.key]
+        else:
+            values = tree if spec.structure == 0 else leaf.find(tree, "")
+        width = math.prod(leaf.shape)
+        rows.append(values.reshape(len(values), width) if len(leaf.shape) > 1 else values)
+    return rows
+
+
+def _dtype_of(matrix: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = matrix.dtype if isinstance(matrix, np.ndarray) else matrix[:0].cpu().numpy().dtype
+    return dtype
+
+
+def _require_finite(episodes: Episodes) -> None:
+    """Raise ValueError for the first reward that is not finite as float32, if there is one."""
+    rewards = episodes.rewards.astype(np.longdouble)
+    for step in np.flatnonzero(~(np.abs(rewards) < FLOAT32_OVERFLOW))[:1]:
+        episode = int(np.searchsorted(episodes.ends, step, side="right")) - 1
+        where = f"step {step - episodes.ends[episode]}" + f" of episode {episode}" * (len(episodes) > 1)
+        raise ValueError(f"rewards must be finite as float32, got {episodes.rewards[step]} at {where}")

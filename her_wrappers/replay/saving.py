@@ -1,0 +1,215 @@
+"""Buffers in files. A file is written as a whole or not at all, and validated when it is read.
+
+The arrays of a file are those of the episodes, in blocks, the priorities, and the open episodes of `add`. The
+rest is JSON: spaces, options, number of the oldest step, and the states of the relabeler and of the sampler.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from her_wrappers.arguments import require_count
+from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
+from her_wrappers.goal_interface import AnyEnv, goal_spaces, require_goal_space
+from her_wrappers.recording.episodes import Episodes
+from her_wrappers.recording.space_json import space_from_json, space_to_json
+from her_wrappers.replay.options import (
+    MAX_SIZE,
+    SAMPLING,
+    goal_mixture,
+    merged_options,
+    option_from_json,
+    options_to_json,
+    require_options,
+)
+from her_wrappers.replay.rows import RowStorage, row_bytes
+from her_wrappers.spaces import leaf_spaces
+from her_wrappers.trees import path_name
+
+KIND = "replay buffer"
+VERSION = 3  # version of the format; files of other versions are rejected
+SPACES = ("observation_space", "action_space")
+# Arguments of a buffer that compute rewards or terminations
+FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
+
+
+def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
+    """Write a buffer to a file; see `HindsightReplayBuffer.save`."""
+    storage, priorities, relabeler = buffer._storage, buffer._priorities, buffer._relabeler
+    stored, blocks = storage.stored, storage.episode_blocks()
+    is_single, lengths, open_episodes = buffer._open_episodes.copy()
+    options = options_to_json(buffer._options)
+    header = {
+        **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
+        "options": options,
+        "functions": sorted(buffer._options.keys() - options.keys() | buffer._missing),
+        "first": stored.first,
+        "relabeler": None if relabeler is None else relabeler.state,
+        "sampler": buffer._sampler.state_dict(),
+        "largest_priority": None if priorities is None else priorities.largest,
+        "open": {"is_single": is_single, "lengths": lengths.tolist()},
+        "blocks": len(blocks),
+    }
+
+    def arrays() -> Iterator[tuple[str, np.ndarray]]:
+        for number, block in enumerate(blocks):
+            episodes, goal_independent = storage.read_episodes(int(block[0]), int(block[-1]))
+            yield from _episode_arrays(f"{number}/", storage, episodes, goal_independent)
+        if priorities is not None:
+            priorities.follow(stored.first, stored.end)
+            yield "priorities", priorities.scaled(np.arange(stored.first, stored.end))
+        if open_episodes is not None:
+            flags = np.zeros(len(open_episodes.lengths), np.bool_)
+            yield from _episode_arrays("open/", storage, open_episodes, flags)
+
+    write_arrays(path, arrays(), header, kind=KIND, version=VERSION)
+
+
+def _episode_arrays(
+    prefix: str, storage: RowStorage, episodes: Episodes, goal_independent: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the arrays of episodes; a desired goal is written once for all successive states that have it."""
+    flags = np.array([episodes.terminated, episodes.truncated, goal_independent])
+    yield from ((f"{prefix}{name}", getattr(episodes, name)) for name in ("rewards", "lengths"))
+    yield f"{prefix}flags", flags
+    leaves = [leaf.find(episodes.observations, "") for leaf in storage.observations]
+    is_desired = [leaf.path[0] == "desired_goal" for leaf in storage.observations]
+    begins = np.zeros(len(leaves[0]), np.bool_)
+    begins[0] = True
+    for values in itertools.compress(leaves, is_desired):
+        rows = row_bytes(values)
+        begins[1:] |= rows[1:] != rows[:-1]
+    yield f"{prefix}goal_lengths", np.diff(begins.nonzero()[0], append=len(begins))
+    for number, values in enumerate(leaves):
+        if prefix == "open/" or number not in storage.equal_to_goal:
+            yield f"{prefix}observation {number}", values[begins] if is_desired[number] else values
+    for number, leaf in enumerate(storage.actions):
+        yield f"{prefix}action {number}", leaf.find(episodes.actions, "")
+    for key, column in episodes.infos.items():
+        yield f"{prefix}info {key}", column
+
+
+def _read_episodes(
+    file: ArrayFile, prefix: str, storage: RowStorage, info_keys: Sequence[str]
+) -> tuple[Episodes, np.ndarray]:
+    """Return the episodes of `_episode_arrays`, and which terminated independently of their goal."""
+    names = ("rewards", "lengths", "flags", "goal_lengths")
+    rewards, lengths, flags, counts = (file.read(prefix + name) for name in names)
+    states = rewards.size + lengths.size
+    if counts.dtype.kind != "i" or not ((counts > 0) & (counts <= states)).all() or counts.sum() != states:
+        raise ValueError(f"the desired goals must belong to {states} states")
+    if flags.shape != (3, lengths.size) or flags.dtype != np.bool_:
+        expected = f"3 bools for each of {lengths.size} episodes"
+        raise ValueError(f"expected {expected}, got {flags.dtype} {flags.shape}")
+    observations = []
+    goal = next(i for i, leaf in enumerate(storage.observations) if leaf.path[0] == "achieved_goal")
+    for number, leaf in enumerate(storage.observations):
+        name = f"{prefix}observation {number}"  # not in the file if it equals the achieved goal
+        values = file.read(name if name in file.arrays else f"{prefix}observation {goal}")
+        observations.append(values.repeat(counts, 0) if leaf.path[0] == "desired_goal" else values)
+    actions = [file.read(f"{prefix}action {number}") for number in range(len(storage.actions.leaves))]
+    episodes = Episodes(
+        observations=storage.observations.build(observations),
+        actions=storage.actions.build(actions),
+        rewards=rewards,
+        lengths=lengths,
+        terminated=flags[0],
+        truncated=flags[1],
+        infos={key: file.read(f"{prefix}info {key}") for key in info_keys},
+    )
+    return episodes, flags[2]
+
+
+def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
+    """Return a buffer of a class from a file; see `HindsightReplayBuffer.load`."""
+    with ArrayFile(path, kind=KIND, version=VERSION) as file:
+        header, damaged = file.header, f"{path} is damaged: its content is not a replay buffer"
+        with as_corrupt(damaged):
+            spaces = [space_from_json(header[name]) for name in SPACES]
+            saved = {name: option_from_json(value) for name, value in header["options"].items()}
+            size = require_options(cls.__init__.__kwdefaults__ | saved)["buffer_size"]
+            state, info_keys = header["relabeler"], saved["info_keys"]
+            if not {"goal_selection_strategy", "termination"} >= set(header["functions"]):
+                raise ValueError(f"unexpected functions {header['functions']}")
+            rule = None if state is None else state["termination"]
+            first, blocks = (require_count(name, header[name], at_least=0) for name in ("first", "blocks"))
+            if first > MAX_SIZE:
+                raise ValueError(f"the number of the oldest step must be at most {MAX_SIZE}, got {first}")
+            require_goal_space(spaces[0])
+        if env is not None:
+            _require_same_spaces(path, spaces, goal_spaces(env))
+        arguments, functions = merged_options(saved, given), set(header["functions"])
+        buffer = _make_buffer(cls, spaces, env, arguments, functions=functions, rule=rule)
+        storage, priorities, relabeler = buffer._storage, buffer._priorities, buffer._relabeler
+        storage.stored = storage.stored._replace(first=first, end=first)
+        is_inspected = relabeler is None or (state is not None and "termination" not in given)
+        if relabeler is not None and is_inspected:
+            with as_corrupt(damaged):
+                relabeler.load_state(state)
+                is_inspected = relabeler.termination == rule
+        for number in range(blocks):
+            with as_corrupt(damaged):
+                episodes, goal_independent = _read_episodes(file, f"{number}/", storage, info_keys)
+                longest = int(episodes.lengths.max())
+                if longest <= buffer.buffer_size or longest > size:
+                    episodes = storage.validate(episodes)
+            if longest > buffer.buffer_size:
+                raise ValueError(
+                    f"an episode must fit the buffer of {buffer.buffer_size} transitions, got {longest} "
+                    "steps; raise buffer_size"
+                )
+            storage.add(episodes, goal_independent if is_inspected else relabeler.inspect(episodes))
+        with as_corrupt(damaged):
+            stored = storage.stored
+            if priorities is not None:
+                priorities.follow(stored.first, stored.end)
+                if saved["prioritized"] is not None:
+                    largest = float(header["largest_priority"])
+                    priorities.restore(file.read("priorities"), largest, saved["prioritized"])
+            if "seed" not in given:
+                now, then = options_to_json(buffer._options), header["options"]
+                is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
+                buffer._sampler.load_state_dict(header["sampler"] | ({} if is_same else {"batches": 0}))
+            lengths = [require_count("lengths", each, at_least=0) for each in header["open"]["lengths"]]
+            if any(lengths):
+                episodes, _ = _read_episodes(file, "open/", storage, info_keys)
+                is_single = bool(header["open"]["is_single"])
+                buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
+    return buffer
+
+
+def _require_same_spaces(path: Any, saved: Sequence[Any], of_env: Sequence[Any]) -> None:
+    for name, *pair in zip(("observation", "action"), saved, of_env, strict=True):
+        here, there = map(leaf_spaces, pair)
+        for leaf in here | there:
+            if here.get(leaf) != there.get(leaf):
+                both = f"{here.get(leaf)} there, and {there.get(leaf)} in env"
+                where = f"{path}: {path_name((name, *leaf))} is {both}"
+                raise ValueError(f"env must have the spaces of the buffer in {where}")
+
+
+def _make_buffer(
+    cls: Any, spaces: Any, env: AnyEnv | None, arguments: dict[str, Any], *, functions: set[str], rule: Any
+) -> Any:
+    """Return an empty buffer, without a relabeler if no functions are given."""
+    if not goal_mixture(arguments).relabels:
+        return cls(*spaces, **arguments)
+    defaults, missing = cls.__init__.__kwdefaults__, functions - arguments.keys()
+    if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
+        unknown = arguments.keys() - defaults.keys()
+        if unknown:
+            raise TypeError(f"load got an unknown argument {min(unknown)!r}")
+        buffer = cls.__new__(cls)
+        buffer._set_up(*spaces, defaults | arguments, missing)
+        return buffer
+    for name in missing:
+        raise ValueError(f"{name} of the saved buffer is or has a user's function; pass {name}= to load")
+    # Terminations that were recomputed by default are not silently kept from now on.
+    if arguments.get("termination") is None and rule == "recompute":
+        arguments["termination"] = "recompute"
+    return cls(*spaces, **arguments) if env is None else cls.for_env(env, **arguments)

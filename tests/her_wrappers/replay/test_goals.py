@@ -1,0 +1,122 @@
+"""New goals: their dtypes and bits, and users' strategies. See also test_distributions."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from her_wrappers import Geometric, Mixture
+from tests.support.buffers import filled, make_buffer
+from tests.support.counting import counting_buffer, counting_episode
+
+
+def test_functions_get_goals_of_their_dtype_to_the_last_bit(device):
+    """Fetch's goals are float64; a cast to float32 flips rewards at the threshold."""
+    dtypes = set()
+
+    def threshold_reward(achieved, desired, info):
+        dtypes.update(str(goal.dtype).removeprefix("torch.") for goal in (achieved, desired))
+        return -1.0 * (abs(achieved - desired) > 1e-12).any(-1)
+
+    buffer = make_buffer(device, compute_reward=threshold_reward)
+    episode = counting_episode(0, 3)
+    episode.observations["achieved_goal"][:] = 1 + 1e-10 * np.arange(4)[:, None]
+    buffer.add_episode(episode)
+    batch = buffer.sample(1000).to_numpy()
+    assert dtypes == {"float64"}
+    own = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(-1)
+    np.testing.assert_array_equal(batch.rewards == 0, own)
+
+
+def test_goals_keep_their_bits_through_nan_and_signed_zeros(device):
+    goals = np.array([[0.0, -0.0], [np.nan, 1.0], [-0.0, np.nextafter(1, 2)], [np.inf, 0.0]])
+    buffer = make_buffer(device, n_sampled_goal=0)
+    episode = counting_episode(0, 3)
+    episode.observations["desired_goal"][:] = goals
+    episode.observations["achieved_goal"][:] = -goals
+    buffer.add_episode(episode)
+    batch = buffer.sample(50).to_numpy()
+    for seen, shift in ((batch.observations, 0), (batch.next_observations, 1)):
+        assert seen["desired_goal"].tobytes() == goals[batch.index + shift].tobytes()
+        assert seen["achieved_goal"].tobytes() == (-goals[batch.index + shift]).tobytes()
+
+
+def test_a_negative_zero_in_an_observation_is_not_the_zero_of_the_goal(device):
+    """Otherwise equal numbers of other bits would be stored once for both."""
+    buffer, episode = make_buffer(device, n_sampled_goal=0), counting_episode(0, 3)
+    episode.observations["observation"][:] = -0.0
+    episode.observations["achieved_goal"][:] = 0.0
+    buffer.add_episode(episode)
+    batch = buffer.sample(20).to_numpy()
+    assert np.signbit(batch.observations["observation"]).all()
+    assert not np.signbit(batch.observations["achieved_goal"]).any()
+
+
+def test_evicted_episodes_supply_no_goals(device):
+    mixture = Mixture({"desired": 0.5, "random": 0.5})
+    buffer = make_buffer(device, buffer_size=8, n_steps=3, goal_selection_strategy=mixture)
+    for number, length in enumerate([3, 1, 6, 2]):
+        buffer.add_episode(counting_episode(number, length))
+        buffer.sample(5)
+    batch = buffer.sample(2000).to_numpy()
+    assert set(batch.observations["desired_goal"][:, 0]) == {2, 3}
+    assert set(batch.goal_index[batch.relabeled]) == set(range(4, 12))
+
+
+class Moody:
+    """A strategy that raises an error while a flag is set."""
+
+    fails = False
+
+    def __call__(self, t, length, rng):
+        if self.fails:
+            raise RuntimeError("not today")
+        return length
+
+
+@pytest.mark.parametrize("samples_before", [0, 1, 3])
+def test_no_evicted_step_is_sampled_after_a_strategy_raised(samples_before):
+    strategy = Moody()
+    buffer = counting_buffer(buffer_size=5, goal_selection_strategy=strategy)
+    buffer.add_episode(counting_episode(0, 5))
+    for _ in range(samples_before):
+        buffer.sample(8)
+    buffer.add_episode(counting_episode(1, 5))
+    strategy.fails = True
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not today"):
+            buffer.sample(8)
+    strategy.fails = False
+    assert (buffer.sample(8).index >= 5).all()
+
+
+def test_a_strategy_is_never_called_with_empty_arrays():
+    def loop(t, length, rng):
+        return np.array([rng.integers(a + 1, b + 1) for a, b in zip(t, length, strict=True)])
+
+    mixture = Mixture({loop: 0.01, "final": 0.01, "original": 0.98})
+    for resample in (False, True):
+        buffer = filled(goal_selection_strategy=mixture, resample_achieved_goals=resample)
+        for _ in range(50):
+            assert len(buffer.sample(3)) == 3
+
+
+def test_a_buffer_with_a_strategy_of_the_users_own_can_be_pickled():
+    buffer = filled(goal_selection_strategy=Moody())
+    twin = pickle.loads(pickle.dumps(buffer))
+    np.testing.assert_array_equal(twin.sample(50).goal_index, buffer.sample(50).goal_index)
+
+
+def test_shares_and_gammas_of_float32_are_converted_to_float64():
+    """Files store float64, so shorter floats would give other batches after loading."""
+    share, gamma = np.float32(0.7), np.float32(0.999)
+    short, long = (filled(her_ratio=kind(share)) for kind in (np.float32, float))
+    for size in (1_000_003, 1_000_003):
+        assert short.sample(size).relabeled.sum() == long.sample(size).relabeled.sum()
+    assert Geometric(gamma) == Geometric(float(gamma))
+    shares = {"future": 0.5, "final": 0.5}
+    mixture = Mixture(shares)
+    shares["future"] = 7
+    assert mixture.shares == {"future": 0.5, "final": 0.5}

@@ -1,0 +1,173 @@
+"""Memory: each state is stored once, pickles have stored rows only, and too little memory is an error."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from her_wrappers import Episode, HindsightReplayBuffer, Priority
+from tests.support.buffers import FUNCTIONS, device_options, load_buffer, make_buffer, plain_buffer
+from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
+from tests.support.equality import assert_same_episodes
+from tests.support.memory_limit import count_low_limits
+
+# --- each state is stored once --------------------------------------------------------------------
+
+
+def test_no_state_is_stored_twice():
+    buffer = counting_buffer(buffer_size=10_000)
+    goals = [2 * 2 * 8, 3 * 2 * 8]  # one goal per episode, or a desired goal per state
+    per_state = 8 + 4 + 3 * 8  # action, reward, integers
+    assert buffer.nbytes / 10_000 < 1.1 * (max(goals) + per_state)
+
+
+def test_priorities_take_less_than_nine_bytes_a_transition():
+    plain, prioritized = (counting_buffer(buffer_size=10**5, prioritized=each) for each in (None, Priority()))
+    assert 8 < (prioritized.nbytes - plain.nbytes) / 1e5 < 9
+
+
+def test_infos_take_memory_only_if_they_are_stored():
+    plain, with_infos = (counting_buffer(buffer_size=10_000, info_keys=keys) for keys in ([], ["cost"]))
+    for buffer in (plain, with_infos):
+        buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros(3), "force": np.zeros(3)}))
+    assert 8 <= (with_infos.nbytes - plain.nbytes) / 10_000 < 9
+
+
+def image_episode(number, length, *, apart=False):
+    """Return an episode whose images equal the achieved goals, or differ with ``apart``."""
+    rng = np.random.default_rng(number)
+    pictures = rng.integers(256, size=(length + 1, 1, 36, 36), dtype=np.uint8)
+    observations = {
+        "observation": pictures + 1 if apart else pictures,
+        "achieved_goal": pictures,
+        "desired_goal": np.repeat(pictures[:1] + 7, length + 1, axis=0),
+    }
+    return Episode(observations, np.zeros(length, np.int64), np.full(length, -1.0), False, True)
+
+
+def image_buffer(device=None, **options):
+    picture = spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    space = spaces.Dict(dict.fromkeys(SPACE, picture))
+    functions = {"compute_reward": lambda a, d, i: -1.0 + (a == d).reshape(len(a), -1).all(-1)}
+    options = device_options(device, functions | {"termination": "keep"} | options)
+    return HindsightReplayBuffer(space, spaces.Discrete(3), **options)
+
+
+def test_an_image_that_is_observation_and_achieved_goal_is_stored_and_saved_once(tmp_path):
+    """Stable-Baselines3 stores six images per transition: three keys of two observations."""
+    sizes = {}
+    for apart in (False, True):
+        buffer = image_buffer(buffer_size=500)
+        buffer.add_episodes([image_episode(number, 50, apart=apart) for number in range(10)])
+        buffer.save(tmp_path / "buffer")
+        sizes[apart] = buffer.nbytes, (tmp_path / "buffer").stat().st_size
+    for once, twice in zip(*sizes.values(), strict=True):
+        assert twice - once > 0.9 * 36 * 36 * 500
+    assert sizes[True][0] < 6 / 2 * 36 * 36 * 1.25 * 500
+
+
+@pytest.mark.parametrize("first_apart", [0, 1, 3, 9])
+def test_images_stay_exact_when_they_begin_to_differ_from_the_goal(device, first_apart, tmp_path):
+    """Also after the images differed in episodes that are evicted, in the loaded buffer, and after clear."""
+    buffer, episodes = image_buffer(device, buffer_size=60), []
+    for number in range(12):
+        episodes.append(image_episode(number, 12, apart=first_apart <= number < 10))
+        buffer.add_episode(episodes[-1])
+        assert_same_episodes(buffer.episodes(), episodes[-5:])
+        if number == 4:
+            buffer.save(tmp_path / "buffer")
+            buffer = load_buffer(
+                tmp_path / "buffer", device, compute_reward=lambda a, d, i: -1.0 + 0 * a.sum((1, 2, 3))
+            )
+    batch = buffer.sample(100).to_numpy()
+    for i, step in enumerate(batch.index):
+        source, t = episodes[step // 12].observations, step % 12
+        for key in ("observation", "achieved_goal"):
+            np.testing.assert_array_equal(batch.observations[key][i], source[key][t])
+            np.testing.assert_array_equal(batch.next_observations[key][i], source[key][t + 1])
+    buffer.clear()
+    buffer.add_episodes(episodes[:1])
+    assert_same_episodes(buffer.episodes(), episodes[:1])
+
+
+# --- pickles and files ----------------------------------------------------------------------------
+
+
+def test_a_pickle_has_the_stored_rows_only(device):
+    """Pickles of an empty and of a cleared buffer are small, unlike the memory of the buffer."""
+    buffer = plain_buffer(100_000, **device_options(device, {"prioritized": Priority()}))
+    assert len(pickle.dumps(buffer)) < 40_000 < buffer.nbytes
+    buffer.add_episodes([counting_episode(number, 50) for number in range(2000)])
+    full = len(pickle.dumps(buffer))
+    buffer.clear()
+    assert len(pickle.dumps(buffer)) < 40_000 < full
+
+
+@pytest.fixture
+def peak():
+    """Return a function that returns the peak of allocated bytes since its last call."""
+    tracemalloc.start()
+
+    def read():
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        return most
+
+    yield read
+    tracemalloc.stop()
+
+
+def test_saving_loading_and_iterating_take_little_additional_memory(tmp_path, peak):
+    wide = spaces.Dict({**SPACE.spaces, "observation": spaces.Box(-1, 1, (200,), np.float64)})
+    buffer = HindsightReplayBuffer(wide, ACTIONS, buffer_size=100_000, **FUNCTIONS)
+    seen = counting_episode(0, 50).observations | {"observation": np.zeros((51, 200))}
+    episodes = [counting_episode(0, 50, observations=seen) for _ in range(100)]
+    for _ in range(21):
+        buffer.add_episodes(episodes)
+    held, nbytes = tracemalloc.get_traced_memory()[0], buffer.nbytes
+    peak()
+    buffer.save(tmp_path / "buffer")
+    assert peak() < held + nbytes / 3
+    for _ in buffer.episodes():
+        pass
+    assert peak() < held + nbytes / 3
+    del buffer
+    held = tracemalloc.get_traced_memory()[0]
+    assert len(HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS)) == 100_000
+    assert peak() < held + 4 / 3 * nbytes
+
+
+# --- too little memory ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("buffer_size", [10**15, 10**18, 2**62])
+def test_more_memory_than_there_is_is_an_error_with_its_size(device, buffer_size, tmp_path):
+    with pytest.raises(MemoryError, match=r"buffer_size=\d+ needs \d+\.\d GiB"):
+        make_buffer(device, buffer_size=buffer_size)
+    plain_buffer(100).save(tmp_path / "buffer")
+    with pytest.raises(MemoryError, match=r"buffer_size=\d+ needs \d+\.\d GiB"):
+        load_buffer(tmp_path / "buffer", device, n_sampled_goal=0, buffer_size=buffer_size)
+
+
+def test_a_batch_that_does_not_fit_in_memory_leaves_the_buffer_usable(device):
+    buffer = make_buffer(device)
+    buffer.add_episode(counting_episode(0, 5))
+    with pytest.raises((MemoryError, ValueError, RuntimeError), match=r".{10}"):
+        buffer.sample(10**13)
+    assert set(buffer.sample(1000).index.tolist()) == set(range(5))
+
+
+ROOMS = (2**18, 2**20, 2**22, 2**24)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit needs RLIMIT_AS and /proc of Linux")
+@pytest.mark.parametrize(
+    "call", ["add_episodes", "sample", "save", pytest.param("grow", marks=pytest.mark.slow)]
+)
+def test_the_buffer_is_whole_after_a_memory_error_of_the_operating_system(call, tmp_path):
+    assert count_low_limits(call, ROOMS, tmp_path / "buffer") >= 1

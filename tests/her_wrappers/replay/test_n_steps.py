@@ -1,0 +1,155 @@
+"""Returns of several steps under one goal; the oracle tests them with random programs in every mode."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common import buffers
+
+import her_envs  # noqa: F401 - registers the environments
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
+from her_wrappers.replay.n_step import window_lengths
+from tests.support.buffers import device_options, make_buffer
+from tests.support.counting import (
+    ACTIONS,
+    COUNTING,
+    compute_reward,
+    compute_terminated,
+    counting_buffer,
+    counting_episode,
+)
+from tests.support.equality import assert_same_batches, assert_same_tree
+from tests.support.oracle import Oracle
+from tests.support.sb3_versions import needs_n_steps
+
+GAMMA = 0.9
+
+
+def filled(device=None, lengths=(4, 1, 7, 20, 2), **options):
+    buffer = make_buffer(device, **{"gamma": GAMMA} | options)
+    buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
+    return buffer
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 10, 25])
+def test_in_the_counting_environment_returns_are_arithmetic(device, n_steps):
+    """A goal d steps ahead is achieved by the d-th step, which has reward 0 and terminates."""
+    env = gym.make("her_envs/Counting-v0", length=12)
+    options = {"n_steps": n_steps, "gamma": GAMMA, "n_sampled_goal": 1, "seed": 0}
+    buffer = HindsightReplayBuffer.for_env(env, **device_options(device, options))
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    for seed in range(30):
+        recorder.reset(seed=seed)
+        while not any(recorder.step(0)[2:4]):
+            pass
+    batch = buffer.sample(2000).to_numpy()
+    t, end = batch.observations["observation"][:, 1], batch.next_observations["observation"][:, 1]
+    ahead, m = batch.observations["desired_goal"][:, 1] - t, end - t
+    np.testing.assert_array_equal(m, np.minimum(ahead, n_steps))
+    np.testing.assert_array_equal(batch.terminations, ahead <= n_steps)
+    misses = m - (ahead <= n_steps)
+    np.testing.assert_allclose(
+        batch.rewards, [-sum(GAMMA**i for i in range(int(k))) for k in misses], rtol=1e-5
+    )
+    np.testing.assert_allclose(batch.discounts, np.where(ahead <= n_steps, 0, GAMMA**m), rtol=1e-6)
+    assert not batch.truncations.any()
+
+
+def test_functions_are_called_once_with_all_steps_of_all_windows():
+    calls = []
+
+    def reward(achieved, desired, info):
+        calls.append(("compute_reward", achieved.copy(), desired.copy(), len(info)))
+        return compute_reward(achieved, desired, info)
+
+    def terminated(achieved, desired, info):
+        calls.append(("compute_terminated", achieved.copy(), desired.copy(), len(info)))
+        return compute_terminated(achieved, desired, info)
+
+    buffer = filled(lengths=[30], n_steps=4, compute_reward=reward, compute_terminated=terminated)
+    calls.clear()
+    batch = buffer.sample(50)
+    assert [name for name, *_ in calls] == ["compute_reward", "compute_terminated"]
+    rows = batch.relabeled
+    after = [min(t + k, 30) for t in batch.index[rows] for k in (1, 2, 3, 4)]
+    for _, achieved, desired, infos in calls:
+        assert infos == rows.sum() * 4
+        assert achieved[:, 1].tolist() == after, "behind the end of an episode its last step is repeated"
+        assert desired.tolist() == batch.observations["desired_goal"][rows].repeat(4, axis=0).tolist()
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_sampled_goal": 0}, {"goal_selection_strategy": "final", "her_ratio": 1.0}]
+)
+def test_windows_of_recorded_goals_end_before_the_goal_changes(device, options):
+    """Windows that begin at the step over which the goal changes have one step; relabeled ones continue."""
+    episode = counting_episode(0, 8, rewards=np.full(8, -1.0))
+    episode.observations["desired_goal"][:, 1] = [50, 50, 50, 60, 60, 60, 60, 70, 70]
+    buffer = make_buffer(device, n_steps=5, **options)
+    buffer.add_episode(episode)
+    batch = buffer.sample(200).to_numpy()
+    m = batch.next_observations["observation"][:, 1] - batch.index
+    lengths = np.array([5, 5, 5, 5, 4, 3, 2, 1] if "her_ratio" in options else [2, 1, 1, 3, 2, 1, 1, 1])
+    np.testing.assert_array_equal(m, lengths[batch.index])
+
+
+def test_windows_longer_than_int32_are_the_whole_episode(device):
+    options = {"buffer_size": 40, "n_steps": 10**12, "gamma": GAMMA, "termination": "keep"}
+    buffer, oracle = make_buffer(device, **options), Oracle(COUNTING, **options)
+    for each in (buffer, oracle):
+        for number in range(6):
+            each.add_episode(counting_episode(number, 1 + 5 * number % 13, terminated=number % 2 == 0))
+    oracle.check_batch(buffer.sample(200), 200)
+
+
+def test_sampled_rows_and_goals_do_not_depend_on_n_steps(device):
+    one, five = (filled(device, n_steps=n_steps, resample_achieved_goals=True) for n_steps in (1, 5))
+    for _ in range(20):
+        batch, other = one.sample(30).to_numpy(), five.sample(30).to_numpy()
+        for name in ("observations", "actions", "relabeled", "index", "episode", "goal_index", "strategy"):
+            assert_same_tree(getattr(batch, name), getattr(other, name))
+    assert_same_batches(*(filled(device, lengths=[1] * 9, n_steps=n_steps) for n_steps in (1, 4)))
+
+
+def test_a_sum_of_rewards_may_exceed_float32_on_the_way():
+    buffer = counting_buffer(n_steps=3, gamma=1.0, n_sampled_goal=0)
+    buffer.add_episode(counting_episode(0, 3, rewards=np.array([3e38, 3e38, -3e38])))
+    batch = buffer.sample(1)
+    while batch.index[0]:
+        batch = buffer.sample(1)
+    np.testing.assert_allclose(batch.rewards, 3e38, rtol=1e-6)
+
+
+@needs_n_steps
+@pytest.mark.parametrize("n_steps", [1, 3, 8])
+def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
+    """The returns are compared, not the discounts, which are not 0 at terminations in Stable-Baselines3."""
+    observations = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    theirs = buffers.NStepReplayBuffer(64, observations, ACTIONS, device="cpu", n_steps=n_steps, gamma=GAMMA)
+    ours, rng = counting_buffer(n_steps=n_steps, gamma=GAMMA, n_sampled_goal=0), np.random.default_rng(0)
+    for number, length in enumerate([4, 1, 9, 6, 12, 3]):
+        rewards, terminated = rng.normal(size=length), number % 2 == 0
+        episode = counting_episode(number, length, rewards=rewards, terminated=terminated)
+        ours.add_episode(episode)
+        seen = episode.observations["observation"]
+        for t in range(length):
+            done, info = t + 1 == length, {"TimeLimit.truncated": t + 1 == length and not terminated}
+            theirs.add(seen[t], seen[t + 1], episode.actions[t], rewards[t], np.array([done]), [info])
+    batch = ours.sample(200)
+    expected = theirs._get_samples(batch.index)
+    np.testing.assert_array_equal(batch.next_observations["observation"], expected.next_observations)
+    np.testing.assert_array_equal(batch.terminations, expected.dones[:, 0].bool())
+    np.testing.assert_allclose(batch.rewards, expected.rewards[:, 0], rtol=1e-5, atol=1e-6)
+    discounts = (expected.discounts * (1 - expected.dones))[:, 0]
+    np.testing.assert_allclose(batch.discounts, discounts, rtol=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.9, 0.99, 0.999])
+def test_window_lengths_are_read_from_discounts(gamma):
+    lengths = np.arange(1, 200)
+    lengths = lengths[np.float32(gamma) ** lengths > 1e-30]  # smaller ones have few bits as float32
+    assert window_lengths(np.float32(np.power(gamma, lengths)), gamma).tolist() == lengths.tolist()
+    assert window_lengths(np.zeros(3, np.float32), gamma).tolist() == [1, 1, 1]
+    assert window_lengths(np.float32([1, 0]), 1.0).tolist() == [1, 1]

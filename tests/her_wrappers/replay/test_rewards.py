@@ -1,0 +1,225 @@
+"""Rewards: recorded ones are compared; new ones use goals, infos, states and actions."""
+
+from __future__ import annotations
+
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import her_envs  # noqa: F401 - registers the environments
+from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer, Mixture, Priority
+from tests.support.buffers import make_buffer
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
+
+UNLIKE = counting_episode(0, 3, rewards=np.array([-1.0, -1.5, -1.0]))
+"""An episode whose second reward is not that of compute_reward."""
+
+
+def sparse_of_batch(batch):
+    return compute_reward(batch.next_observations["achieved_goal"], batch.observations["desired_goal"], {})
+
+
+FUNCTIONS = {"compute_reward": compute_reward, "reward_fn": sparse_of_batch}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_recorded_rewards_that_differ_give_one_warning(device, name):
+    buffer = make_buffer(device, **{"compute_reward": None, name: FUNCTIONS[name]})
+    with pytest.warns(UserWarning, match=f"step 1 of an episode has the reward -1.5, but {name} returns -1"):
+        buffer.add_episode(UNLIKE)
+    buffer.add_episodes([UNLIKE, UNLIKE])
+    assert buffer.num_episodes == 3
+
+
+def test_a_warning_turned_into_an_error_is_raised_once():
+    buffer = counting_buffer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=r"reward -1\.5"):
+            buffer.add_episode(UNLIKE)
+        buffer.add_episode(UNLIKE)
+    assert buffer.num_episodes == 1
+
+
+@pytest.mark.parametrize("options", [{"n_sampled_goal": 0}, {}])
+def test_no_warning_comes_for_rounding_nor_without_relabeling_nor_after_the_first_episodes(options):
+    buffer = counting_buffer(**options)
+    rewards = UNLIKE.rewards if options else np.array([-1.0, -1.00001, -1.0])
+    buffer.add_episode(counting_episode(0, 3, rewards=rewards))
+    for number in range(9):
+        buffer.add_episode(counting_episode(number, 3))
+    buffer.add_episode(UNLIKE)
+
+
+def test_large_rewards_are_finite_rewards(device):
+    buffer = make_buffer(device, compute_reward=lambda a, d, i: 1e25 + 0 * a[:, 0], termination="keep")
+    buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, 1e25)))
+    assert (buffer.sample(50).to_numpy().rewards == np.float32(1e25)).all()
+
+
+def test_no_gradient_flows_into_a_batch():
+    torch = pytest.importorskip("torch")
+    weight = torch.ones((), requires_grad=True)
+
+    def learned(achieved, desired, info):
+        return (weight if isinstance(achieved, torch.Tensor) else 1.0) * compute_reward(
+            achieved, desired, info
+        )
+
+    buffer = make_buffer("cpu", compute_reward=learned)
+    buffer.add_episode(counting_episode(0, 4))
+    assert not buffer.sample(16).rewards.requires_grad
+
+
+@pytest.mark.parametrize("termination", ["success", None])
+def test_a_function_may_return_the_same_array_at_every_call(termination):
+    output = np.zeros(1000, np.float32)
+
+    def reusing(achieved, desired, info):
+        output[: len(achieved)] = compute_reward(achieved, desired, info)
+        return output[: len(achieved)]
+
+    batches = []
+    for function in (compute_reward, reusing):
+        options = {"compute_reward": function, "compute_terminated": None, "her_ratio": 1.0}
+        buffer = counting_buffer(termination=termination, **options)
+        buffer.add_episode(counting_episode(0, 5, terminated=True))  # a warning would be an error here
+        batches.append(buffer.sample(200))
+    np.testing.assert_array_equal(batches[0].rewards, batches[1].rewards)
+    np.testing.assert_array_equal(batches[0].terminations, batches[1].terminations)
+
+
+# --- reward_fn ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_reward_fn_gets_the_single_steps_of_the_relabeled_rows(device, n_steps):
+    calls = []
+
+    def reward(batch):
+        calls.append(batch.map(lambda leaf: leaf + 0 if leaf.dtype != bool else leaf))
+        return sparse_of_batch(batch)
+
+    options = {"reward_fn": reward, "compute_reward": None, "gamma": 0.9, "termination": "keep"}
+    buffer = make_buffer(device, n_steps=n_steps, prioritized=Priority(), **options)
+    buffer.add_episode(counting_episode(1, 20, terminated=True))
+    buffer.update_priorities(range(20), range(20))
+    assert calls, "recorded rewards are compared"
+    batch = buffer.sample(60).to_numpy()
+    given, rows = calls[-1].to_numpy(), batch.relabeled
+    assert isinstance(calls[-1], Batch)
+    assert given.relabeled.all()
+    first, t = np.repeat(batch.index[rows], n_steps), np.tile(np.arange(n_steps), rows.sum())
+    steps = np.minimum(first + t, 19)  # behind the end of an episode its last step is repeated
+    np.testing.assert_array_equal(given.index, steps)
+    for seen, shift in ((given.observations, 0), (given.next_observations, 1)):
+        np.testing.assert_array_equal(seen["observation"][:, 1], steps + shift)
+        np.testing.assert_array_equal(seen["achieved_goal"][:, 1], steps + shift)
+        goals = batch.observations["desired_goal"][rows].repeat(n_steps, axis=0)
+        np.testing.assert_array_equal(seen["desired_goal"], goals)
+    np.testing.assert_array_equal(given.actions[:, 0], 1 + steps / 1000)
+    np.testing.assert_array_equal(given.rewards, -1)
+    np.testing.assert_array_equal(given.terminations, steps == 19)
+    np.testing.assert_array_equal(given.discounts, np.float32(0.9))
+    np.testing.assert_array_equal(given.weights, batch.weights[rows].repeat(n_steps))
+    assert len(set(given.weights)) > 5
+    for name in ("episode", "goal_index", "strategy"):
+        with pytest.raises(ValueError, match="sampled from a buffer"):
+            getattr(given, name)
+
+
+class Silent(gym.Env):
+    """A goal environment without goal functions; its reward depends on the action."""
+
+    observation_space, action_space = SPACE, ACTIONS
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return dict.fromkeys(SPACE, np.zeros(2)), {}
+
+    def step(self, action):
+        self.t += 1
+        return dict.fromkeys(SPACE, np.full(2, self.t)), -action[0], False, self.t == 6, {}
+
+
+def test_an_environment_without_compute_reward_may_have_a_reward_fn():
+    buffer = HindsightReplayBuffer.for_env(Silent(), reward_fn=lambda batch: -batch.actions[:, 0], seed=0)
+    recorder = EpisodeRecorder(Silent(), buffer.add_episode)
+    recorder.reset()
+    for t in range(6):
+        recorder.step(np.array([t / 2]))
+    batch = buffer.sample(100)
+    np.testing.assert_array_equal(batch.rewards, -batch.actions[:, 0].astype(np.float32))
+
+
+@pytest.mark.parametrize("given", [None, lambda achieved, desired, info: np.ones(len(achieved), bool)])
+def test_for_env_takes_the_reward_fn_instead_of_the_environments_function(given):
+    """Terminations are those of the environment or of the function that is given."""
+    env = gym.make("her_envs/PointReach-v0")
+    options = {"reward_fn": lambda batch: -np.abs(batch.actions).sum(-1), "compute_terminated": given}
+    buffer = HindsightReplayBuffer.for_env(env, seed=0, **options)
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    recorder.reset(seed=0)
+    for _ in range(49):
+        recorder.step(np.array([0.25, -0.5]))
+    with pytest.warns(UserWarning, match="step 0 of an episode has the reward -1"):
+        recorder.step(np.array([0.25, -0.5]))
+    batch = buffer.sample(50)
+    goals = batch.next_observations["achieved_goal"], batch.observations["desired_goal"], {}
+    rows, expected = batch.relabeled, (given or env.unwrapped.compute_terminated)(*goals)
+    assert set(batch.rewards[rows]) == {-0.75}
+    np.testing.assert_array_equal(batch.terminations[rows], expected[rows])
+
+
+@pytest.mark.parametrize("strategy", [Mixture({"original": 1}), "future"])
+def test_an_environment_needs_no_function_where_nothing_is_relabeled(strategy):
+    share = {"n_sampled_goal": 0} if strategy == "future" else {}
+    buffer = HindsightReplayBuffer.for_env(Silent(), goal_selection_strategy=strategy, **share)
+    buffer.add_episode(counting_episode(0, 3))
+    assert not buffer.sample(20).relabeled.any()
+
+
+# --- infos ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["list", "columns"])
+def test_infos_have_their_form_even_without_keys(form):
+    calls = []
+
+    def reward(achieved, desired, infos):
+        calls.append((len(achieved), infos))
+        return compute_reward(achieved, desired, infos)
+
+    buffer = counting_buffer(compute_reward=reward, info_format=form)
+    buffer.add_episode(counting_episode(0, 4, infos={"cost": np.zeros(4)}))
+    buffer.sample(8)
+    assert len(calls) >= 2
+    assert all(list(infos) == ([] if form == "columns" else [{}] * count) for count, infos in calls)
+
+
+def test_integer_infos_become_floats_when_floats_come(device):
+    options = {"info_keys": ["cost"], "info_format": "columns", "termination": "keep", "her_ratio": 1.0}
+    first = lambda a, d, infos: 1.0 * infos["cost"].reshape(len(a), -1)[:, 0]  # noqa: E731
+    buffer = make_buffer(device, compute_reward=first, **options)
+    costs = [np.zeros(3, int), np.array([True, False, True]), np.full(3, 0.5), np.full(3, 2**53)]
+    for number, cost in enumerate(costs):
+        buffer.add_episode(counting_episode(number, 3, infos={"cost": cost}, rewards=cost.astype(float)))
+    batch = buffer.sample(300).to_numpy()
+    np.testing.assert_array_equal(batch.rewards, np.concatenate(costs).astype(np.float32)[batch.index])
+    buffer.clear()
+    buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros((3, 2))}, rewards=np.zeros(3)))
+    assert [episode.infos["cost"].shape for episode in buffer.episodes()] == [(3, 2)]
+
+
+def test_a_recorder_adds_the_infos_of_info_keys():
+    env = gym.make("her_envs/Counting-v0", terminate_on_success=False)
+    options = {"info_keys": ["is_success"], "info_format": "columns", "termination": "keep"}
+    success = lambda achieved, desired, infos: infos["is_success"] - 1.0  # noqa: E731
+    buffer = HindsightReplayBuffer.for_env(env, compute_reward=success, **options)
+    recorder = EpisodeRecorder(env, buffer.add_episode, info_keys=["is_success"])
+    recorder.reset(seed=0)
+    for _ in range(10):
+        recorder.step(0)
+    assert (buffer.sample(100).rewards == 0).any()

@@ -1,0 +1,269 @@
+"""Random programs: calls of a buffer with random spaces and options, all judged by the oracle."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tempfile
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from her_wrappers import Batch, Episode, Episodes, Geometric, Mixture, Priority
+from tests.support.buffers import load_buffer, make_buffer
+from tests.support.counting import LEAVES, TREES, World, map_leaves
+from tests.support.equality import assert_same_batches
+from tests.support.oracle import Oracle, halfway
+
+GOALS = (
+    {},
+    {"goal_selection_strategy": "final", "n_sampled_goal": 1},
+    {"goal_selection_strategy": "episode", "her_ratio": 0.9},
+    {"goal_selection_strategy": "geometric"},
+    {"goal_selection_strategy": "random", "her_ratio": 1.0},
+    {"goal_selection_strategy": "desired"},
+    {"goal_selection_strategy": halfway},
+    {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.3, "random": 0.2, "original": 0.2})},
+    {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, halfway: 0.5}), "n_sampled_goal": 9},
+    {"n_sampled_goal": 0},
+)
+TERMINATIONS = (None, "no function", "recompute", "success", "keep", "never", "function")
+PRIORITIES = (None, None, Priority(beta=0.5), Priority(alpha=1, beta=1, eps=0.01))
+OPERATIONS = (
+    "add_episode", "add_episodes", "extend", "add", "add", "add_rows", "add_rows",
+    "sample", "sample", "sample", "update_priorities", "save_and_load", "copy", "truncate", "clear",
+)  # fmt: skip
+
+
+def step_of(episode: Episode, t: int) -> tuple[Any, ...]:
+    """Return step t of an episode as arguments of `add`."""
+    here, there = (map_leaves(lambda leaf, s=s: leaf[s], episode.observations) for s in (t, t + 1))
+    ends = t == len(episode) - 1
+    info = {key: column[t] for key, column in episode.infos.items()}
+    action = map_leaves(lambda leaf: leaf[t], episode.actions)
+    return (
+        here,
+        action,
+        episode.rewards[t],
+        there,
+        episode.terminated and ends,
+        episode.truncated and ends,
+        info,
+    )
+
+
+def stacked(trees: list[Any]) -> Any:
+    """Return N trees of arrays as one tree of arrays with a leading axis."""
+    if isinstance(trees[0], dict):
+        return {key: stacked([tree[key] for tree in trees]) for key in trees[0]}
+    if isinstance(trees[0], tuple):
+        return tuple(map(stacked, zip(*trees, strict=True)))
+    return np.stack(trees)
+
+
+class Program:
+    """A buffer and its oracle, on which the same methods are called.
+
+    Args:
+        tape: Integers that decide everything; the program ends with them.
+        device: Device of the buffer.
+    """
+
+    def __init__(self, tape: Iterable[int], device: str | None) -> None:
+        self.tape, self.device, self.number = list(tape), device, 0
+        self.batches: list[Batch] = []
+        self.open: dict[int, tuple[Episode, int]] = {}  # episode and next step of each environment
+        self.num_envs: int | None = None  # None: transitions of one environment, without a leading axis
+        observation, goal, action = (self.pick(LEAVES + TREES) for _ in range(3))
+        observation = self.pick((observation, goal, spaces.Dict(image=goal, more=observation)))
+        self.world = World(observation, goal, action, self.pick((None, None, "list", "columns", "batch")))
+        size = self.integer(1, 40)
+        options = {
+            "buffer_size": size,
+            "resample_achieved_goals": self.pick((False, True)),
+            "n_steps": self.pick((1, 1, 2, 3, 100)),
+            "gamma": self.pick((0.99, 0.9, 1.0)),
+            "prioritized": self.pick(PRIORITIES),
+            "termination": self.pick(TERMINATIONS),
+        }
+        if options["termination"] == "success" and self.world.cost:  # needs rewards of two values
+            options["termination"] = "never"
+        self.functions = self.world.options()
+        if options["termination"] == "no function":
+            options["termination"] = self.functions["compute_terminated"] = None
+        elif options["termination"] == "function":
+            options["termination"] = self.functions["termination"] = self.world.terminated
+        goals = self.pick(GOALS)
+        self.again = self.functions | {key: goals[key] for key in goals if key == "goal_selection_strategy"}
+        options |= goals | self.functions
+        seed = self.integer(0, 999)
+        self.buffer = make_buffer(device, self.world, seed=seed, **options)
+        self.oracle = Oracle(self.world, **options)
+        if callable(options["termination"]):
+            self.oracle.termination = "recompute"
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer from ``low`` to ``high`` by the next number of the tape."""
+        return low + (self.tape.pop(0) if self.tape else 0) % (high - low + 1)
+
+    def pick(self, choices: Any) -> Any:
+        return choices[self.integer(0, len(choices) - 1)]
+
+    def episode(self) -> Episode:
+        """Return the next episode, which fits the buffer; most are short."""
+        size = self.oracle.buffer_size
+        length = self.integer(1, size) if self.integer(0, 3) == 0 else self.integer(1, min(5, size))
+        self.number += 1
+        return self.world.episode(self.number - 1, length)
+
+    def run(self) -> list[Batch]:
+        """Run the program; return the sampled batches, as arrays."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the recorded rewards are not those of the function
+            while self.tape:
+                getattr(self, self.pick(OPERATIONS))()
+                self.oracle.check(self.buffer)
+            self.sample()
+        return self.batches
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def add_episode(self) -> None:
+        episode = self.episode()
+        self.buffer.add_episode(episode)
+        self.oracle.add_episode(episode)
+
+    def add_episodes(self, method: str = "add_episodes") -> None:
+        """Add several episodes, as a list, a generator or `Episodes`."""
+        episodes = [self.episode() for _ in range(self.integer(1, self.pick((3, 20))))]
+        form = self.pick((list, iter, Episodes.of))
+        if form is Episodes.of and self.world.cost in {"list", "columns"}:
+            form = list  # the dtypes of infos differ
+        getattr(self.buffer, method)(form(episodes))
+        for episode in episodes:
+            self.oracle.add_episode(episode)
+
+    def extend(self) -> None:
+        self.add_episodes("extend")
+
+    def add(self) -> None:
+        """Add transitions one by one; an episode may stay open."""
+        if self.open and self.num_envs is not None:
+            return self.add_rows()
+        self.num_envs = None
+        for _ in range(self.integer(1, 9)):
+            episode, t = self.open.pop(0, None) or (self.episode(), 0)
+            self.buffer.add(*step_of(episode, t))
+            self.note_step(0, episode, t)
+        return None
+
+    def note_step(self, env: int, episode: Episode, t: int) -> None:
+        self.oracle.add_step(env, episode, t)
+        if t + 1 < len(episode):
+            self.open[env] = episode, t + 1
+
+    def add_rows(self) -> None:
+        """Add transitions of N environments; rows without an open episode may be skipped."""
+        if self.open and self.num_envs is None:
+            return self.add()
+        if not self.open:
+            self.num_envs = self.integer(1, 3)
+        for _ in range(self.integer(1, 6)):
+            steps, skip = [], []
+            for env in range(self.num_envs or 0):
+                skip.append(env not in self.open and self.integer(0, 3) == 0)
+                episode, t = self.open.pop(env, None) or (
+                    (self.world.episode(7, 1) if skip[-1] else self.episode()),
+                    0,
+                )
+                steps.append((env, episode, t))
+            *rows, infos = (
+                list(column) for column in zip(*(step_of(e, t) for _, e, t in steps), strict=True)
+            )
+            info = stacked(infos) if self.integer(0, 1) and self.world.info_keys else infos
+            given = {"skip": np.array(skip)} if any(skip) or self.integer(0, 1) else {}
+            self.buffer.add(*map(stacked, rows), info, **given)
+            for step, is_skipped in zip(steps, skip, strict=True):
+                if not is_skipped:
+                    self.note_step(*step)
+        return None
+
+    def truncate(self) -> None:
+        self.buffer.truncate_open_episode()
+        self.oracle.truncate_open_episode()
+        self.open.clear()
+
+    def sample(self) -> None:
+        """Sample batches of one size, so that several are prefetched; overwrite them afterwards."""
+        if not self.buffer.can_sample:
+            return
+        size = self.pick((7, 7, 1, 2, 30))
+        for _ in range(self.integer(1, 5)):
+            batch = self.buffer.sample(size)
+            self.oracle.check_batch(batch, size)
+            self.batches.append(copy.deepcopy(batch.to_numpy()))
+            for leaf in (batch.episode, batch.goal_index):
+                leaf[...] = -3
+            batch.map(lambda leaf: leaf.__setitem__(..., 1))
+
+    def update_priorities(self) -> None:
+        """Update priorities of stored and evicted transitions; an index can occur several times."""
+        if self.oracle.priority is None or not self.oracle.next_step:
+            return
+        count = self.integer(0, 12)
+        index = [self.integer(0, self.oracle.next_step - 1) for _ in range(count)]
+        priorities = [self.integer(0, 8) / 4 for _ in range(count)]
+        given = np.array(index, np.int64), np.array(priorities)
+        assert self.buffer.update_priorities(*given) == self.oracle.update_priorities(index, priorities)
+
+    def save_and_load(self) -> None:
+        """Save, load, compare the next batches of all three buffers, and continue with the loaded one.
+
+        In the half of the cases, the loaded buffer has another size.
+        """
+        before = copy.deepcopy(self.buffer)
+        longest = [*map(len, self.oracle.episodes), *(len(episode) for episode, _ in self.open.values()), 1]
+        new_size = self.pick((None, max(longest) + self.integer(0, 40)))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "buffer"
+            self.buffer.save(path)
+            loaded = load_buffer(path, self.device, **self.again)
+            if new_size:
+                resized = load_buffer(path, self.device, **self.again, buffer_size=new_size)
+        if self.buffer.can_sample:
+            sizes = [self.pick((7, 1, 30))] * 3
+            assert_same_batches(before, copy.deepcopy(self.buffer), sizes)
+            assert_same_batches(self.buffer, loaded, sizes)
+        self.buffer = loaded
+        if new_size:
+            self.buffer = resized
+            self.oracle.resize(new_size)
+
+    def copy(self) -> None:
+        """Continue with a copy or a pickle, after the original has changed."""
+        twin = self.pick((copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))))(self.buffer)
+        self.buffer.clear()
+        self.buffer.add_episode(self.world.episode(3, 1))
+        self.buffer = twin
+
+    def clear(self) -> None:
+        if self.integer(0, 2) == 0:
+            self.buffer.clear()
+            self.oracle.clear()
+            self.open.clear()
+
+
+def random_tape(seed: int, length: int = 200) -> list[int]:
+    """Return the tape of a random program."""
+    return np.random.default_rng(seed).integers(1000, size=length).tolist()
+
+
+def assert_same_goals(batches: list[Batch], others: list[Batch]) -> None:
+    """Assert that batches of two devices have the same rows with the same goals."""
+    for batch, other in zip(batches, others, strict=True):
+        for name in ("index", "relabeled", "goal_index", "strategy"):
+            np.testing.assert_array_equal(getattr(batch, name), getattr(other, name))
