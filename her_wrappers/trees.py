@@ -120,7 +120,9 @@ def _is_exact(array: np.ndarray, cast: np.ndarray) -> bool:
         return False
     with np.errstate(all="ignore"):
         back = cast.astype(array.dtype)
-    return bool(np.array_equal(back, array, equal_nan=array.dtype.kind == "f"))
+    # The sign, since -1 becomes 255 as uint8, and -1 again.
+    same_sign = array.dtype.kind == cast.dtype.kind or np.array_equal(array < 0, cast < 0)
+    return same_sign and bool(np.array_equal(back, array, equal_nan=array.dtype.kind == "f"))
 
 
 def _structure(tree: Tree) -> object:

@@ -171,6 +171,7 @@ class OpenEpisodes:
             )
         infos = self._as_columns(info, count)
         self._require_continuation(recorded, obs, np.flatnonzero(has_steps))
+        self._just_ended = np.zeros(count, bool)  # also if a value is rejected after the next line
         recorded.begin(obs, {}, ~has_steps & ~is_skipped)
         has_last = final_observations(infos) is not None
         # A skipped row begins an episode and adds no step, like the reset after an end in mode NEXT_STEP.

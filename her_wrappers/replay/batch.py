@@ -124,9 +124,9 @@ class Batch:
         Args:
             function: Function from an array or tensor to its replacement.
         """
-        *columns, provenance = vars(self).values()
+        columns = [getattr(self, name) for name in self.__match_args__[:-1]]  # all except provenance
         batch = Batch(*[function(x) if type(x) is np.ndarray else map_tree(function, x) for x in columns])
-        batch.provenance = provenance
+        batch.provenance = self.provenance
         return batch
 
 

@@ -100,8 +100,8 @@ class HindsightReplayBuffer:
         seed: Seed of the private generator.
         device: Torch device of the batches, such as ``"cuda"``; None for NumPy arrays. The same seed gives
             the same rows and goals on all devices.
-        tensor_functions: Whether the functions take batches of tensors on ``device``. Then transitions are
-            stored and relabeled on the device; otherwise batches are copied to it.
+        tensor_functions: Whether the functions take batches of tensors on ``device``. Then, or if nothing is
+            relabeled, transitions are stored on the device; otherwise batches are copied to it.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -176,13 +176,13 @@ class HindsightReplayBuffer:
             for name, space in (("observations", self.observation_space), ("actions", action_space)):
                 for leaf in SpaceSpec.of(name, space):
                     torch_arrays.torch_dtype(leaf.name, leaf.dtype)  # raises TypeError if torch lacks it
-            if tensor_functions or not mixture.relabels:
+            if tensor_functions or not mixture.components:
                 arrays = torch_arrays.TorchArrays(self._device)
         self._storage = RowStorage(self.observation_space, action_space, options, arrays)
         self._relabeler: Relabeler | None = None
         if compute_reward is not None and reward_fn is not None:
             raise ValueError("rewards need one function, got compute_reward and reward_fn; pass one")
-        if mixture.relabels and missing is None:
+        if mixture.components and missing is None:
             if compute_reward is None and reward_fn is None:
                 raise ValueError(
                     "relabeling needs compute_reward(achieved_goal, desired_goal, info); "
@@ -210,7 +210,7 @@ class HindsightReplayBuffer:
             TypeError: ``env`` is not an environment, or an option is unknown or has a wrong type.
             ValueError: ``env`` has no goal interface, or an option has a wrong value.
         """
-        relabels = goal_mixture(options).relabels
+        relabels = bool(goal_mixture(options).components)
         if relabels and options.get("reward_fn") is None:
             functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
             interface = GoalInterface.of(env, **functions)
@@ -243,7 +243,8 @@ class HindsightReplayBuffer:
     @property
     def num_episodes(self) -> int:
         """Number of stored episodes."""
-        return self._storage.stored.end_episode - self._storage.stored.first_episode
+        stored = self._storage.stored
+        return stored.end_episode - stored.first_episode
 
     @property
     def can_sample(self) -> bool:

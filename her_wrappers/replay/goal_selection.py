@@ -186,11 +186,6 @@ class GoalMixture:
         self.names = (*(component.name for component in self.components), ORIGINAL)
         self._ends = np.cumsum([component.share for component in self.components])
 
-    @property
-    def relabels(self) -> bool:
-        """Whether any row is relabeled."""
-        return bool(self.components)
-
     def sample_components(
         self, batches: int, batch_size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, list[tuple[int, int]]]:

@@ -15,12 +15,10 @@ from her_wrappers.replay.rows import ring_slices
 from her_wrappers.trees import try_as_array
 
 INITIAL_PRIORITY = 1.0  # priority of new transitions, until a larger one is given
-# Largest priority that is allowed, so that sums of priorities are finite
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)  # largest priority that is allowed: sums of them are finite
 ROUNDING = 1e-12  # numbers that differ relatively by less are considered equal
 WIDTH = 16  # number of children of a node. Their values fill two cache lines, which `take` copies at once.
-# Matrix of cumulative sums: `row @ UP_TO` are the sums of the values up to each column
-UP_TO = np.triu(np.ones((WIDTH, WIDTH)))
+UP_TO = np.triu(np.ones((WIDTH, WIDTH)))  # `row @ UP_TO` are the sums of the values up to each column
 MOST_AT_TOP = 4096  # maximum number of nodes of the top level; summing them is faster than another level
 
 

@@ -27,15 +27,13 @@ from her_wrappers.user_warning import warn_user
 
 Bools: TypeAlias = NDArray[np.bool_]
 
-# From a batch of transitions with their new goals to (B,) rewards
-BatchFunction: TypeAlias = Callable[[Batch], Any]
+BatchFunction: TypeAlias = Callable[[Batch], Any]  # from transitions with new goals to (B,) rewards
 TerminationMode = Literal["recompute", "success", "keep", "never"]
 
 # Infos in the form that goal functions get: a list of dicts, or one dict of (B, ...) arrays
 Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 CHECKED_EPISODES = 10  # number of first episodes whose rewards are compared with the reward function
-# Relative and absolute tolerance of this comparison, which allows for observations rounded to float32
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # relative and absolute, of this comparison: observations may be rounded to float32
 
 
 class GoalTransition(NamedTuple):

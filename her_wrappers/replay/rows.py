@@ -148,7 +148,8 @@ class RowStorage:
             if leaf.path not in places:
                 # An observation that may equal the achieved goal, such as an image, has a matrix of its own,
                 # which is not allocated as long as it does.
-                may_equal = len(goals) == 1 and (leaf.dtype, leaf.shape) == (goals[0].dtype, goals[0].shape)
+                same = [(each.dtype, each.shape, each.path) for each in goals]
+                may_equal = same == [(leaf.dtype, leaf.shape, ("achieved_goal",))]
                 name = f"observation {number}" if may_equal else str(leaf.dtype)
                 places[leaf.path] = place(name, leaf, 2)
         self._observed = [Column(leaf, *places[leaf.path]) for leaf in self.observations]
@@ -282,8 +283,8 @@ class RowStorage:
                 goals = episodes.observations["achieved_goal"].reshape(values.shape)
                 if not (row_bytes(values) == row_bytes(goals)).all():
                     states = list(stored.states)  # the observation was equal to the achieved goal so far
-                    width = self.matrices[column.matrix].width
-                    states[column.matrix] = self.arrays.copy(states[0][:, :width])
+                    goals, capacity = states[0][:, : self.matrices[column.matrix].width], len(states[0])
+                    states[column.matrix] = self._resized(goals, 0, capacity, capacity)
                     stored = stored._replace(states=states)
         infos = dict(stored.infos)
         for key, new in episodes.infos.items():
@@ -374,7 +375,11 @@ class RowStorage:
             for rows, part in pieces:
                 assign(stored.states[column.matrix], (rows, column.columns), values[part])
         for rows, part in pieces:
-            assign(stored.states[self.reward[0]], (rows, self.reward[1]), episodes.rewards[part])
+            assign(
+                stored.states[self.reward[0]],
+                (rows, self.reward[1]),
+                episodes.rewards[part].astype(np.float32),
+            )
 
     def _write_runs(
         self, episodes: Episodes, goal_independent: np.ndarray, observed: list[np.ndarray], begins: np.ndarray

@@ -44,10 +44,11 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
     stored, blocks = storage.stored, storage.episode_blocks()
     is_single, lengths, open_episodes = buffer._open_episodes.copy()
     options = options_to_json(buffer._options)
+    options = {name: value for name, value in options.items() if name not in buffer._missing}
     header = {
         **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
         "options": options,
-        "functions": sorted(buffer._options.keys() - options.keys() | buffer._missing),
+        "functions": sorted(buffer._options.keys() - options.keys()),
         "first": stored.first,
         "relabeler": None if relabeler is None else relabeler.state,
         "sampler": buffer._sampler.state_dict(),
@@ -141,10 +142,12 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             if first > MAX_SIZE:
                 raise ValueError(f"the number of the oldest step must be at most {MAX_SIZE}, got {first}")
             require_goal_space(spaces[0])
+            lengths = [require_count("lengths", each, at_least=0) for each in header["open"]["lengths"]]
         if env is not None:
             _require_same_spaces(path, spaces, goal_spaces(env))
         arguments, functions = merged_options(saved, given), set(header["functions"])
         buffer = _make_buffer(cls, spaces, env, arguments, functions=functions, rule=rule)
+        _require_room(max((each for each in lengths if each <= size), default=0), buffer.buffer_size)
         storage, priorities, relabeler = buffer._storage, buffer._priorities, buffer._relabeler
         storage.stored = storage.stored._replace(first=first, end=first)
         is_inspected = relabeler is None or (state is not None and "termination" not in given)
@@ -158,11 +161,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
                 longest = int(episodes.lengths.max())
                 if longest <= buffer.buffer_size or longest > size:
                     episodes = storage.validate(episodes)
-            if longest > buffer.buffer_size:
-                raise ValueError(
-                    f"an episode must fit the buffer of {buffer.buffer_size} transitions, got {longest} "
-                    "steps; raise buffer_size"
-                )
+            _require_room(longest, buffer.buffer_size)
             storage.add(episodes, goal_independent if is_inspected else relabeler.inspect(episodes))
         with as_corrupt(damaged):
             stored = storage.stored
@@ -175,12 +174,17 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
                 now, then = options_to_json(buffer._options), header["options"]
                 is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
                 buffer._sampler.load_state_dict(header["sampler"] | ({} if is_same else {"batches": 0}))
-            lengths = [require_count("lengths", each, at_least=0) for each in header["open"]["lengths"]]
             if any(lengths):
                 episodes, _ = _read_episodes(file, "open/", storage, info_keys)
                 is_single = bool(header["open"]["is_single"])
                 buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
     return buffer
+
+
+def _require_room(length: int, buffer_size: int) -> None:
+    if length > buffer_size:
+        fit = f"an episode must fit the buffer of {buffer_size} transitions, got {length} steps"
+        raise ValueError(f"{fit}; raise buffer_size")
 
 
 def _require_same_spaces(path: Any, saved: Sequence[Any], of_env: Sequence[Any]) -> None:
@@ -197,9 +201,12 @@ def _make_buffer(
     cls: Any, spaces: Any, env: AnyEnv | None, arguments: dict[str, Any], *, functions: set[str], rule: Any
 ) -> Any:
     """Return an empty buffer, without a relabeler if no functions are given."""
-    if not goal_mixture(arguments).relabels:
+    if not goal_mixture(arguments).components:
         return cls(*spaces, **arguments)
     defaults, missing = cls.__init__.__kwdefaults__, functions - arguments.keys()
+    # Terminations that were recomputed by default are not silently kept from now on.
+    if arguments.get("termination") is None and rule == "recompute" and "termination" not in missing:
+        arguments["termination"] = "recompute"
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
         unknown = arguments.keys() - defaults.keys()
         if unknown:
@@ -209,7 +216,4 @@ def _make_buffer(
         return buffer
     for name in missing:
         raise ValueError(f"{name} of the saved buffer is or has a user's function; pass {name}= to load")
-    # Terminations that were recomputed by default are not silently kept from now on.
-    if arguments.get("termination") is None and rule == "recompute":
-        arguments["termination"] = "recompute"
     return cls(*spaces, **arguments) if env is None else cls.for_env(env, **arguments)

@@ -42,7 +42,7 @@ class TorchArrays(NumPyArrays):
     def assign(self, matrix: Any, index: tuple[Any, ...], values: np.ndarray) -> None:
         """Write an array to rows, and perhaps columns."""
         rows = self.from_numpy(index[0]) if isinstance(index[0], np.ndarray) else index[0]
-        matrix[rows, *index[1:]] = self.from_numpy(values).to(matrix.dtype)
+        matrix[rows, *index[1:]] = self.from_numpy(np.ascontiguousarray(values)).to(matrix.dtype)
 
     def from_numpy(self, array: np.ndarray) -> Any:
         """Return an array as a tensor on the device."""

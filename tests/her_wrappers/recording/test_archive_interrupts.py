@@ -20,17 +20,20 @@ FILES = "her_wrappers/recording", "her_wrappers/files"
 def test_an_interrupt_leaves_a_usable_archive_without_wrong_or_repeated_episodes(tmp_path, stride):
     before, block, after = random_episode(4, 0), [random_episode(4, i) for i in (1, 2, 3)], random_episode(2)
 
-    def use(folder):
+    def use(folder, opened):
         with EpisodeArchive(folder, env=Nested(), shard_steps=6) as archive:
+            opened.append(archive)
             archive.add_episodes(block)
 
-    count = count_instructions(lambda: use(tmp_path / "whole"), *FILES)
+    count = count_instructions(lambda: use(tmp_path / "whole", []), *FILES)
     for number in range(0, count, stride):
-        folder = tmp_path / str(number)
+        folder, opened = tmp_path / str(number), []
         with EpisodeArchive(folder, shard_steps=6) as archive:
             archive(before)
         with Countdown(number, *FILES).running(), pytest.raises(KeyboardInterrupt):
-            use(folder)
+            use(folder, opened)
+        for archive in opened:
+            archive.close()  # as a user does after an interrupt at the beginning of `__exit__`
         with EpisodeArchive(folder, shard_steps=6) as archive:
             known = len(archive)
             archive(after)
