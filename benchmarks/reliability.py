@@ -13,7 +13,7 @@ memory, a replay buffer or an archive (single environments, and vector environme
 modes). Afterwards the buffer must have its episodes from before the call or from after it, or those from
 before without some of the oldest; every row must be a step that was recorded, and no row may be there twice;
 no lock may be held; a saved file must be the old or the new one. Recorders may lose the open episodes and
-those that are being delivered; they must deliver all later steps, and no step twice.
+the episodes that are being delivered; they must deliver all later steps, and no step twice.
 
 **Lack of memory** is a `MemoryError` raised in the same way, or a limit of the operating system
 (`RLIMIT_AS`) that leaves too little memory for large arrays. A call under a limit counts only if it failed.

@@ -32,13 +32,14 @@ class InfoBatch(NamedTuple):
     present: np.ndarray
 
 
-def as_info(key: str, value: Any, where: str) -> np.ndarray:
+def as_info(key: str, value: Any, where: Where, row: int) -> np.ndarray:
     """Return an info of one environment as a new array.
 
     Args:
         key: Name of the info.
         value: The info, as the environment returned it.
-        where: Place of the info in messages.
+        where: Function that describes the place of a row in messages.
+        row: Row of the info.
 
     Raises:
         ValueError: ``value`` does not consist of numbers or strings of one shape.
@@ -48,7 +49,7 @@ def as_info(key: str, value: Any, where: str) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError):
         array = np.array(None)
     if array.dtype.kind not in NUMBERS + STRINGS:
-        raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} {where}")
+        raise ValueError(f"info {key!r} must be numbers or strings of one shape, got {value!r} {where(row)}")
     return array
 
 
@@ -182,7 +183,7 @@ def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> 
 
 def _stack(key: str, values: np.ndarray, rows: list[int], where: Where) -> np.ndarray:
     """Return the given rows of an array of objects as one array."""
-    arrays = [as_info(key, values[i], where(i)) for i in rows]
+    arrays = [as_info(key, values[i], where, i) for i in rows]
     for i, array in zip(rows, arrays, strict=True):
         if describe_info(array) != describe_info(arrays[0]):
             raise ValueError(

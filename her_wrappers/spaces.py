@@ -198,10 +198,6 @@ class SpaceSpec:
             return dict(zip(self.flat_keys, arrays, strict=True))
         return map_tree(lambda position: arrays[position], self.structure)
 
-    def build_from(self, leaves: Mapping[Path, Any]) -> Tree:
-        """Return the tree that has the given values, by path, at its leaves."""
-        return self.build([leaves[leaf.path] for leaf in self.leaves])
-
     def check_rows(self, tree: Tree, rows: int, container: str, *, rounding: bool = False) -> Any:
         """Return a tree of (rows, ...) arrays with the space's shapes and dtypes.
 
@@ -228,9 +224,7 @@ class SpaceSpec:
             if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
-        if self.flat_keys is None:
-            return checked[0] if self.structure == 0 else self.build(checked)
-        return dict(zip(self.flat_keys, checked, strict=True))
+        return self.build(checked)
 
 
 def require_same_arrays(name: str, known: spaces.Space[Any], space: spaces.Space[Any]) -> None:

@@ -9,6 +9,7 @@ an interruption can lose episodes, but not mix them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ from her_wrappers.infos import InfoBatch, Where, as_info, info_batch, missing_in
 from her_wrappers.recording.episode import unchecked
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.last_states import LastStates, ReuseWatch, read_last_observations
-from her_wrappers.recording.ring import NOT_PLAIN, StepRing, write
+from her_wrappers.recording.ring import StepRing, write
 from her_wrappers.recording.values import as_batch, as_flags, as_reward, as_rewards
 from her_wrappers.spaces import LeafSpec, SpaceSpec
 from her_wrappers.trees import Tree
@@ -125,15 +126,7 @@ class EpisodeAccumulator:
         ring.rewards[now % ring.capacity] = (
             rewards if type(rewards) is float else as_reward(rewards, now - 1 - self._begun)
         )
-        for leaf, key, dtype, shape, put in ring.state_writers:  # like `write`, without the time of a call
-            try:
-                value = observations if key is None else observations[key]
-                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
-                    put(value)
-                    continue
-            except NOT_PLAIN:
-                pass
-            put(np.ascontiguousarray(self._check(leaf, observations, 1)))
+        write(ring.state_writers, observations, self._check, 1)
         batches: dict[str, InfoBatch] = {}
         if self._info_keys:
             batches = self._read_infos(infos, True, self.where(0))
@@ -172,12 +165,8 @@ class EpisodeAccumulator:
 
     def compare(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
         """Yield each leaf with its current value and the one in ``observations``, in the ring's shape."""
-        states = self._ring.states_at(self._now)
-        for (leaf, key, dtype, shape, _), was in zip(self._ring.state_writers, states, strict=True):
-            given = observations.get(key) if type(observations) is dict else observations
-            if type(given) is not ndarray or given.dtype is not dtype or given.shape != shape:
-                given = self._check(leaf, observations, 0)
-            yield leaf, was, given
+        for leaf, was in zip(self.observations, self._ring.states_at(self._now), strict=True):
+            yield leaf, was, self._check(leaf, observations, 0)
 
     def where(self, ahead: int | None) -> Where:
         """Return a function that describes an environment and its step, ``ahead`` from now; None at reset."""
@@ -313,7 +302,7 @@ class EpisodeAccumulator:
             if not self.is_single:
                 batch = info_batch(key, infos, required, where)
             elif is_dict and key in infos:
-                batch = InfoBatch(as_info(key, infos[key], where(0)), self._every)
+                batch = InfoBatch(as_info(key, infos[key], where, 0), self._every)
             elif required:
                 raise ValueError(missing_info(key, where(0), sorted(infos) if is_dict else infos))
             if batch is not None:
@@ -337,6 +326,15 @@ class EpisodeAccumulator:
 
     def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:
         """Return a leaf of a tree with the dtype and shape of the ring's rows."""
+        value: Any = tree[leaf.key] if type(tree) is dict and leaf.key in tree else tree
+        shape = leaf.shape if self.is_single else (self.num_envs, *leaf.shape)
+        if type(value) is int and leaf.dtype == np.int64:  # an action of a Discrete space
+            with contextlib.suppress(OverflowError):
+                value = np.int64(value)
+        is_array = type(value) is ndarray or isinstance(value, np.generic)
+        if is_array and value.dtype is leaf.dtype and value.shape == shape:
+            array: np.ndarray = value  # before the descriptions of places are made
+            return array
         where = self.where(ahead)
         if self.is_single:
             return leaf.check(leaf.find(tree, where(0)), where(0), rounding=rounding)

@@ -108,7 +108,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     Raises:
         TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
-        ValueError: ``max_episode_steps`` is not a integer of at least 1.
+        ValueError: ``max_episode_steps`` is not an integer of at least 1.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -191,7 +191,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     Raises:
         TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, or a space has elements that are not arrays of one shape.
-        ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not a integer of at
+        ValueError: The metadata have no autoreset mode, or ``max_episode_steps`` is not an integer of at
             least 1.
 
     Example:

@@ -22,7 +22,7 @@ from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy import generic, ndarray
+from numpy import ndarray
 
 from her_wrappers.infos import InfoBatch, Where, describe_info
 from her_wrappers.spaces import LeafSpec, SpaceSpec
@@ -184,9 +184,7 @@ class StepRing:
         return flat.take(index, axis=0, mode="wrap")
 
 
-INT64 = np.dtype(np.int64)
-# Errors of values that are missing, not contiguous, or too large
-NOT_PLAIN = KeyError, IndexError, TypeError, ValueError, BufferError, OverflowError
+NOT_PLAIN = KeyError, IndexError, TypeError, ValueError, BufferError  # values missing or not contiguous
 
 
 def _writers(columns: Iterable[Column]) -> list[Writer]:
@@ -200,10 +198,7 @@ def write(
     for leaf, key, dtype, shape, put in writers:
         try:
             value = tree if key is None else tree[key]
-            if type(value) is int and dtype is INT64:  # an action of a Discrete space
-                value = INT64.type(value)
-            is_array = type(value) is ndarray or isinstance(value, generic)
-            if is_array and value.dtype is dtype and value.shape == shape:
+            if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
                 put(value)
                 continue
         except NOT_PLAIN:

@@ -24,11 +24,12 @@ MAX_SIZE = 2**62  # largest `buffer_size`: step numbers are int64
 
 def require_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the validated options among the arguments of a buffer, or raise TypeError or ValueError."""
+    resample = arguments["resample_achieved_goals"]
     options: dict[str, Any] = {
         "buffer_size": require_count("buffer_size", arguments["buffer_size"], at_least=1),
         "n_steps": require_count("n_steps", arguments["n_steps"], at_least=1),
         "gamma": require_gamma(arguments["gamma"]),
-        **{name: require_flag(name, arguments[name]) for name in ("resample_achieved_goals",)},
+        "resample_achieved_goals": require_flag("resample_achieved_goals", resample),
         "info_keys": require_keys("info_keys", arguments["info_keys"]),
     }
     others = (*SHARES, "goal_selection_strategy", "termination", "info_format", "prioritized")

@@ -63,7 +63,7 @@ class Sampler:
 
     def invalidate(self) -> None:
         """Drop the batches that were drawn; call this after the probability of a step changed."""
-        self._stored: Stored | None = None  # what was stored when the batches were drawn
+        self._stored: Stored | None = None  # content of the storage when the batches were drawn
         self._draws: Draws | None = None
         self._batch_size = self._num_batches = self._used = 0
         self._generator: Json = None  # state of the generator before the batches were drawn

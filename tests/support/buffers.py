@@ -16,11 +16,10 @@ from tests.support.counting import (
 )
 
 
-def filled(**options):
-    """Return a buffer with three episodes of 4, 1 and 7 steps."""
-    buffer = counting_buffer(**options)
-    for number, length in enumerate([4, 1, 7]):
-        buffer.add_episode(counting_episode(number, length))
+def filled(device=None, lengths=(4, 1, 7), **options):
+    """Return a buffer with episodes of these lengths."""
+    buffer = make_buffer(device, **options)
+    buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
     return buffer
 
 
@@ -54,12 +53,6 @@ def stack_transitions(steps):
 
 
 FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
-
-
-def reloaded(buffer, path, **options):
-    """Save a buffer and return the loaded one; ``options`` are arguments of `load`, FUNCTIONS by default."""
-    buffer.save(path)
-    return HindsightReplayBuffer.load(path, **(options or FUNCTIONS))
 
 
 def wrapped(device=None, **options):

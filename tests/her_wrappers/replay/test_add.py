@@ -14,8 +14,15 @@ from gymnasium.vector import AutoresetMode
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import Episode, EpisodeArchive, Episodes, HindsightReplayBuffer, VectorEpisodeRecorder
-from tests.support.buffers import filled, make_buffer, plain_buffer, stack_transitions, transitions
-from tests.support.counting import ACTIONS, SPACE, counting_buffer, counting_episode
+from tests.support.buffers import (
+    device_options,
+    filled,
+    make_buffer,
+    plain_buffer,
+    stack_transitions,
+    transitions,
+)
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 # --- one transition -------------------------------------------------------------------------------
@@ -347,3 +354,18 @@ def test_episodes_of_different_dtypes_or_with_more_keys_are_converted_exactly():
     buffer.add_episodes(episodes)
     found = [int(episode.observations["achieved_goal"][0, 0]) for episode in buffer.episodes()]
     assert found == [exact, exact - 1, exact]
+
+
+def test_a_nested_goal_may_have_the_shape_of_the_observation(device):
+    space = spaces.Dict({
+        key: part if key == "observation" else spaces.Dict(p=part) for key, part in SPACE.items()
+    })
+    counts = counting_episode(0, 5).observations
+    nested = {key: rows if key == "observation" else {"p": rows} for key, rows in counts.items()}
+    options = {
+        "compute_reward": lambda achieved, desired, info: compute_reward(achieved["p"], desired["p"], info)
+    }
+    buffer = HindsightReplayBuffer(space, ACTIONS, buffer_size=50, **device_options(device, options))
+    buffer.add_episode(counting_episode(0, 5, observations=nested))
+    batch = buffer.sample(64).to_numpy()
+    np.testing.assert_array_equal(batch.observations["observation"], batch.observations["achieved_goal"]["p"])

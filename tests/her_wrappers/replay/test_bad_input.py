@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 
 from her_wrappers import Episode, Episodes, Geometric, HindsightReplayBuffer, Mixture, Priority
-from tests.support.buffers import device_options, filled, make_buffer, transitions
+from tests.support.buffers import filled, make_buffer, transitions
 from tests.support.counting import (
     ACTIONS,
     SPACE,
@@ -208,9 +208,9 @@ EPISODES = [
 
 @pytest.mark.parametrize(("bad", "words"), EPISODES)
 def test_a_bad_episode_stores_and_evicts_nothing(device, bad, words):
-    buffer = filled(**device_options(device, {"buffer_size": 30}))
+    buffer = filled(device, buffer_size=30)
     assert_rejected(buffer, lambda: buffer.add_episode(bad), ValueError, words)
-    buffer = filled(**device_options(device, {"buffer_size": 30}))
+    buffer = filled(device, buffer_size=30)
     assert_rejected(buffer, lambda: buffer.add_episodes([bad]), ValueError, words)
 
 

@@ -219,3 +219,9 @@ def test_sampling_costs_no_more_in_a_larger_buffer():
             best = min(best, time.thread_time() - start)
         costs.append(best)
     assert costs[1] < 3 * costs[0]
+
+
+def test_a_batch_may_have_more_attributes():
+    batch = filled().sample(4)
+    batch.extra = 1
+    np.testing.assert_array_equal(batch.to_torch().goal_index, batch.goal_index)

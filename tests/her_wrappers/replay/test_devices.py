@@ -15,7 +15,7 @@ from gymnasium import spaces
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from her_wrappers import HindsightReplayBuffer, Mixture, Priority
-from tests.support.buffers import DEVICES, make_buffer
+from tests.support.buffers import DEVICES, filled, make_buffer
 from tests.support.counting import (
     ACTIONS,
     SPACE,
@@ -27,14 +27,8 @@ from tests.support.counting import (
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
-def filled(device="cpu", **options):
-    buffer = make_buffer(device, **options)
-    buffer.add_episodes([counting_episode(number, length) for number, length in enumerate((4, 1, 7))])
-    return buffer
-
-
 def test_batches_are_tensors_with_provenance_in_arrays():
-    buffer = filled()
+    buffer = filled("cpu")
     batch = buffer.sample(32)
     assert buffer.on_device
     assert buffer.device == torch.device("cpu")
@@ -131,12 +125,12 @@ def test_defaults_of_torch_do_not_change_batches():
     torch.set_default_dtype(torch.float64)
     try:
         with torch.device("meta"):
-            buffers = [filled(n_steps=n_steps) for n_steps in (1, 3)]
+            buffers = [filled("cpu", n_steps=n_steps) for n_steps in (1, 3)]
             batches = [buffer.sample(32) for buffer in buffers]
     finally:
         torch.set_default_dtype(dtype)
     for n_steps, batch in zip((1, 3), batches, strict=True):
-        expected = filled(n_steps=n_steps).sample(32)
+        expected = filled("cpu", n_steps=n_steps).sample(32)
         for name in ("rewards", "discounts", "index", "terminations"):
             assert torch.equal(getattr(batch, name), getattr(expected, name))
             assert getattr(batch, name).dtype == getattr(expected, name).dtype
@@ -145,7 +139,7 @@ def test_defaults_of_torch_do_not_change_batches():
 @pytest.mark.parametrize("act", ["make", "grow", "clear"])
 def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
     """Torch cannot write to inference tensors outside of inference mode."""
-    buffer = filled(buffer_size=200)
+    buffer = filled("cpu", buffer_size=200)
     with torch.inference_mode():
         if act == "make":
             buffer = make_buffer("cpu", buffer_size=200)
@@ -159,7 +153,7 @@ def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 def test_a_batch_after_others_in_inference_mode_can_be_used_in_training(n_steps):
-    buffer = filled(n_steps=n_steps)
+    buffer = filled("cpu", n_steps=n_steps)
     with torch.inference_mode():
         buffer.sample(8)
         buffer.sample(8)  # prefetches another batch
@@ -171,7 +165,7 @@ def test_a_batch_after_others_in_inference_mode_can_be_used_in_training(n_steps)
 
 
 def test_a_buffer_that_cannot_grow_on_its_device_is_unchanged(monkeypatch):
-    buffer = filled(buffer_size=2000)
+    buffer = filled("cpu", buffer_size=2000)
     before, create = (
         copy.deepcopy(buffer),
         {name: getattr(torch, name) for name in ("empty", "zeros", "full")},
@@ -266,3 +260,24 @@ def test_waiting_for_the_device_is_detected():
     for wait in (lambda: bool(flags[0]), lambda: flags[flags], lambda: torch.nonzero(flags), flags[0].item):
         with pytest.raises(AssertionError), NothingWaits():
             wait()
+
+
+def test_an_observation_that_differs_from_the_goal_may_come_in_inference_mode():
+    buffer, episode = make_buffer("cpu"), counting_episode(0, 5)
+    buffer.add_episode(episode)
+    other = episode.observations | {"observation": np.zeros((6, 2))}
+    with torch.inference_mode():
+        buffer.add_episode(counting_episode(1, 5, observations=other))
+    buffer.add_episode(counting_episode(2, 5))
+    assert len(buffer) == 15
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.longdouble])
+def test_reversed_arrays_and_long_rewards_are_stored_on_a_device(dtype):
+    buffer, episode = make_buffer("cpu", buffer_size=8), counting_episode(0, 5)
+    buffer.add_episode(episode)
+    reversed_ = {key: values[::-1] for key, values in episode.observations.items()}
+    rewards = episode.rewards.astype(dtype)
+    buffer.add_episode(counting_episode(1, 5, observations=reversed_, rewards=rewards))
+    (stored,) = buffer.episodes()
+    np.testing.assert_array_equal(stored.observations["observation"], reversed_["observation"])

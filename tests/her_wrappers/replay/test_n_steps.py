@@ -11,7 +11,7 @@ from stable_baselines3.common import buffers
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
-from tests.support.buffers import device_options, make_buffer
+from tests.support.buffers import device_options, filled, make_buffer
 from tests.support.counting import (
     ACTIONS,
     COUNTING,
@@ -25,12 +25,7 @@ from tests.support.oracle import Oracle
 from tests.support.sb3_versions import needs_n_steps
 
 GAMMA = 0.9
-
-
-def filled(device=None, lengths=(4, 1, 7, 20, 2), **options):
-    buffer = make_buffer(device, **{"gamma": GAMMA} | options)
-    buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
-    return buffer
+LENGTHS = 4, 1, 7, 20, 2
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 10, 25])
@@ -68,7 +63,9 @@ def test_functions_are_called_once_with_all_steps_of_all_windows():
         calls.append(("compute_terminated", achieved.copy(), desired.copy(), len(info)))
         return compute_terminated(achieved, desired, info)
 
-    buffer = filled(lengths=[30], n_steps=4, compute_reward=reward, compute_terminated=terminated)
+    buffer = filled(
+        lengths=[30], n_steps=4, gamma=GAMMA, compute_reward=reward, compute_terminated=terminated
+    )
     calls.clear()
     batch = buffer.sample(50)
     assert [name for name, *_ in calls] == ["compute_reward", "compute_terminated"]
@@ -105,12 +102,13 @@ def test_windows_longer_than_int32_are_the_whole_episode(device):
 
 
 def test_sampled_rows_and_goals_do_not_depend_on_n_steps(device):
-    one, five = (filled(device, n_steps=n_steps, resample_achieved_goals=True) for n_steps in (1, 5))
+    options = {"gamma": GAMMA, "resample_achieved_goals": True}
+    one, five = (filled(device, LENGTHS, n_steps=n_steps, **options) for n_steps in (1, 5))
     for _ in range(20):
         batch, other = one.sample(30).to_numpy(), five.sample(30).to_numpy()
         for name in ("observations", "actions", "relabeled", "index", "episode", "goal_index", "strategy"):
             assert_same_tree(getattr(batch, name), getattr(other, name))
-    assert_same_batches(*(filled(device, lengths=[1] * 9, n_steps=n_steps) for n_steps in (1, 4)))
+    assert_same_batches(*(filled(device, [1] * 9, n_steps=n_steps, gamma=GAMMA) for n_steps in (1, 4)))
 
 
 def test_a_sum_of_rewards_may_exceed_float32_on_the_way():

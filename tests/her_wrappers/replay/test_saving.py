@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers import Geometric, HindsightReplayBuffer, Mixture, Priority
+from her_wrappers import CorruptFileError, Geometric, HindsightReplayBuffer, Mixture, Priority
 from her_wrappers.replay.goal_selection import final
-from tests.support.buffers import DEVICES, FUNCTIONS, load_buffer, make_buffer, transitions, wrapped
+from tests.support.buffers import DEVICES, FUNCTIONS, filled, load_buffer, make_buffer, transitions, wrapped
 from tests.support.counting import (
     DESIRED,
     SPACE,
@@ -231,6 +231,34 @@ def test_a_users_strategy_or_termination_is_given_again(tmp_path, options):
     with pytest.raises(ValueError, match=f"{name}= to load"):
         reloaded(buffer, tmp_path)
     assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, **options))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"goal_selection_strategy": halfway}, "pass goal_selection_strategy="),
+        ({"termination": compute_terminated}, "pass termination="),
+        ({"compute_terminated": compute_terminated}, "needs compute_terminated"),
+    ],
+)
+def test_functions_stay_missing_if_a_buffer_without_functions_is_saved(tmp_path, option, message):
+    buffer, rewards = filled(**{"compute_terminated": None} | option), {"compute_reward": compute_reward}
+    buffer.save(tmp_path / "first")
+    HindsightReplayBuffer.load(tmp_path / "first").save(tmp_path / "second")
+    for name in ("first", "second"):
+        with pytest.raises(ValueError, match=message):
+            HindsightReplayBuffer.load(tmp_path / name, **rewards)
+        loaded = HindsightReplayBuffer.load(tmp_path / name, **rewards, **option)
+        assert loaded.sample(64).relabeled.any()
+
+
+def test_an_open_episode_longer_than_the_loaded_buffer_is_an_error_but_no_damage(tmp_path):
+    buffer = counting_buffer(buffer_size=50)
+    for transition in list(transitions(counting_episode(0, 31)))[:-1]:
+        buffer.add(*transition)
+    with pytest.raises(ValueError, match="must fit the buffer of 20 transitions, got 30 steps") as error:
+        reloaded(buffer, tmp_path, **FUNCTIONS, buffer_size=20)
+    assert not isinstance(error.value, CorruptFileError)
 
 
 def test_a_strategy_of_ours_may_be_given_as_its_function(tmp_path):
