@@ -45,7 +45,7 @@ def print_explanation(rule: Rule, console: Console) -> None:
         console.print(escape(f"Threshold: {rule.threshold}."))
     if rule.source:
         console.print(escape(f"Source: {rule.source}."))
-    if rule.adapter:
+    if getattr(rule, "adapter", ""):
         console.print(escape(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
@@ -57,11 +57,12 @@ def _finding_table(finding: Finding) -> Table:
     where = ", ".join(filter(None, (finding.subject, finding.place)))
     rows = {
         "where": f"{where} ({finding.count} times)" if finding.count > 1 else where,
-        "expected": finding.expected,
-        "got": finding.got,
-        "cause": "; ".join(filter(None, (finding.hint, finding.wrapper))),
+        "found": getattr(finding, "message", ""),  # of her_wrappers.rules; the others of checker.report
+        "expected": getattr(finding, "expected", ""),
+        "got": getattr(finding, "got", ""),
+        "cause": "; ".join(filter(None, (getattr(finding, "hint", ""), getattr(finding, "wrapper", "")))),
         "fix": finding.fix,
-        "adapter": finding.adapter and f"her_wrappers.adapters.{finding.adapter}",
+        "adapter": (adapter := getattr(finding, "adapter", "")) and f"her_wrappers.adapters.{adapter}",
     }
     for name, text in rows.items():
         if text:

@@ -112,9 +112,9 @@ def rules(
     - `her rules --doctor`
     """
     from her_wrappers.conformance.registry import REPLAY_RULES
-    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+    from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
-    listed = REPLAY_RULES if replay else DIAGNOSIS_RULES if doctor else RULES
+    listed: Any = REPLAY_RULES if replay else DIAGNOSIS_RULES if doctor else RULES
     print_rules([rule for _, rule in sorted(listed.items())], console())
 
 
@@ -128,9 +128,9 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     - `her explain GD102`
     """
     from her_wrappers.conformance.registry import REPLAY_RULES
-    from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+    from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
-    known = RULES | REPLAY_RULES | DIAGNOSIS_RULES
+    known: dict[str, Any] = {**RULES, **REPLAY_RULES, **DIAGNOSIS_RULES}
     rule = known.get(code.upper())
     if rule is None:
         raise typer.BadParameter(unknown_code(code, known))
