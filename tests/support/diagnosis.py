@@ -253,5 +253,9 @@ class NeverSuccess(PointEnv):
     radius = -RADIUS
 
 
+FAULTY_ENVS = {"GD211": NoEffect, "GD212": NeverSuccess}
+"""For rules about environments, an environment with the cause."""
+
+
 class Unreachable(PointEnv):
     offset = 3
