@@ -4,8 +4,8 @@
     python -m tools.generate --check   # changes nothing; exit code 1 if a file is stale
 
 A page has `<!-- generated: NAME ARGUMENT -->` before a generated text, and `<!-- end -->` after it. NAME is a
-function of `tools/tables.py`, which gets the argument as a text. Within a paragraph, no line may begin with the
-comment: GitHub would show this line as HTML.
+function of `tools/tables.py`, which gets the argument as a text. Within a paragraph, no line may begin with
+the comment: GitHub would show this line as HTML.
 """
 
 from __future__ import annotations

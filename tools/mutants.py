@@ -132,6 +132,9 @@ class Module:
 
     def swaps(self, node: Any) -> Iterator[tuple[str, int, int, str]]:
         """Yield mutants with another operator: name, first and last character, new text."""
+        operator: str
+        terms: list[Any]
+        operators: list[Any]
         match node:
             case ast.Compare():
                 operator, terms, operators = "comparison", [node.left, *node.comparators], node.ops
@@ -150,6 +153,7 @@ class Module:
 
     def replacements(self, node: Any) -> Iterator[tuple[str, int, int, str]]:
         """Yield mutants with another text of a node or of a part of it, as `swaps` does."""
+        part: Any
         match node:
             case ast.UnaryOp(op=ast.Not()):
                 operator, part, new = "not", node, f"({self.text(node.operand)})"
@@ -159,8 +163,8 @@ class Module:
                 operator, part, new = "no iteration", node.iter, "()"
             case ast.Constant(value=bool()):
                 operator, part, new = "boolean", node, str(not node.value)
-            case ast.Constant(value=int()):
-                operator, part, new = "number", node, str(node.value + 1)
+            case ast.Constant(value=int(number)):
+                operator, part, new = "number", node, str(number + 1)
             case ast.Break() | ast.Continue():
                 operator, part = "break", node
                 new = "break" if isinstance(node, ast.Continue) else "continue"

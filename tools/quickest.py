@@ -29,7 +29,7 @@ class Seconds:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.last: dict[str, float] = config.cache.get(KEY, {}) if config.cache else {}
+        self.last: dict[str, float] = config.cache.get(KEY, {}) if config.cache is not None else {}
         self.now: dict[str, float] = {}
 
     @pytest.hookimpl(trylast=True)  # after the markers have deselected tests

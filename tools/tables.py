@@ -16,7 +16,7 @@ from her_envs import registration
 from her_wrappers import cli
 from her_wrappers.checker.registry import RULES
 from her_wrappers.conformance.registry import REPLAY_RULES
-from her_wrappers.diagnosis.diagnose import DIAGNOSIS_RULES
+from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -117,7 +117,9 @@ def environments() -> str:
             shown = ", ".join(f"`{option}={value!r}`" for option, value in options.items())
             rows.append([f"`{env_id}`", action, f"{task.__name__} with {shown}", ""])
             continue
-        parts = dict(re.findall(r"^(\w+): ((?:.+\n?)+?)(?=\w+:|\n|$)", inspect.getdoc(task), re.MULTILINE))
+        parts = dict(
+            re.findall(r"^(\w+): ((?:.+\n?)+?)(?=\w+:|\n|$)", inspect.getdoc(task) or "", re.MULTILINE)
+        )
         texts = (" ".join(parts[part].replace("``", "`").split()) for part in ("State", "Episode"))
         rows.append([f"`{env_id}`", action, *texts])
     return table(["id", "actions", "state", "episode"], rows)
@@ -234,7 +236,7 @@ def read(page: Path) -> str:
 def row_of(page: Path, start: str) -> list[str]:
     """Return the cells of the first row of a page that begins with some cells, without these."""
     (row,) = re.findall(rf"^\| {re.escape(start)} \| (.*) \|$", read(page), re.MULTILINE)[:1]
-    return row.split(" | ")
+    return list(row.split(" | "))
 
 
 def measured(page: str, section: str, row: str, column: int) -> float:
