@@ -8,7 +8,7 @@
 A mutant is killed if a default test of its part fails or hangs. The tests run once with coverage. Then each
 mutant runs the tests that execute its line, the quickest first, up to the first failure, in a forked process
 that has imported torch and the other libraries already. OUT/PART.jsonl has one line for each mutant. A second
-call with the same arguments resumes.
+call with the same arguments resumes. After a change of the code, begin with another OUT.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ import pytest
 PARTS = {
     "replay": ("her_wrappers/replay",),
     "recording": ("her_wrappers/recording", "her_wrappers/files"),
-    "checker": ("her_wrappers/checker",),
+    "checker": ("her_wrappers/checker", "her_wrappers/rules.py"),
     "conformance": ("her_wrappers/conformance",),
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -285,8 +285,8 @@ class Tests:
     @staticmethod
     def measure(copy: Path, part: str) -> dict[str, Any]:
         """Run all tests of the part; return their seconds, the failed ones, and the tests of each line."""
-        folders = [*PARTS[part], *(f"tests/{folder}" for folder in PARTS[part])]
-        arguments = [folder for folder in folders if (copy / folder).exists()]
+        tests = [f"tests/{place}".replace("/rules.py", "/test_rules.py") for place in PARTS[part]]
+        arguments = [place for place in (*PARTS[part], *tests) if (copy / place).exists()]
         arguments += ["--cov", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
         data = copy.parent / "coverage.sqlite"
         os.environ["COVERAGE_FILE"] = str(data)
@@ -356,21 +356,15 @@ def try_part(tree: Path, part: str, out: Path, sample: int, seed: int) -> None:
         shutil.copytree(tree, copy, ignore=LEFT_OUT)
         sys.path.insert(0, str(copy))
         os.environ["PYTHONPATH"] = str(copy)
-        options = tomllib.loads((copy / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"][
-            "addopts"
-        ]
-        ignored = {option.removeprefix("--ignore=") for option in options}
-        files = [path for place in PARTS[part] for path in sorted((copy / place).rglob("*.py"))]
-        names = [str(path.relative_to(copy)) for path in files]
-        mutants = sorted(m for name in names if name not in ignored for m in Module(copy, name).mutants())
+        settings = tomllib.loads((copy / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+        ignored = {option.removeprefix("--ignore=") for option in settings["addopts"]}
+        names = {str(path.relative_to(copy)) for path in copy.rglob("her_wrappers/**/*.py")} - ignored
+        files = [name for name in names if name.startswith(PARTS[part])]
+        mutants = sorted(mutant for name in files for mutant in Module(copy, name).mutants())
         # The first mutants of a larger sample are the sample of a smaller one.
         chosen = random.Random(seed).sample(mutants, len(mutants))[:sample]
         results = out / f"{part}.jsonl"
-        done = (
-            {json.loads(line)["key"] for line in results.read_text().splitlines()}
-            if results.exists()
-            else set()
-        )
+        done = {record["key"] for record in read(results)}
         left = [mutant for mutant in chosen if mutant.key not in done]
         print(f"{part}: {len(mutants):,} mutants, {len(chosen)} in the sample, {len(left)} left", flush=True)
         if left:
@@ -385,6 +379,18 @@ def try_part(tree: Path, part: str, out: Path, sample: int, seed: int) -> None:
             )
 
 
+def read(results: Path) -> list[dict[str, Any]]:
+    """Return the records of a part."""
+    return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+
+
+def forget_survivors(out: Path, part: str) -> None:
+    """Remove the records of the survivors, and what is known about the tests."""
+    killed = [record for record in read(out / f"{part}.jsonl") if record["killed_by"]]
+    (out / f"{part}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in killed))
+    (out / f"{part}.tests.json").unlink(missing_ok=True)
+
+
 def wilson(killed: int, total: int) -> tuple[float, float]:
     """Return the 95 % interval of a share."""
     z, share = 1.96, killed / total
@@ -396,7 +402,7 @@ def wilson(killed: int, total: int) -> tuple[float, float]:
 def summarize(out: Path, survivors: bool) -> None:
     """Print the share of killed mutants of each part, and the survivors."""
     for path in sorted(out.glob("*.jsonl")):
-        records = [json.loads(line) for line in path.read_text().splitlines()]
+        records = read(path)
         alive = [record for record in records if record["killed_by"] is None]
         for record in alive if survivors else ():
             print(f"{record['file']}:{record['line']} {record['operator']}", *record["diff"], sep="\n  ")
@@ -419,6 +425,9 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/mutants"), help="folder of results [%(default)s]"
     )
+    parser.add_argument(
+        "--retry", action="store_true", help="try survivors again, after a change of the tests"
+    )
     parser.add_argument("--summary", action="store_true", help="only print the results so far")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -429,6 +438,8 @@ def main() -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(library)
         for part in options.parts or PARTS:
+            if options.retry:
+                forget_survivors(options.out, part)
             try_part(options.tree, part, options.out, options.sample, options.seed)
     summarize(options.out, survivors=not options.summary)
 
