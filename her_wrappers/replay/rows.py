@@ -254,17 +254,18 @@ class RowStorage:
         observed = _leaf_rows(self.observations, episodes.observations)
         run_begins = self._run_begins(episodes, observed)
         num_states, num_runs = num_steps + len(episodes.lengths), len(run_begins)
-        stored = self._with_columns(self.stored, episodes, observed)
-        stored = self._without(stored, first_left)
+        stored = self._without(self._with_columns(self.stored, episodes, observed), first_left)
         if skipped:
             stored = stored._replace(first=stored.first + skipped, end=stored.end + skipped)
         stored = self._with_room(stored, num_states, num_runs)
         capacity, run_capacity = len(stored.states[0]), len(stored.runs)
 
         actions, rewards = _leaf_rows(self.actions, episodes.actions), episodes.rewards.astype(np.float32)
-        pieces: Any = ring_slices(stored.end_row, num_steps, capacity)
-        if len(episodes.lengths) > 1:  # slices take half the time
-            pieces = [((stored.end_row + episodes.state_of_step) % capacity, slice(None))]
+        pieces: Any = (
+            ring_slices(stored.end_row, num_steps, capacity)  # slices take half the time
+            if len(episodes.lengths) == 1
+            else [((stored.end_row + episodes.state_of_step) % capacity, slice(None))]
+        )
         runs, goals = self._make_runs(stored, episodes, goal_independent, observed, run_begins)
         run_of_step = (stored.end_run + np.arange(num_runs)) % run_capacity
         run_of_step = run_of_step.repeat(runs[:, END] - run_begins - stored.end)
