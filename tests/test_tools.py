@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("coverage", reason="coverage is missing: the extra test")
+
 from tools import size
 from tools.generate import generate
 from tools.mutants import Module, wilson
