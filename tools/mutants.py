@@ -281,6 +281,7 @@ class Tests:
         self.lines: dict[str, dict[str, list[str]]] = saved["lines"]
         executing = {test for by_line in self.lines.values() for tests in by_line.values() for test in tests}
         self.elsewhere = self.seconds.keys() - executing
+        self.trusted: set[str] = set()
 
     @staticmethod
     def measure(copy: Path, part: str) -> dict[str, Any]:
@@ -313,8 +314,24 @@ class Tests:
         found = {test for line in mutant.lines for test in by_line.get(str(line), ())}
         if not mutant.lines or "" in found:
             found = {test for tests in by_line.values() for test in tests}
-        tests = (found & self.seconds.keys()) | self.elsewhere
+        tests = (found | self.elsewhere) & self.seconds.keys()
         return sorted(tests, key=lambda test: (test in self.elsewhere, self.seconds[test], test))
+
+    def first_failure(self, chosen: list[str]) -> str | None:
+        """Run tests, and return the first one that fails, or None."""
+        files = sorted({test.partition("::")[0] for test in chosen})
+        failed, _ = run_tests(self.copy, ["-x", "-p", "no:cov", *files], self.seconds, chosen)
+        return failed[0] if failed else None
+
+    def passes(self, test: str) -> bool:
+        """Return whether a test passes alone and without a mutant; leave it out from now on if not."""
+        if test in self.seconds and test not in self.trusted:
+            if self.first_failure([test]):
+                print(f"left out, fails without a mutant: {test}")
+                del self.seconds[test]
+                return False
+            self.trusted.add(test)
+        return True
 
 
 WRITES = itertools.count(1_000_000_000)
@@ -332,18 +349,20 @@ def try_mutant(copy: Path, mutant: Mutant, tests: Tests) -> dict[str, Any]:
     source = path.read_text()
     changed = mutant.of(source)
     begin = time.monotonic()
-    chosen = tests.of(mutant)
-    files = sorted({test.partition("::")[0] for test in chosen})
-    write(path, changed)
-    try:
-        arguments = ["-x", "-p", "no:cov", *files]
-        failed = run_tests(copy, arguments, tests.seconds, chosen)[0] if chosen else []
-    finally:
-        write(path, source)
+    killed_by = None
+    while chosen := tests.of(mutant):
+        write(path, changed)
+        try:
+            killed_by = tests.first_failure(chosen)
+        finally:
+            write(path, source)
+        if killed_by is None or tests.passes(killed_by):
+            break
+        killed_by = None
     diff = difflib.unified_diff(source.splitlines(), changed.splitlines(), n=0, lineterm="")
     return {
         "file": mutant.file, "line": mutant.line, "operator": mutant.operator,
-        "killed_by": failed[0] if failed else None, "tests": len(chosen),
+        "killed_by": killed_by, "tests": len(chosen),
         "seconds": round(time.monotonic() - begin, 1),
         "diff": [line for line in diff if not line.startswith(("---", "+++", "@@"))], "key": mutant.key,
     }  # fmt: skip
