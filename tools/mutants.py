@@ -46,6 +46,17 @@ PARTS = {
     "checker": ("her_wrappers/checker", "her_wrappers/rules.py"),
     "conformance": ("her_wrappers/conformance",),
 }
+TESTS = {
+    "replay": ("tests/her_wrappers/replay",),
+    # `HindsightReplayBuffer.add` records episodes too.
+    "recording": (
+        "tests/her_wrappers/recording",
+        "tests/her_wrappers/files",
+        "tests/her_wrappers/replay/test_add*.py",
+    ),
+    "checker": ("tests/her_wrappers/checker", "tests/her_wrappers/test_rules.py"),
+    "conformance": ("tests/her_wrappers/conformance",),
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LIBRARIES = "numpy scipy.stats torch gymnasium hypothesis stable_baselines3 cloudpickle filelock rich typer"
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "runs", "site")
@@ -286,8 +297,8 @@ class Tests:
     @staticmethod
     def measure(copy: Path, part: str) -> dict[str, Any]:
         """Run all tests of the part; return their seconds, the failed ones, and the tests of each line."""
-        tests = [f"tests/{place}".replace("/rules.py", "/test_rules.py") for place in PARTS[part]]
-        arguments = [place for place in (*PARTS[part], *tests) if (copy / place).exists()]
+        places = [path for pattern in (*PARTS[part], *TESTS[part]) for path in sorted(copy.glob(pattern))]
+        arguments = [str(path.relative_to(copy)) for path in places]
         arguments += ["--cov", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
         data = copy.parent / "coverage.sqlite"
         os.environ["COVERAGE_FILE"] = str(data)
