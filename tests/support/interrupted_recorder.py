@@ -9,10 +9,11 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from her_wrappers import EpisodeArchive, EpisodeRecorder, SinkError, VectorEpisodeRecorder
 from tests.support.interrupts import Countdown
-from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP, Numbered, drive, length_of, vector
+from tests.support.numbered import Numbered, drive, length_of, vector
 
 FILES = "her_wrappers/"
 LENGTHS = [[3, 2], [1, 4], [5]]
@@ -54,11 +55,7 @@ def assert_right(episodes, taken, after):
     assert set(after) <= set(seen) <= set(taken)
 
 
-def single(taken):
-    return Numbered(LENGTHS, taken=taken)
-
-
-def into_memory(countdown, folder, make=single):
+def into_memory(countdown, folder, make=lambda taken: Numbered(LENGTHS, taken=taken)):
     """Record into a list, with an error at one instruction."""
     episodes = []
     assert_right(episodes, *interrupted(countdown, make, episodes.append))
@@ -68,19 +65,18 @@ def into_archive(countdown, folder):
     """Record into an archive, with an error at one instruction."""
     path = folder / f"archive {len(list(folder.iterdir()))}"
     with EpisodeArchive(path, shard_steps=4) as archive:
-        happened = interrupted(countdown, single, archive)
+        happened = interrupted(countdown, lambda taken: Numbered(LENGTHS, taken=taken), archive)
     assert_right(list(EpisodeArchive(path)), *happened)
+
+
+def into_memory_from(mode):
+    return functools.partial(into_memory, make=lambda taken: vector(3, LENGTHS, mode, taken=taken))
 
 
 RECORDERS: dict[str, Callable[[Countdown, Path], None]] = {
     "recorder": into_memory,
     "recorder into an archive": into_archive,
-    **{
-        f"vector recorder, {mode.value}": functools.partial(
-            into_memory, make=lambda taken, mode=mode: vector(3, LENGTHS, mode, taken=taken)
-        )
-        for mode in (NEXT_STEP, SAME_STEP, DISABLED)
-    },
+    **{f"vector recorder, {mode.value}": into_memory_from(mode) for mode in AutoresetMode},
 }
 """Functions that record with an error at one instruction, continue, and check the recorded episodes."""
 

@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers import Batch, Episode, Episodes, Geometric, Mixture, Priority
-from tests.support.buffers import load_buffer, make_buffer
-from tests.support.counting import LEAVES, TREES, World, map_leaves
+from tests.support.buffers import load_buffer, make_buffer, stacked, step_of
+from tests.support.counting import LEAVES, TREES, World
 from tests.support.equality import assert_same_batches
 from tests.support.oracle import Oracle, halfway
 
@@ -37,32 +37,6 @@ OPERATIONS = (
     "add_episode", "add_episodes", "extend", "add", "add", "add_rows", "add_rows",
     "sample", "sample", "sample", "update_priorities", "save_and_load", "copy", "truncate", "clear",
 )  # fmt: skip
-
-
-def step_of(episode: Episode, t: int) -> tuple[Any, ...]:
-    """Return step t of an episode as arguments of `add`."""
-    here, there = (map_leaves(lambda leaf, s=s: leaf[s], episode.observations) for s in (t, t + 1))
-    ends = t == len(episode) - 1
-    info = {key: column[t] for key, column in episode.infos.items()}
-    action = map_leaves(lambda leaf: leaf[t], episode.actions)
-    return (
-        here,
-        action,
-        episode.rewards[t],
-        there,
-        episode.terminated and ends,
-        episode.truncated and ends,
-        info,
-    )
-
-
-def stacked(trees: list[Any]) -> Any:
-    """Return N trees of arrays as one tree of arrays with a leading axis."""
-    if isinstance(trees[0], dict):
-        return {key: stacked([tree[key] for tree in trees]) for key in trees[0]}
-    if isinstance(trees[0], tuple):
-        return tuple(map(stacked, zip(*trees, strict=True)))
-    return np.stack(trees)
 
 
 class Program:
@@ -202,8 +176,7 @@ class Program:
         if not self.buffer.can_sample:
             return
         size = self.pick((7, 7, 1, 2, 30))
-        for _ in range(self.integer(1, 5)):
-            batch = self.buffer.sample(size)
+        for batch in [self.buffer.sample(size) for _ in range(self.integer(1, 5))]:
             self.oracle.check_batch(batch, size)
             self.batches.append(copy.deepcopy(batch.to_numpy()))
             for leaf in (batch.episode, batch.goal_index):
@@ -246,6 +219,8 @@ class Program:
     def copy(self) -> None:
         """Continue with a copy or a pickle, after the original has changed."""
         twin = self.pick((copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))))(self.buffer)
+        if self.buffer.can_sample:
+            assert_same_batches(self.buffer, copy.deepcopy(twin), [7, 7, 30])
         self.buffer.clear()
         self.buffer.add_episode(self.world.episode(3, 1))
         self.buffer = twin

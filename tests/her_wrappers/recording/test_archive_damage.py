@@ -8,17 +8,6 @@ import pytest
 from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.files.arrays import write_arrays
 from tests.support.archived_episodes import Nested, assert_same_episodes, forge_manifest, random_episode
-from tests.support.damage import damaged
-from tests.support.kill_trials import kill_while_archiving
-
-
-@pytest.mark.parametrize("archives", [1, pytest.param(20, marks=pytest.mark.campaign)])
-def test_kills_while_archiving_leave_every_completed_shard(tmp_path, archives):
-    counts = [kill_while_archiving(tmp_path / str(seed), 5, seed) for seed in range(archives)]
-    unlisted, completed = np.sum(counts, axis=0)
-    if archives > 1:
-        assert completed, "no shard was completed before a kill"
-        assert unlisted, "no kill came between a shard and its line in the manifest"
 
 
 def example(folder):
@@ -27,22 +16,6 @@ def example(folder):
     with EpisodeArchive(folder, env=Nested(), shard_steps=4) as archive:
         archive.add_episodes(episodes)
     return episodes
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "shard-000000.npz"])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
-def test_damaged_archives_are_read_correctly_or_raise_corrupt_file_error(tmp_path, name, seed):
-    episodes = example(tmp_path)
-    content, rejected = (tmp_path / name).read_bytes(), 0
-    for variant in damaged(content, 500 if seed == 0 else 20_000, seed):
-        (tmp_path / name).write_bytes(variant)
-        try:
-            found = list(EpisodeArchive(tmp_path))
-        except CorruptFileError:
-            rejected += 1
-        else:
-            assert_same_episodes(found, episodes)
-    assert rejected > 300
 
 
 @pytest.mark.parametrize("damage", ["manifest", "unlisted shard", "missing shard"])

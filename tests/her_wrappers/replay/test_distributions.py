@@ -171,16 +171,6 @@ def test_updated_priorities_and_new_episodes_apply_to_the_next_batch(device):
     assert min(buffer.sample(8).index.tolist()) >= 40
 
 
-def test_after_clear_new_steps_have_the_first_priority_again(device):
-    buffer, oracle = filled(device, prioritized=Priority(beta=1))
-    for each in (buffer, oracle):
-        each.update_priorities([30], [100.0])
-        each.clear()
-        each.add_episode(counting_episode(0, 12))
-        assert each.update_priorities([30, 45], [9.0, 0.25]) == 1
-    oracle.check_batch(buffer.sample(200), 200)
-
-
 @pytest.mark.parametrize("ratio", [1e12, 1e24])
 def test_priorities_may_differ_by_any_ratio(ratio):
     buffer, _ = filled(lengths=[12, 12], prioritized=Priority(alpha=1, eps=1e-30))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -54,17 +52,6 @@ def test_a_negative_zero_in_an_observation_is_not_the_zero_of_the_goal(device):
     assert not np.signbit(batch.observations["achieved_goal"]).any()
 
 
-def test_evicted_episodes_supply_no_goals(device):
-    mixture = Mixture({"desired": 0.5, "random": 0.5})
-    buffer = make_buffer(device, buffer_size=8, n_steps=3, goal_selection_strategy=mixture)
-    for number, length in enumerate([3, 1, 6, 2]):
-        buffer.add_episode(counting_episode(number, length))
-        buffer.sample(5)
-    batch = buffer.sample(2000).to_numpy()
-    assert set(batch.observations["desired_goal"][:, 0]) == {2, 3}
-    assert set(batch.goal_index[batch.relabeled]) == set(range(4, 12))
-
-
 class Moody:
     """A strategy that raises an error while a flag is set."""
 
@@ -101,12 +88,6 @@ def test_a_strategy_is_never_called_with_empty_arrays():
         buffer = filled(goal_selection_strategy=mixture, resample_achieved_goals=resample)
         for _ in range(50):
             assert len(buffer.sample(3)) == 3
-
-
-def test_a_buffer_with_a_strategy_of_the_users_own_can_be_pickled():
-    buffer = filled(goal_selection_strategy=Moody())
-    twin = pickle.loads(pickle.dumps(buffer))
-    np.testing.assert_array_equal(twin.sample(50).goal_index, buffer.sample(50).goal_index)
 
 
 def test_shares_and_gammas_of_float32_are_converted_to_float64():

@@ -77,21 +77,6 @@ def test_functions_are_called_once_with_all_steps_of_all_windows():
         assert desired.tolist() == batch.observations["desired_goal"][rows].repeat(4, axis=0).tolist()
 
 
-@pytest.mark.parametrize(
-    "options", [{"n_sampled_goal": 0}, {"goal_selection_strategy": "final", "her_ratio": 1.0}]
-)
-def test_windows_of_recorded_goals_end_before_the_goal_changes(device, options):
-    """Windows that begin at the step over which the goal changes have one step; relabeled ones continue."""
-    episode = counting_episode(0, 8, rewards=np.full(8, -1.0))
-    episode.observations["desired_goal"][:, 1] = [50, 50, 50, 60, 60, 60, 60, 70, 70]
-    buffer = make_buffer(device, n_steps=5, **options)
-    buffer.add_episode(episode)
-    batch = buffer.sample(200).to_numpy()
-    m = batch.next_observations["observation"][:, 1] - batch.index
-    lengths = np.array([5, 5, 5, 5, 4, 3, 2, 1] if "her_ratio" in options else [2, 1, 1, 3, 2, 1, 1, 1])
-    np.testing.assert_array_equal(m, lengths[batch.index])
-
-
 def test_windows_longer_than_int32_are_the_whole_episode(device):
     options = {"buffer_size": 40, "n_steps": 10**12, "gamma": GAMMA, "termination": "keep"}
     buffer, oracle = make_buffer(device, **options), Oracle(COUNTING, **options)

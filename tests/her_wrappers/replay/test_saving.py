@@ -11,7 +11,6 @@ from gymnasium import spaces
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import CorruptFileError, Geometric, HindsightReplayBuffer, Mixture, Priority
-from her_wrappers.replay.goal_selection import final
 from tests.support.buffers import DEVICES, FUNCTIONS, filled, load_buffer, make_buffer, transitions, wrapped
 from tests.support.counting import (
     DESIRED,
@@ -32,24 +31,17 @@ def reloaded(buffer, folder, device=None, **options):
 
 
 OPTIONS = [
-    {},
-    {"goal_selection_strategy": "final", "n_sampled_goal": np.int64(1)},
-    {"goal_selection_strategy": "episode", "her_ratio": np.float32(0.7)},
-    {"goal_selection_strategy": "geometric", "her_ratio": 1},
-    {"goal_selection_strategy": Geometric(0.8), "resample_achieved_goals": True},
-    {"goal_selection_strategy": "random", "resample_achieved_goals": np.True_},
-    {"goal_selection_strategy": Mixture({"desired": 0.3, "future": 0.5, "original": 0.2})},
+    {"goal_selection_strategy": "episode", "her_ratio": np.float32(0.7), "n_steps": 4, "gamma": 0.9},
+    {"goal_selection_strategy": Geometric(0.8), "resample_achieved_goals": np.True_},
     {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, "final": 0.25, "random": 0.25})},
-    {"n_steps": 4, "gamma": 0.9, "termination": "success"},
-    {"prioritized": Priority(alpha=np.float32(0.7), eps=0.01)},
-    {"n_sampled_goal": 0, "termination": "never"},
+    {"prioritized": Priority(alpha=np.float32(0.7), eps=0.01), "n_sampled_goal": np.int64(1)},
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, options):
     """Before saving, batches are prefetched; saving changes nothing in the running buffer."""
-    for sampled in ([], [16], [16] * 6, [16, 16, 7], [300, 300]):
+    for sampled in ([], [16] * 6, [16, 16, 7]):
         buffer = wrapped(device, **options)
         for size in sampled:
             buffer.sample(size)
@@ -59,13 +51,11 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, optio
         assert (len(twin), twin.num_episodes, twin.buffer_size) == (len(buffer), buffer.num_episodes, 60)
         for other in (unsaved, twin):
             assert_same_batches(copy.deepcopy(buffer), other, [16] * 12 + [7, 7, 300, 300])
-        twin = reloaded(buffer, tmp_path, device)
-        for number in range(10, 13):
-            for each in (buffer, twin):
-                each.add_episode(counting_episode(number, 2 * number, terminated=True))
-                if "prioritized" in options:
-                    each.update_priorities(range(95, 105), range(10))
-            assert_same_batches(buffer, twin, [7] * 5)
+        for each in (buffer, twin := reloaded(buffer, tmp_path, device)):
+            each.add_episode(counting_episode(10, 20, terminated=True))
+            if "prioritized" in options:
+                each.update_priorities(range(95, 105), range(10))
+        assert_same_batches(buffer, twin, [7] * 5)
 
 
 @pytest.mark.parametrize("loaded", DEVICES)
@@ -78,7 +68,7 @@ def test_a_buffer_saved_on_one_device_continues_on_another(tmp_path, device, loa
     assert_same_batches(buffer, twin)
 
 
-@pytest.mark.parametrize("taken", range(1, 9))
+@pytest.mark.parametrize("taken", [1, 4])
 def test_changes_of_a_batch_are_not_saved(tmp_path, taken):
     buffer, twin = wrapped(), wrapped()
     for _ in range(taken):
@@ -91,41 +81,6 @@ def test_changes_of_a_batch_are_not_saved(tmp_path, taken):
     assert_same_tree(batch.index, twin.sample(8).index)
     batch.index[...] = -1
     assert_same_batches(twin, reloaded(again, tmp_path))
-
-
-def test_a_buffer_may_be_saved_again_and_again(tmp_path):
-    buffer = wrapped()
-    for number in range(10, 20):
-        for _ in range(number % 4):
-            buffer.sample(9)
-        twin = reloaded(buffer, tmp_path)
-        assert_same_batches(buffer, twin, [9] * (number % 3))
-        buffer = twin
-        buffer.add_episode(counting_episode(number, number))
-    assert_same_episodes(buffer.episodes(), [counting_episode(n, n) for n in (17, 18, 19)])
-
-
-def test_an_empty_buffer_is_restored_and_usable(tmp_path, device):
-    for buffer in (make_buffer(device), wrapped(device)):
-        buffer.clear()
-        twin = reloaded(buffer, tmp_path, device)
-        assert (len(twin), twin.num_episodes, twin.can_sample) == (0, 0, False)
-        for each in (buffer, twin):
-            each.add_episode(counting_episode(0, 5))
-        assert_same_batches(buffer, twin)
-
-
-def test_the_open_episode_is_restored_with_its_infos(tmp_path):
-    buffer = counting_buffer(info_keys=["cost"])
-    steps = list(transitions(counting_episode(20, 8, terminated=True)))
-    for t, transition in enumerate(steps):
-        if t:
-            with pytest.raises(ValueError, match="obs must equal the previous next_obs"):
-                buffer.add(*steps[0][:6], {"cost": t})
-        buffer.add(*transition[:6], {"cost": t})
-        buffer = reloaded(buffer, tmp_path)
-    expected = counting_episode(20, 8, terminated=True, infos={"cost": np.arange(8)})
-    assert_same_episodes(buffer.episodes(), [expected])
 
 
 def test_numbers_of_any_bits_are_restored(tmp_path, device):
@@ -143,30 +98,11 @@ def test_numbers_of_any_bits_are_restored(tmp_path, device):
 # --- options of load ------------------------------------------------------------------------------
 
 
-def test_a_smaller_buffer_keeps_the_newest_episodes_with_their_priorities(tmp_path, device):
-    buffer = wrapped(device, prioritized=Priority(alpha=1, beta=1))
-    episodes = list(buffer.episodes())
-    last = int(buffer.sample(2000).index.max())
-    buffer.update_priorities(range(last + 1), range(last + 1))
-    twin = reloaded(buffer, tmp_path, device, **FUNCTIONS, buffer_size=26)
-    kept = episodes[-4:]
-    assert sum(map(len, kept)) <= 26 < sum(map(len, episodes[-5:]))
-    assert_same_episodes(twin.episodes(), kept)
-    twin.verify()
-    batch = twin.sample(2000).to_numpy()
-    assert set(batch.index) == set(range(last + 1 - len(twin), last + 1))
-    np.testing.assert_allclose(batch.weights, batch.index.min() / batch.index, rtol=1e-5)
-    assert reloaded(twin, tmp_path, device).buffer_size == 26
-    with pytest.raises(ValueError, match="buffer of 9 transitions, got 25 steps"):
-        reloaded(buffer, tmp_path, device, **FUNCTIONS, buffer_size=9)
-
-
-@pytest.mark.parametrize("buffer_size", [61, 1000])
-def test_prefetched_batches_survive_a_larger_buffer(tmp_path, buffer_size):
+def test_prefetched_batches_survive_a_larger_buffer(tmp_path):
     buffer = wrapped()
     for _ in range(4):
         buffer.sample(16)
-    assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, buffer_size=buffer_size))
+    assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, buffer_size=1000))
 
 
 def test_another_seed_begins_another_sequence(tmp_path):
@@ -178,9 +114,7 @@ def test_another_seed_begins_another_sequence(tmp_path):
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({"goal_selection_strategy": "final"}, {"final", "original"}),
         ({"her_ratio": 1}, {"future"}),
-        ({"goal_selection_strategy": Mixture({"random": 0.5, "original": 0.5})}, {"random", "original"}),
         ({"goal_selection_strategy": "episode", "n_sampled_goal": 0}, {"original"}),
     ],
 )
@@ -217,7 +151,6 @@ def test_priorities_may_begin_and_end_at_load(tmp_path):
 
 
 SAVED_BY_A_FUNCTION = [
-    {"goal_selection_strategy": halfway},
     {"goal_selection_strategy": Mixture({"future": 0.5, halfway: 0.5})},
     {"termination": compute_terminated},
 ]
@@ -261,11 +194,6 @@ def test_an_open_episode_longer_than_the_loaded_buffer_is_an_error_but_no_damage
     assert not isinstance(error.value, CorruptFileError)
 
 
-def test_a_strategy_of_ours_may_be_given_as_its_function(tmp_path):
-    buffer = wrapped(goal_selection_strategy=final)
-    assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, goal_selection_strategy=final))
-
-
 def test_without_functions_all_works_but_relabeling(tmp_path):
     buffer, results = wrapped(n_sampled_goal=1), set()
     buffer.save(tmp_path / "buffer")
@@ -299,10 +227,8 @@ def test_the_environment_gives_the_functions(tmp_path):
 
 BAD_OPTIONS = [
     ({"info_keys": ["cost"]}, ValueError, "info_keys"),
-    ({"info_keys": "cost"}, TypeError, "info_keys"),
     ({"buffer_size": 0}, ValueError, "buffer_size"),
-    ({"n_steps": 0}, ValueError, "n_steps"),
-    ({"n_sampled_goal": 1, "her_ratio": 0.5}, ValueError, "once, got n_sampled_goal and her_ratio"),
+    ({"buffer_size": 9}, ValueError, "buffer of 9 transitions, got 25 steps"),
     ({"buffersize": 10}, TypeError, "buffersize"),
     ({"compute_terminated": None}, ValueError, "needs compute_terminated"),
     ({"env": gym.make("her_envs/PointReach-v0")}, ValueError, "observation/achieved_goal"),

@@ -90,7 +90,3 @@ def test_a_copy_has_the_same_values_in_memory_of_its_own(capacity, copied):
     twin.set_range(0, capacity, 7.0)
     np.testing.assert_array_equal(tree.get(slots), numbers)
     assert set(twin.get(slots)) == {7}
-
-
-def test_a_tree_takes_less_than_nine_bytes_a_slot():
-    assert SumTree(1_000_000).nbytes < 8.6e6
