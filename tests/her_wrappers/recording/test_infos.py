@@ -88,11 +88,6 @@ def test_an_info_that_one_environment_lacks_is_named(step, mode):
         record(scripts, ["v"], mode, at_reset={"v": 3})
 
 
-@modes
-def test_large_integer_infos_next_to_floats_are_an_error(mode):
-    scripts = [[{"v": 2**53 + 1}, {"v": 0.5}]] * 2
-    with pytest.raises(ValueError, match="float64 does not hold all their values"):
-        record(scripts, ["v"], mode)
 
 
 class OnlyAtSteps(gym.vector.VectorWrapper):

@@ -98,11 +98,6 @@ def test_numbers_of_any_bits_are_restored(tmp_path, device):
 # --- options of load ------------------------------------------------------------------------------
 
 
-def test_prefetched_batches_survive_a_larger_buffer(tmp_path):
-    buffer = wrapped()
-    for _ in range(4):
-        buffer.sample(16)
-    assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, buffer_size=1000))
 
 
 def test_another_seed_begins_another_sequence(tmp_path):
@@ -262,16 +257,6 @@ def test_another_termination_inspects_all_stored_episodes_again(tmp_path, termin
     assert_same_batches(inspected, reloaded(without, tmp_path, **FUNCTIONS, **own), [500])
 
 
-def test_a_new_termination_function_determines_again_which_episodes_crashed(tmp_path):
-    def with_the_recorded_goal(achieved, desired, info):
-        return desired[:, 1] == DESIRED
-
-    buffer = counting_buffer(goal_selection_strategy="episode")
-    buffer.add_episode(counting_episode(0, 3, terminated=True))
-    for termination, crash in ((compute_terminated, True), (with_the_recorded_goal, False)):
-        batch = reloaded(buffer, tmp_path, compute_reward=compute_reward, termination=termination).sample(300)
-        last_and_missed = batch.relabeled & (batch.rewards < 0) & (batch.index == 2)
-        assert set(batch.terminations[last_and_missed]) == {crash}
 
 
 def test_warnings_are_not_repeated_after_loading(tmp_path):

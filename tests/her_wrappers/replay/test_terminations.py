@@ -71,12 +71,6 @@ def test_success_with_a_reward_fn():
     np.testing.assert_array_equal(batch.terminations[rows], (batch.rewards[rows] == 0) | crash)
 
 
-def test_success_with_recorded_rewards_of_another_scale_uses_the_function():
-    buffer = counting_buffer(termination="success")
-    with pytest.warns(UserWarning, match="reward -2"):
-        buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, -2.0)))
-    batch = buffer.sample(100)
-    np.testing.assert_array_equal(batch.terminations[batch.relabeled], batch.rewards[batch.relabeled] == 0)
 
 
 def three_values(achieved, desired, info):

@@ -1,4 +1,4 @@
-"""VectorEpisodeRecorder does not change the environments, above and below other wrappers."""
+"""Recorders do not change the environments, above and below other wrappers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from gymnasium.wrappers import vector as wrappers
 import her_envs
 from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
 from her_wrappers.trees import map_tree
-from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP
+from tests.support.bundled import VARIANTS, ids, make
+from tests.support.numbered import NEXT_STEP, Numbered
 
-MODES = [NEXT_STEP, SAME_STEP, DISABLED]
-
-
-def bit_flipping():
-    return her_envs.TaskEnv(her_envs.BitFlipping(n_bits=4))
+modes = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
 
 
 def native(mode):
@@ -27,31 +24,51 @@ def native(mode):
 
 
 def sync(mode):
-    return SyncVectorEnv([bit_flipping] * 3, autoreset_mode=mode)
+    return SyncVectorEnv([lambda: her_envs.TaskEnv(her_envs.BitFlipping(n_bits=4))] * 3, autoreset_mode=mode)
 
 
-def run(env, steps, seen=lambda returned: None):
-    """Step with random actions; in mode DISABLED reset the environments that ended."""
+def run(env, steps):
+    """Step with random actions; reset environments that ended. Return everything that was returned."""
     env.action_space.seed(0)
-    seen(env.reset(seed=1))
+    returned = [env.reset(seed=1)]
+    is_single = not isinstance(env, gym.vector.VectorEnv)
     for _ in range(steps):
-        returned = env.step(env.action_space.sample())
-        seen(returned)
-        ended = returned[2] | returned[3]
-        if env.metadata["autoreset_mode"] is DISABLED and ended.any():
-            seen(env.reset(options={"reset_mask": ended}))
+        returned.append(env.step(env.action_space.sample()))
+        ended = returned[-1][2] | returned[-1][3]
+        if is_single and ended:
+            returned.append(env.reset())
+        elif not is_single and env.metadata["autoreset_mode"] is AutoresetMode.DISABLED and ended.any():
+            returned.append(env.reset(options={"reset_mask": ended}))
+    return returned
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
+def test_values_returned_by_one_environment_do_not_change(env_id, options):
+    plain, recorder = make(env_id, **options), EpisodeRecorder(make(env_id, **options))
+    np.testing.assert_equal(run(recorder, 100), run(plain, 100))
+
+
+@modes
 @pytest.mark.parametrize("make", [native, sync])
-def test_returned_values_do_not_change(make, mode):
-    plain, recorded = [], []
-    run(make(mode), 30, plain.append)
-    run(VectorEpisodeRecorder(make(mode), [].append, info_keys=["is_success"]), 30, recorded.append)
-    assert data_equivalence(plain, recorded, exact=True)
+def test_values_returned_by_vector_environments_do_not_change(make, mode):
+    recorder = VectorEpisodeRecorder(make(mode), [].append, info_keys=["is_success"])
+    assert data_equivalence(run(make(mode), 30), run(recorder, 30), exact=True)
+
+
+def test_returned_objects_are_those_of_the_environment():
+    env = Numbered()
+    recorder = EpisodeRecorder(env)
+    observation, info = recorder.reset()
+    assert observation["place"] is env.place
+    assert info is env.info
+    assert recorder.step(np.zeros(2, np.float32))[4] is env.info
 
 
 def test_attributes_are_those_of_the_environments():
+    one = gym.make("her_envs/Counting-v0")
+    recorder = EpisodeRecorder(one, [].append)
+    assert recorder.spec == one.spec
+    assert "EpisodeRecorder" not in str(gym.make(recorder.spec))
     env = gym.make_vec("her_envs/BitFlipping-v0", num_envs=3)
     recorder = VectorEpisodeRecorder(env, [].append)
     assert recorder.spec is env.spec
@@ -61,8 +78,23 @@ def test_attributes_are_those_of_the_environments():
     assert recorder.single_observation_space is env.single_observation_space
 
 
-@pytest.mark.parametrize("above", [True, False], ids=["above", "below"])
-def test_the_recorder_works_above_and_below_other_wrappers(above):
+@pytest.mark.parametrize("above", [True, False])
+def test_a_recorder_works_above_and_below_other_wrappers(above):
+    episodes = []
+    env = her_envs.TaskEnv(her_envs.PointReach(), max_steps=100)
+    env = EpisodeRecorder(env, episodes.append) if not above else env
+    env = gym.wrappers.FlattenObservation(gym.wrappers.TimeLimit(env, 7))
+    env = EpisodeRecorder(env, episodes.append, info_keys=["is_success"]) if above else env
+    run(env, 20)
+    env.close()
+    assert [len(episode) for episode in episodes] == [7, 7, 6]
+    assert all(episode.truncated and not episode.terminated for episode in episodes)
+    values = episodes[0].observations if above else episodes[0].observations["observation"]
+    assert values.shape == (8, 6 if above else 2)
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_a_vector_recorder_works_above_and_below_other_wrappers(above):
     episodes = []
     env = sync(NEXT_STEP)
     env = env if above else VectorEpisodeRecorder(env, episodes.append)
@@ -76,7 +108,7 @@ def test_the_recorder_works_above_and_below_other_wrappers(above):
         assert values.shape == (len(episode) + 1, 12 if above else 4)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@modes
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
 def test_the_sub_environments_can_have_wrappers(kind, mode):
     """The wrappers are a time limit, statistics, flattened observations, and a recorder."""
@@ -90,14 +122,11 @@ def test_the_sub_environments_can_have_wrappers(kind, mode):
     env = VectorEpisodeRecorder(kind([make] * 2, autoreset_mode=mode), episodes.append)
     run(env, 25)
     env.close()
-    if mode is AutoresetMode.NEXT_STEP:
-        assert [len(episode) for episode in episodes] == [5] * 8 + [1] * 2
-    else:
-        assert [len(episode) for episode in episodes] == [5] * 10
+    lengths = [len(episode) for episode in episodes]
+    assert lengths == ([5] * 8 + [1] * 2 if mode is NEXT_STEP else [5] * 10)
     assert all(episode.truncated and not episode.terminated for episode in episodes)
     assert all(episode.observations.shape == (len(episode) + 1, 6) for episode in episodes)
-    if kind is SyncVectorEnv:
-        assert [len(episode) for episode in within] == [len(episode) for episode in episodes]
+    assert [len(episode) for episode in within] == (lengths if kind is SyncVectorEnv else [])
 
 
 class Tensors(gym.vector.VectorWrapper):
@@ -112,7 +141,7 @@ class Tensors(gym.vector.VectorWrapper):
         return (*(map_tree(torch.as_tensor, part) for part in parts), infos)
 
 
-@pytest.mark.parametrize("mode", MODES[:2], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("mode", [NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_tensors_are_recorded_as_arrays(mode):
     plain, recorded = [], []
     run(VectorEpisodeRecorder(native(mode), plain.append), 20)
