@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import tempfile
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers import EpisodeArchive, EpisodeRecorder, SinkError, VectorEpisodeRecorder
+from tests.support.archived_episodes import Nested, assert_same_episodes, random_episode
 from tests.support.interrupts import Countdown
 from tests.support.numbered import Numbered, drive, length_of, vector
 
@@ -73,9 +75,28 @@ def into_memory_from(mode):
     return functools.partial(into_memory, make=lambda taken: vector(3, LENGTHS, mode, taken=taken))
 
 
+def archive(countdown, folder):
+    """Open an archive, add episodes and close it, with an error at one instruction."""
+    path, opened = folder / f"archive {len(list(folder.iterdir()))}", []
+    before, block, after = random_episode(4, 0), [random_episode(4, i) for i in (1, 2, 3)], random_episode(2)
+    with EpisodeArchive(path, shard_steps=6) as first:
+        first(before)
+    with contextlib.suppress(KeyboardInterrupt, MemoryError), countdown.running():
+        opened.append(EpisodeArchive(path, env=Nested(), shard_steps=6))
+        with opened[0]:
+            opened[0].add_episodes(block)
+    for each in opened:
+        each.close()  # as a user does after an interrupt at the beginning of `__exit__`
+    with EpisodeArchive(path, shard_steps=6) as again:
+        known = len(again)
+        again(after)
+    assert_same_episodes(EpisodeArchive(path), [before, *block[: known - 1], after])
+
+
 RECORDERS: dict[str, Callable[[Countdown, Path], None]] = {
     "recorder": into_memory,
     "recorder into an archive": into_archive,
+    "archive": archive,
     **{f"vector recorder, {mode.value}": into_memory_from(mode) for mode in AutoresetMode},
 }
 """Functions that record with an error at one instruction, continue, and check the recorded episodes."""

@@ -1,13 +1,23 @@
-"""EpisodeArchive: shards survive kills, and damaged files raise CorruptFileError."""
+"""EpisodeArchive: damaged files raise CorruptFileError, and undamaged shards are found."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
 
 from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.files.arrays import write_arrays
-from tests.support.archived_episodes import Nested, assert_same_episodes, forge_manifest, random_episode
+from her_wrappers.recording import archive as archive_module
+from her_wrappers.recording import space_json
+from tests.support.archived_episodes import (
+    Nested,
+    assert_same_episodes,
+    files,
+    forge_manifest,
+    random_episode,
+)
 
 
 def example(folder):
@@ -127,3 +137,20 @@ def test_a_shard_with_false_values_raises_corrupt_file_error(tmp_path, lie):
         return
     with pytest.raises(CorruptFileError, match="the arrays do not form valid episodes"):
         next(batches)
+
+
+def test_shards_beyond_the_maximum_of_the_manifest_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive_module, "MAX_LISTED", 2)
+    episodes = [random_episode(length) for length in (1, 2, 3, 4)]
+    with EpisodeArchive(tmp_path, shard_steps=1) as archive:
+        archive.add_episodes(episodes)
+    assert len(json.loads((tmp_path / "manifest.json").read_text())["shards"]) == 2
+    assert_same_episodes(EpisodeArchive(tmp_path), episodes)
+
+
+def test_an_environment_with_a_description_that_is_too_long_is_an_error(tmp_path, monkeypatch):
+    """An image space with different bounds for each pixel has a long description."""
+    monkeypatch.setattr(space_json, "MAX_SOURCE", 300)
+    with pytest.raises(ValueError, match="spaces and arguments of env"):
+        EpisodeArchive(tmp_path / "archive", env=Nested())
+    assert files(tmp_path) == []

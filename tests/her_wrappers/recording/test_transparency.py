@@ -5,14 +5,12 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 import her_envs
 from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
-from her_wrappers.trees import map_tree
 from tests.support.bundled import VARIANTS, ids, make
 from tests.support.numbered import NEXT_STEP, Numbered
 
@@ -127,26 +125,3 @@ def test_the_sub_environments_can_have_wrappers(kind, mode):
     assert all(episode.truncated and not episode.terminated for episode in episodes)
     assert all(episode.observations.shape == (len(episode) + 1, 6) for episode in episodes)
     assert [len(episode) for episode in within] == (lengths if kind is SyncVectorEnv else [])
-
-
-class Tensors(gym.vector.VectorWrapper):
-    """A vector environment that returns tensors."""
-
-    def reset(self, *, seed=None, options=None):
-        observations, infos = self.env.reset(seed=seed, options=options)
-        return map_tree(torch.as_tensor, observations), infos
-
-    def step(self, actions):
-        *parts, infos = self.env.step(actions)
-        return (*(map_tree(torch.as_tensor, part) for part in parts), infos)
-
-
-@pytest.mark.parametrize("mode", [NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_tensors_are_recorded_as_arrays(mode):
-    plain, recorded = [], []
-    run(VectorEpisodeRecorder(native(mode), plain.append), 20)
-    run(VectorEpisodeRecorder(Tensors(native(mode)), recorded.append), 20)
-    for one, other in zip(plain, recorded, strict=True):
-        np.testing.assert_array_equal(one.observations["observation"], other.observations["observation"])
-        np.testing.assert_array_equal(one.rewards, other.rewards)
-        assert isinstance(other.observations["observation"], np.ndarray)

@@ -18,7 +18,6 @@ from tests.support.buffers import filled, make_buffer, transitions
 from tests.support.counting import (
     SPACE,
     compute_reward,
-    compute_terminated,
     counting_buffer,
     counting_episode,
 )
@@ -204,21 +203,6 @@ def test_bad_infos_store_nothing(device, infos, words):
         assert len(buffer) == 3
 
 
-def test_a_rejected_episode_takes_no_memory():
-    """The first episode is not stored, so the observation of the second may still share its memory."""
-    buffer = counting_buffer(buffer_size=1000)
-    apart = with_leaves(observation=np.ones((4, 2)))
-    apart.rewards[1] = np.nan
-    buffer.add_episode(counting_episode(0, 3))
-    before = buffer.nbytes
-    with pytest.raises(ValueError, match="nan"):
-        buffer.add_episode(apart)
-    assert buffer.nbytes == before
-    apart.rewards[1] = -1
-    buffer.add_episode(apart)
-    assert buffer.nbytes > before
-
-
 # --- transitions ----------------------------------------------------------------------------------
 
 TRANSITIONS = [
@@ -318,18 +302,6 @@ def test_terminations_that_are_not_bools_are_an_error(ends):
     buffer.add_episode(counting_episode(0, 3))
     with pytest.raises(ValueError, match="compute_terminated must return bools"):
         buffer.sample(50)
-
-
-@pytest.mark.parametrize("function", ["compute_reward", "compute_terminated"])
-def test_too_few_results_for_the_steps_of_windows_are_an_error(function):
-    wrong, right = [], {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
-    answer = lambda a, d, i: right[function](a, d, i)[: -1 if wrong else None]  # noqa: E731
-    buffer = filled(n_steps=3, her_ratio=1.0, **{function: answer})
-    wrong.append(True)
-    with pytest.raises(ValueError, match=rf"{function} must return .*\(30,\)"):
-        buffer.sample(10)
-    wrong.clear()
-    assert len(buffer.sample(10)) == 10
 
 
 @pytest.mark.parametrize("n_sampled_goal", [0, 4])

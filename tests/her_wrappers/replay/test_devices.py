@@ -44,33 +44,25 @@ def test_batches_are_tensors_with_provenance_in_arrays():
     assert not counting_buffer().on_device
 
 
-def test_functions_of_arrays_need_no_tensors_and_batches_are_copied_to_the_device():
-    def of_arrays(achieved, desired, info):
-        assert isinstance(achieved, np.ndarray)
+def test_functions_get_arrays_or_with_tensor_functions_tensors():
+    kinds = []
+
+    def noting(achieved, desired, info):
+        kinds.append(type(achieved))
         return compute_reward(achieved, desired, info)
 
-    buffer = counting_buffer(device="cpu", compute_reward=of_arrays, termination="keep")
+    buffer = counting_buffer(device="cpu", compute_reward=noting, termination="keep")
     buffer.add_episode(counting_episode(0, 9))
     assert not buffer.on_device
     assert buffer.device == torch.device("cpu")
     assert isinstance(buffer.sample(8).rewards, torch.Tensor)
-    expected = counting_buffer(compute_reward=of_arrays, termination="keep")
-    expected.add_episode(counting_episode(0, 9))
-    expected.sample(8)
-    assert_same_batches(buffer, expected)
-
-
-def test_functions_of_tensors_get_tensors_only():
-    def of_tensors(achieved, desired, info):
-        assert isinstance(achieved, torch.Tensor)
-        return compute_reward(achieved, desired, info)
-
-    buffer = counting_buffer(
-        device="cpu", tensor_functions=True, compute_reward=of_tensors, termination="keep", seed=0
-    )
-    buffer.add_episode(counting_episode(0, 9))
-    buffer.sample(8)
-    assert buffer.on_device
+    assert set(kinds) == {np.ndarray}
+    of_tensors = make_buffer("cpu", compute_reward=noting, termination="keep")
+    kinds.clear()
+    of_tensors.add_episode(counting_episode(0, 9))
+    of_tensors.sample(8)
+    assert set(kinds) == {torch.Tensor}
+    assert_same_batches(buffer, of_tensors)
 
 
 def test_tensor_functions_need_a_device_and_infos_in_columns(tmp_path):
@@ -131,13 +123,16 @@ def test_defaults_of_torch_do_not_change_batches():
             assert getattr(batch, name).dtype == getattr(expected, name).dtype
 
 
-@pytest.mark.parametrize("act", ["make", "grow", "clear"])
+@pytest.mark.parametrize("act", ["make", "grow", "clear", "differ"])
 def test_a_buffer_filled_in_inference_mode_can_be_filled_outside_of_it(act):
     """Torch cannot write to inference tensors outside of inference mode."""
     buffer = filled("cpu", buffer_size=200)
     with torch.inference_mode():
         if act == "make":
             buffer = make_buffer("cpu", buffer_size=200)
+        elif act == "differ":  # from now on, observations and achieved goals have memory of their own
+            seen = counting_episode(1, 5).observations | {"observation": np.zeros((6, 2))}
+            buffer.add_episode(counting_episode(1, 5, observations=seen))
         elif act == "grow":
             buffer.add_episodes([counting_episode(number, 1) for number in range(200)])
         else:
@@ -243,16 +238,6 @@ def test_waiting_for_the_device_is_detected():
     for wait in (lambda: bool(flags[0]), lambda: flags[flags], lambda: torch.nonzero(flags), flags[0].item):
         with pytest.raises(AssertionError), NothingWaits():
             wait()
-
-
-def test_an_observation_that_differs_from_the_goal_may_come_in_inference_mode():
-    buffer, episode = make_buffer("cpu"), counting_episode(0, 5)
-    buffer.add_episode(episode)
-    other = episode.observations | {"observation": np.zeros((6, 2))}
-    with torch.inference_mode():
-        buffer.add_episode(counting_episode(1, 5, observations=other))
-    buffer.add_episode(counting_episode(2, 5))
-    assert len(buffer) == 15
 
 
 def test_reversed_arrays_and_long_rewards_are_stored_on_a_device():

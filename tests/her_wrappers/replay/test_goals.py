@@ -10,8 +10,6 @@ from tests.support.buffers import filled, make_buffer
 from tests.support.counting import counting_buffer, counting_episode
 
 
-
-
 def test_goals_keep_their_bits_through_nan_and_signed_zeros(device):
     goals = np.array([[0.0, -0.0], [np.nan, 1.0], [-0.0, np.nextafter(1, 2)], [np.inf, 0.0]])
     buffer = make_buffer(device, n_sampled_goal=0)

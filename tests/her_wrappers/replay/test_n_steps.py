@@ -15,8 +15,6 @@ from tests.support.buffers import device_options, filled, make_buffer
 from tests.support.counting import (
     ACTIONS,
     COUNTING,
-    compute_reward,
-    compute_terminated,
     counting_buffer,
     counting_episode,
 )
@@ -50,31 +48,6 @@ def test_in_the_counting_environment_returns_are_arithmetic(device, n_steps):
     )
     np.testing.assert_allclose(batch.discounts, np.where(ahead <= n_steps, 0, GAMMA**m), rtol=1e-6)
     assert not batch.truncations.any()
-
-
-def test_functions_are_called_once_with_all_steps_of_all_windows():
-    calls = []
-
-    def reward(achieved, desired, info):
-        calls.append(("compute_reward", achieved.copy(), desired.copy(), len(info)))
-        return compute_reward(achieved, desired, info)
-
-    def terminated(achieved, desired, info):
-        calls.append(("compute_terminated", achieved.copy(), desired.copy(), len(info)))
-        return compute_terminated(achieved, desired, info)
-
-    buffer = filled(
-        lengths=[30], n_steps=4, gamma=GAMMA, compute_reward=reward, compute_terminated=terminated
-    )
-    calls.clear()
-    batch = buffer.sample(50)
-    assert [name for name, *_ in calls] == ["compute_reward", "compute_terminated"]
-    rows = batch.relabeled
-    after = [min(t + k, 30) for t in batch.index[rows] for k in (1, 2, 3, 4)]
-    for _, achieved, desired, infos in calls:
-        assert infos == rows.sum() * 4
-        assert achieved[:, 1].tolist() == after, "behind the end of an episode its last step is repeated"
-        assert desired.tolist() == batch.observations["desired_goal"][rows].repeat(4, axis=0).tolist()
 
 
 def test_windows_longer_than_int32_are_the_whole_episode(device):

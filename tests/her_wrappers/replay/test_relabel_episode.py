@@ -64,15 +64,8 @@ def test_copies_are_what_the_buffer_samples(termination, end):
 
 def facts(batch):
     """Return the reward and the flags of each step under each goal."""
-    columns = (
-        batch.index,
-        batch.goal_index,
-        batch.rewards,
-        batch.terminations,
-        batch.truncations,
-        batch.discounts,
-    )
-    return set(zip(*(column.tolist() for column in columns), strict=True))
+    names = "index", "goal_index", "rewards", "terminations", "truncations", "discounts"
+    return set(zip(*(getattr(batch, name).tolist() for name in names), strict=True))
 
 
 def test_an_episode_that_ended_at_its_goal_gives_the_warning_of_the_buffer():
@@ -145,16 +138,6 @@ def test_nested_goals_and_actions_keep_their_dtypes_and_rewards_get_infos():
     assert (final.next_observations["desired_goal"]["place"] == 0.75).all()
 
 
-def test_desired_goals_may_be_tuples():
-    goals = (np.arange(4.0), np.arange(4))
-    batch = relabeled_nested((np.array([5.5, 6.5]), np.array([5, 6])), goals=goals)
-    numbers, others = batch.observations["desired_goal"]
-    assert set(numbers) == {5.5, 6.5}
-    np.testing.assert_array_equal(others, numbers - 0.5)
-    with pytest.raises(ValueError, match="a tuple of 2, got a tuple of 3"):
-        relabeled_nested(goals + goals[:1], goals=goals)
-
-
 def test_a_batch_has_memory_of_its_own():
     episode = counting_episode(0, 3)
     batch = relabeled(episode, "final", 1)
@@ -165,13 +148,10 @@ def test_a_batch_has_memory_of_its_own():
 
 BAD_GOALS = [
     (np.zeros((2, 2)), "place, open"),
-    ({"place": np.zeros(2)}, "place, open"),
     ({"place": np.zeros(2), "open": np.zeros((2, 1))}, "desired_goals/open .*shape"),
-    ({"place": 0.5, "open": np.zeros(2)}, "desired_goals/place .*shape"),
     ({"place": ["near"], "open": [1]}, "desired_goals/place .*<U4"),
     ({"place": [0.1], "open": [1]}, "desired_goals/place .*float64 with values"),
     ({"place": np.zeros(2), "open": np.zeros(3)}, r"\[2, 3\]"),
-    ({"place": np.zeros(0), "open": np.zeros(0)}, r"\[0\]"),
 ]
 
 
@@ -189,13 +169,9 @@ BAD_ARGUMENTS = [
     ({"strategy": RARELY, "desired_goals": np.zeros((3, 2))}, ValueError, "'random'"),
     ({"strategy": Mixture({"final": 0.5, "original": 0.5})}, ValueError, "relabeled share"),
     ({"strategy": lambda t, length, rng: t * 0}, ValueError, "got 0 at step 0"),
-    ({"strategy": "futur"}, ValueError, "futur"),
-    ({"strategy": 3}, TypeError, "goal_selection_strategy"),
     ({"termination": "recompute"}, ValueError, "needs compute_terminated"),
-    ({"termination": "succes"}, ValueError, "succes"),
     ({"termination": lambda a, d, i: False}, ValueError, "compute_terminated must return bools of shape"),
     ({"n_sampled_goal": 0}, ValueError, "n_sampled_goal"),
-    ({"gamma": 1.5}, ValueError, "gamma"),
     ({"episode": PLAIN}, ValueError, "ndarray"),
     (
         {"episode": replace(PLAIN, observations={"observation": PLAIN.observations})},
@@ -203,7 +179,6 @@ BAD_ARGUMENTS = [
         r"\['observation",
     ),
     ({"episode": {}}, TypeError, "dict"),
-    ({"reward": None}, TypeError, "compute_reward"),
 ]
 
 
@@ -213,15 +188,3 @@ def test_a_bad_argument_is_an_error(options, error, word):
         relabeled(**{"episode": counting_episode(0, 3)} | options)
     with pytest.raises(TypeError, match="default_rng"):
         relabel_episode(counting_episode(0, 3), "future", 4, compute_reward, 0)
-
-
-@pytest.mark.parametrize("name", ["compute_reward", "compute_terminated"])
-def test_an_exception_in_a_function_has_a_note_with_its_name(name):
-    def writing(achieved, desired, infos):
-        desired[:] = 0
-
-    functions = {"compute_reward": compute_reward, "compute_terminated": compute_terminated} | {name: writing}
-    reward, termination = functions.values()
-    with pytest.raises(ValueError, match="read-only") as caught:
-        relabeled(counting_episode(0, 3), reward=reward, termination=termination)
-    assert name in caught.value.__notes__[0]

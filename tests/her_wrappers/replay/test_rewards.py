@@ -53,8 +53,6 @@ def test_no_warning_comes_for_rounding_nor_without_relabeling_nor_after_the_firs
     buffer.add_episode(UNLIKE)
 
 
-
-
 def test_no_gradient_flows_into_a_batch():
     torch = pytest.importorskip("torch")
     weight = torch.ones((), requires_grad=True)
@@ -140,8 +138,6 @@ class Silent(gym.Env):
         return dict.fromkeys(SPACE, np.full(2, self.t)), -action[0], False, self.t == 6, {}
 
 
-
-
 @pytest.mark.parametrize("given", [None, lambda achieved, desired, info: np.ones(len(achieved), bool)])
 def test_for_env_takes_the_reward_fn_instead_of_the_environments_function(given):
     """Terminations are those of the environment or of the function that is given."""
@@ -199,5 +195,3 @@ def test_integer_infos_become_floats_when_floats_come(device):
     buffer.clear()
     buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros((3, 2))}, rewards=np.zeros(3)))
     assert [episode.infos["cost"].shape for episode in buffer.episodes()] == [(3, 2)]
-
-

@@ -71,8 +71,6 @@ def test_success_with_a_reward_fn():
     np.testing.assert_array_equal(batch.terminations[rows], (batch.rewards[rows] == 0) | crash)
 
 
-
-
 def three_values(achieved, desired, info):
     reached = (achieved == desired).all(-1)
     return np.where(reached, 0.0, np.where(achieved[:, 0] == desired[:, 0], -1.0, -5.0))
