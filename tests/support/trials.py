@@ -1,7 +1,7 @@
 """Random trials of interruptions, lack of memory, kills, damaged files and samples.
 
-The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them. Interrupts, lack
-of memory and programs have tests in the folders `replay` and `recording`, which run more of them.
+The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them. More interrupts,
+memory limits and programs than a hundredth run in tests/her_wrappers/replay and recording.
 """
 
 from __future__ import annotations

@@ -262,23 +262,6 @@ def test_bad_actions_and_reset_masks_do_not_reach_the_environments():
     env.step(np.zeros((3, 2)))
 
 
-def test_other_sinks_get_the_episodes_of_vector_environments_if_a_sink_raises():
-    served = []
-    env = VectorEpisodeRecorder(FaultyVector(mode=SAME_STEP), broken, served.append)
-    env.reset()
-    step(env)
-    with pytest.raises(SinkError, match="on an episode of 2 steps broken raised OSError") as caught:
-        step(env)
-    assert [len(episode) for episode in caught.value.episodes] == [2]
-    assert caught.value.result[2].tolist() == [False, True, False]
-    step(env)
-    with pytest.raises(SinkError, match="on 2 episodes, the first of 2 steps"):
-        step(env)
-    with pytest.raises(SinkError):
-        env.reset()
-    assert [len(episode) for episode in served] == [2, 2, 4, 4]
-
-
 def test_environments_that_ended_must_be_reset_before_the_next_step():
     env = VectorEpisodeRecorder(FaultyVector(mode=DISABLED))
     with pytest.raises(ResetNeeded, match=r"in the environments \[0, 1, 2\]; call reset"):
