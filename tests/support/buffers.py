@@ -9,9 +9,8 @@ from her_wrappers import HindsightReplayBuffer, Priority
 from her_wrappers.trees import map_tree
 from tests.support.counting import (
     ACTIONS,
+    FUNCTIONS,
     SPACE,
-    compute_reward,
-    compute_terminated,
     counting_buffer,
     counting_episode,
 )
@@ -48,9 +47,6 @@ def rows(*episodes):
     """Yield the steps of N episodes of equal length as arguments of `add` with a leading axis, but infos."""
     for steps in zip(*map(transitions, episodes), strict=True):
         yield tuple(stacked(column) for column in list(zip(*steps, strict=True))[:-1])
-
-
-FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
 
 
 def wrapped(device=None, **options):

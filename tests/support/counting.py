@@ -34,6 +34,8 @@ def compute_terminated(achieved, desired, info):
     return (achieved == desired).all(-1)
 
 
+FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_terminated}
+
 # --- any space ------------------------------------------------------------------------------------
 
 IMAGE = spaces.Box(0, 255, (2, 2, 1), np.uint8)
@@ -223,8 +225,7 @@ def counting_episode(number: int, length: int, *, terminated: bool = False, **ch
 
 def counting_buffer(**options: Any) -> HindsightReplayBuffer:
     """Return an empty buffer for counting episodes."""
-    defaults = {"compute_reward": compute_reward, "compute_terminated": compute_terminated, "seed": 0}
-    return HindsightReplayBuffer(SPACE, ACTIONS, **defaults | options)
+    return HindsightReplayBuffer(SPACE, ACTIONS, **FUNCTIONS | {"seed": 0} | options)
 
 
 def assert_counting_rows(batch: Batch, length_of: Callable[[np.ndarray], np.ndarray]) -> dict[int, int]:

@@ -63,7 +63,6 @@ def makers(num_envs, lengths, *, reuse=False, taken=None, kind=Numbered):
 
 
 def vector(num_envs, lengths, mode, *, taken=None):
-    """Return a vector environment of numbered environments."""
     return SyncVectorEnv(makers(num_envs, lengths, taken=taken), autoreset_mode=mode)
 
 

@@ -50,7 +50,6 @@ class Program:
     def __init__(self, tape: Iterable[int], device: str | None) -> None:
         self.tape, self.device, self.number = list(tape), device, 0
         self.batches: list[Batch] = []
-        self.open: dict[int, tuple[Episode, int]] = {}  # episode and next step of each environment
         self.num_envs: int | None = None  # None: transitions of one environment, without a leading axis
         observation, goal, action = (self.pick(LEAVES + TREES) for _ in range(3))
         observation = self.pick((observation, goal, spaces.Dict(image=goal, more=observation)))
@@ -77,6 +76,7 @@ class Program:
         seed = self.integer(0, 999)
         self.buffer = make_buffer(device, self.world, seed=seed, **options)
         self.oracle = Oracle(self.world, **options)
+        self.open = self.oracle.open  # episode and next step of each environment
         if callable(options["termination"]):
             self.oracle.termination = "recompute"
 
@@ -130,15 +130,10 @@ class Program:
             return self.add_rows()
         self.num_envs = None
         for _ in range(self.integer(1, 9)):
-            episode, t = self.open.pop(0, None) or (self.episode(), 0)
+            episode, t = self.open.get(0) or (self.episode(), 0)
             self.buffer.add(*step_of(episode, t))
-            self.note_step(0, episode, t)
+            self.oracle.add_step(0, episode, t)
         return None
-
-    def note_step(self, env: int, episode: Episode, t: int) -> None:
-        self.oracle.add_step(env, episode, t)
-        if t + 1 < len(episode):
-            self.open[env] = episode, t + 1
 
     def add_rows(self) -> None:
         """Add transitions of N environments; rows without an open episode may be skipped."""
@@ -150,11 +145,8 @@ class Program:
             steps, skip = [], []
             for env in range(self.num_envs or 0):
                 skip.append(env not in self.open and self.integer(0, 3) == 0)
-                episode, t = self.open.pop(env, None) or (
-                    (self.world.episode(7, 1) if skip[-1] else self.episode()),
-                    0,
-                )
-                steps.append((env, episode, t))
+                new = self.world.episode(7, 1) if skip[-1] else None
+                steps.append((env, *(self.open.get(env) or (new or self.episode(), 0))))
             *rows, infos = (
                 list(column) for column in zip(*(step_of(e, t) for _, e, t in steps), strict=True)
             )
@@ -163,13 +155,12 @@ class Program:
             self.buffer.add(*map(stacked, rows), info, **given)
             for step, is_skipped in zip(steps, skip, strict=True):
                 if not is_skipped:
-                    self.note_step(*step)
+                    self.oracle.add_step(*step)
         return None
 
     def truncate(self) -> None:
         self.buffer.truncate_open_episode()
         self.oracle.truncate_open_episode()
-        self.open.clear()
 
     def sample(self) -> None:
         """Sample batches of one size, so that several are prefetched; overwrite them afterwards."""
@@ -199,7 +190,7 @@ class Program:
         In the half of the cases, the loaded buffer has another size.
         """
         before = copy.deepcopy(self.buffer)
-        longest = [*map(len, self.oracle.episodes), *(len(episode) for episode, _ in self.open.values()), 1]
+        longest = [1, *map(len, self.oracle.episodes), *(len(episode) for episode, _ in self.open.values())]
         new_size = self.pick((None, max(longest) + self.integer(0, 40)))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "buffer"
@@ -229,7 +220,6 @@ class Program:
         if self.integer(0, 2) == 0:
             self.buffer.clear()
             self.oracle.clear()
-            self.open.clear()
 
 
 def random_tape(seed: int, length: int = 200) -> list[int]:

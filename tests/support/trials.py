@@ -1,7 +1,7 @@
 """Random trials of interruptions, lack of memory, kills, damaged files and samples.
 
-The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them. More interrupts,
-memory limits and programs than a hundredth run in tests/her_wrappers/replay and recording.
+The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them. Of interrupts,
+memory limits and programs, tests/her_wrappers/replay and recording run more than a hundredth.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def kill_saving(rng: np.random.Generator, folder: Path) -> int:
     path, newest = folder / "buffer", -1
     code = f"""
 from pathlib import Path
-from tests.support.buffers import load_buffer
-from tests.support.counting import counting_buffer, counting_episode
+from her_wrappers import HindsightReplayBuffer
+from tests.support.counting import FUNCTIONS, counting_buffer, counting_episode
 path = Path({str(path)!r})
 if path.exists():
-    buffer = load_buffer(path, None)
+    buffer = HindsightReplayBuffer.load(path, **FUNCTIONS)
 else:
     buffer = counting_buffer(buffer_size=20_000)
     buffer.extend(counting_episode(number, 100) for number in range(200))

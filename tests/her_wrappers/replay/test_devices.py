@@ -32,7 +32,7 @@ def test_batches_are_tensors_with_provenance_in_arrays():
     batch = buffer.sample(32)
     assert buffer.on_device
     assert buffer.device == torch.device("cpu")
-    for leaf in leaves_of([batch.observations, batch.actions, batch.rewards, batch.relabeled, batch.index]):
+    for leaf in leaves_of((batch.observations, batch.actions, batch.rewards, batch.relabeled, batch.index)):
         assert isinstance(leaf, torch.Tensor)
     assert (batch.rewards.dtype, batch.relabeled.dtype, batch.index.dtype) == (
         torch.float32,
