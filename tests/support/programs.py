@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers import Batch, Episode, Episodes, Geometric, Mixture, Priority
+from her_wrappers.trees import map_tree
 from tests.support.buffers import load_buffer, make_buffer, stacked, step_of
 from tests.support.counting import LEAVES, TREES, World
 from tests.support.equality import assert_same_batches
@@ -37,6 +38,11 @@ OPERATIONS = (
     "add_episode", "add_episodes", "extend", "add", "add", "add_rows", "add_rows",
     "sample", "sample", "sample", "update_priorities", "save_and_load", "copy", "truncate", "clear",
 )  # fmt: skip
+
+
+def overwrite(*trees: Any) -> None:
+    """Write to arrays that a buffer was given or has returned, which must not change the buffer."""
+    map_tree(lambda leaf: leaf.__setitem__(..., 1) if isinstance(leaf, np.ndarray) else None, trees)
 
 
 class Program:
@@ -107,9 +113,9 @@ class Program:
     # --- operations -------------------------------------------------------------------------------
 
     def add_episode(self) -> None:
-        episode = self.episode()
+        self.oracle.add_episode(episode := self.episode())
         self.buffer.add_episode(episode)
-        self.oracle.add_episode(episode)
+        overwrite(episode.observations, episode.actions, episode.rewards, episode.infos)
 
     def add_episodes(self, method: str = "add_episodes") -> None:
         """Add several episodes, as a list, a generator or `Episodes`."""
@@ -131,7 +137,8 @@ class Program:
         self.num_envs = None
         for _ in range(self.integer(1, 9)):
             episode, t = self.open.get(0) or (self.episode(), 0)
-            self.buffer.add(*step_of(episode, t))
+            self.buffer.add(*(step := copy.deepcopy(step_of(episode, t))))
+            overwrite(step)
             self.oracle.add_step(0, episode, t)
         return None
 
@@ -152,7 +159,9 @@ class Program:
             )
             info = stacked(infos) if self.integer(0, 1) and self.world.info_keys else infos
             given = {"skip": np.array(skip)} if any(skip) or self.integer(0, 1) else {}
-            self.buffer.add(*map(stacked, rows), info, **given)
+            stacks = tuple(map(stacked, rows))
+            self.buffer.add(*stacks, info, **given)
+            overwrite(stacks)
             for step, is_skipped in zip(steps, skip, strict=True):
                 if not is_skipped:
                     self.oracle.add_step(*step)
@@ -170,8 +179,7 @@ class Program:
         for batch in [self.buffer.sample(size) for _ in range(self.integer(1, 5))]:
             self.oracle.check_batch(batch, size)
             self.batches.append(copy.deepcopy(batch.to_numpy()))
-            for leaf in (batch.episode, batch.goal_index):
-                leaf[...] = -3
+            overwrite(batch.episode, batch.goal_index)
             batch.map(lambda leaf: leaf.__setitem__(..., 1))
 
     def update_priorities(self) -> None:
@@ -199,7 +207,7 @@ class Program:
             if new_size:
                 resized = load_buffer(path, self.device, **self.again, buffer_size=new_size)
         if self.buffer.can_sample:
-            sizes = [self.pick((7, 1, 30))] * 3
+            sizes = [self.pick((7, 1, 30))] * self.pick((3, 12))
             assert_same_batches(before, copy.deepcopy(self.buffer), sizes)
             assert_same_batches(self.buffer, loaded, sizes)
         self.buffer = loaded

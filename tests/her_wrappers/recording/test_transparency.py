@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import vector as wrappers
 
 import her_envs
 from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
@@ -89,21 +88,6 @@ def test_a_recorder_works_above_and_below_other_wrappers(above):
     assert all(episode.truncated and not episode.terminated for episode in episodes)
     values = episodes[0].observations if above else episodes[0].observations["observation"]
     assert values.shape == (8, 6 if above else 2)
-
-
-@pytest.mark.parametrize("above", [True, False])
-def test_a_vector_recorder_works_above_and_below_other_wrappers(above):
-    episodes = []
-    env = sync(NEXT_STEP)
-    env = env if above else VectorEpisodeRecorder(env, episodes.append)
-    env = statistics = wrappers.RecordEpisodeStatistics(wrappers.FlattenObservation(env))
-    env = VectorEpisodeRecorder(env, episodes.append) if above else env
-    run(env, 40)
-    assert len(episodes) == statistics.episode_count
-    assert sorted(episode.rewards.sum() for episode in episodes) == sorted(statistics.return_queue)
-    for episode in episodes:
-        values = episode.observations if above else episode.observations["achieved_goal"]
-        assert values.shape == (len(episode) + 1, 12 if above else 4)
 
 
 @modes

@@ -16,18 +16,6 @@ from tests.support.counting import counting_buffer, counting_episode, leaves_of
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 
-def test_one_step_episodes_fill_the_buffer_to_its_size(device):
-    """They have two states per step, for which the memory grows."""
-    buffer = make_buffer(device, buffer_size=1000)
-    buffer.add_episode(counting_episode(0, 900))
-    for number in range(1, 2500):
-        buffer.add_episode(counting_episode(number, 1))
-    assert len(buffer) == 1000
-    assert set(buffer.sample(20_000).observations["observation"][:, 0].tolist()) == set(range(1500, 2500))
-    buffer.add_episode(counting_episode(2500, 1000))
-    assert_same_episodes(buffer.episodes(), [counting_episode(2500, 1000)])
-
-
 def test_a_batch_becomes_torch_tensors_of_the_same_values_and_memory():
     batch = filled().sample(32)
     tensors, arrays = [], []

@@ -36,15 +36,13 @@ def reloaded(buffer, folder, device=None, **options):
     return load_buffer(folder / "buffer", device, **options)
 
 
-OPTIONS = [
-    {"goal_selection_strategy": "episode", "her_ratio": np.float32(0.7), "n_steps": 4, "gamma": 0.9},
-    {"goal_selection_strategy": Geometric(0.8), "resample_achieved_goals": np.True_},
-    {"goal_selection_strategy": Mixture({Geometric(0.5): 0.5, "final": 0.25, "random": 0.25})},
-    {"prioritized": Priority(alpha=np.float32(0.7), eps=0.01), "n_sampled_goal": np.int64(1)},
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"goal_selection_strategy": Geometric(0.8), "resample_achieved_goals": np.True_, "n_steps": 4},
+        {"prioritized": Priority(alpha=np.float32(0.7)), "n_sampled_goal": np.int64(1)},
+    ],
+)
 def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, options):
     """Before saving, batches are prefetched; saving changes nothing in the running buffer."""
     for sampled in ([], [16] * 6, [16, 16, 7]):
@@ -54,14 +52,8 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, optio
         unsaved = copy.deepcopy(buffer)
         twin = reloaded(buffer, tmp_path, device)
         twin.verify()
-        assert (len(twin), twin.num_episodes, twin.buffer_size) == (len(buffer), buffer.num_episodes, 60)
         for other in (unsaved, twin):
             assert_same_batches(copy.deepcopy(buffer), other, [16] * 12 + [7, 7, 300, 300])
-        for each in (buffer, twin := reloaded(buffer, tmp_path, device)):
-            each.add_episode(counting_episode(10, 20, terminated=True))
-            if "prioritized" in options:
-                each.update_priorities(range(95, 105), range(10))
-        assert_same_batches(buffer, twin, [7] * 5)
 
 
 @pytest.mark.parametrize("loaded", DEVICES)
@@ -72,21 +64,6 @@ def test_a_buffer_saved_on_one_device_continues_on_another(tmp_path, device, loa
     twin = reloaded(buffer, tmp_path, loaded)
     assert str(twin.device) == str(loaded)
     assert_same_batches(buffer, twin)
-
-
-@pytest.mark.parametrize("taken", [1, 4])
-def test_changes_of_a_batch_are_not_saved(tmp_path, taken):
-    buffer, twin = wrapped(), wrapped()
-    for _ in range(taken):
-        batch = buffer.sample(8)
-        twin.sample(8)
-        for column in (batch.index, batch.relabeled, batch.weights):
-            column[...] = -1
-    again = reloaded(buffer, tmp_path)
-    batch = again.sample(8)
-    assert_same_tree(batch.index, twin.sample(8).index)
-    batch.index[...] = -1
-    assert_same_batches(twin, reloaded(again, tmp_path))
 
 
 def test_numbers_of_any_bits_are_restored(tmp_path, device):
