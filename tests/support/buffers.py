@@ -7,13 +7,7 @@ import torch
 
 from her_wrappers import HindsightReplayBuffer, Priority
 from her_wrappers.trees import map_tree
-from tests.support.counting import (
-    ACTIONS,
-    FUNCTIONS,
-    SPACE,
-    counting_buffer,
-    counting_episode,
-)
+from tests.support.counting import ACTIONS, FUNCTIONS, SPACE, counting_buffer, counting_episode
 
 
 def filled(device=None, lengths=(4, 1, 7), **options):

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from her_wrappers.recording.open_episodes import OpenEpisodes
-from tests.support.numbered import (
-    Numbered,
-)
+from tests.support.numbered import Numbered
 
 
 def opened(max_steps=1000):

@@ -15,12 +15,7 @@ from gymnasium import spaces
 
 from her_wrappers import Episode, Episodes, Geometric, HindsightReplayBuffer, Mixture, Priority
 from tests.support.buffers import filled, make_buffer, transitions
-from tests.support.counting import (
-    SPACE,
-    compute_reward,
-    counting_buffer,
-    counting_episode,
-)
+from tests.support.counting import SPACE, compute_reward, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 # --- arguments ------------------------------------------------------------------------------------

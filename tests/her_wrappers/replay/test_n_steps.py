@@ -12,12 +12,7 @@ import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.replay.n_step import window_lengths
 from tests.support.buffers import device_options, filled, make_buffer
-from tests.support.counting import (
-    ACTIONS,
-    COUNTING,
-    counting_buffer,
-    counting_episode,
-)
+from tests.support.counting import ACTIONS, COUNTING, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_tree
 from tests.support.oracle import Oracle
 from tests.support.sb3_versions import needs_n_steps
