@@ -6,6 +6,9 @@ The contents of files are altered through `ArrayFile` and `write_arrays`, withou
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
+import operator
 
 import numpy as np
 
@@ -29,6 +32,8 @@ def files_of(path):
 HOSTILE = None, True, -1, 2**62, 10**400, 0.5, float("nan"), "0", "", [], [1], {}, {"a": 1}, [[-1]]
 """Values that replace those of a header."""
 
+MISSING = object()
+
 
 def places_of(json, path=()):
     """Yield the path of each value in a JSON object."""
@@ -38,40 +43,31 @@ def places_of(json, path=()):
             yield from places_of(value, (*path, key))
 
 
-def replaced(json, path, value):
-    """Return a JSON object with another value at a place."""
-    key, *rest = path
-    changed = dict(json) if isinstance(json, dict) else list(json)
-    changed[key] = replaced(json[key], rest, value) if rest else value
-    return changed
-
-
-def without(json, path):
-    """Return a JSON object without the value at a place."""
-    key, *rest = path
-    if rest:
-        return replaced(json, [key], without(json[key], rest))
-    return (
-        {k: v for k, v in json.items() if k != key}
-        if isinstance(json, dict)
-        else json[:key] + json[key + 1 :]
-    )
+def variants(header):
+    """Yield copies of a header without one of its values, or with a hostile one."""
+    rng = np.random.default_rng(0)
+    for *path, key in places_of(header):
+        for value in [MISSING, *rng.choice(len(HOSTILE), size=4, replace=False)]:
+            changed = copy.deepcopy(header)
+            parent = functools.reduce(operator.getitem, path, changed)
+            if value is MISSING:
+                del parent[key]
+            else:
+                parent[key] = HOSTILE[value]
+            yield changed
 
 
 def test_hostile_values_in_a_header_are_an_error_or_harmless(tmp_path):
-    """Each value of the header is removed, and replaced by each hostile value."""
     buffer, path = example(), tmp_path / "buffer"
     buffer.save(path)
     header, arrays, write = files_of(path)
-    places, rejected = list(places_of(header)), 0
-    rng = np.random.default_rng(0)
-    for place in places:
-        values = [HOSTILE[i] for i in rng.permutation(len(HOSTILE))[:4]]
-        for changed in [without(header, place), *(replaced(header, place, value) for value in values)]:
-            with contextlib.suppress(ValueError, OverflowError):  # JSON that cannot be written
-                write(changed, arrays)
-            rejected += not loads_safely(path)
-    assert rejected > len(places)
+    tried = rejected = 0
+    for changed in variants(header):
+        with contextlib.suppress(ValueError, OverflowError):  # JSON that cannot be written
+            write(changed, arrays)
+        rejected += not loads_safely(path)
+        tried += 1
+    assert rejected > tried / 5 > 20
 
 
 def loads_safely(path):

@@ -121,17 +121,9 @@ def test_reward_fn_gets_the_single_steps_of_the_relabeled_rows(device, n_steps):
 
 
 class Silent(gym.Env):
-    """A goal environment without goal functions; its reward depends on the action."""
+    """A goal environment without goal functions."""
 
     observation_space, action_space = SPACE, ACTIONS
-
-    def reset(self, *, seed=None, options=None):
-        self.t = 0
-        return dict.fromkeys(SPACE, np.zeros(2)), {}
-
-    def step(self, action):
-        self.t += 1
-        return dict.fromkeys(SPACE, np.full(2, self.t)), -action[0], False, self.t == 6, {}
 
 
 @pytest.mark.parametrize("given", [None, lambda achieved, desired, info: np.ones(len(achieved), bool)])
