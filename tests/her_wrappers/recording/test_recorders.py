@@ -19,9 +19,9 @@ from tests.support.numbered import (
     INFO_KEYS,
     NEXT_STEP,
     SAME_STEP,
-    ExpectedEpisodes,
     FinalArrays,
     Numbered,
+    assert_recorded,
     drive,
     makers,
     vector,
@@ -47,14 +47,21 @@ KINDS = {
 MANY_LENGTHS = [[3, 1, 7], [2, 5], [4], [1, 1, 6]]
 
 
-def recorded(env, truth, calls, resets=None, **options):
-    """Drive an environment with a recorder, and compare its episodes with the expected ones."""
-    episodes = []
-    record = EpisodeRecorder if isinstance(env, gym.Env) else VectorEpisodeRecorder
-    env = record(env, episodes.append, **options)
-    drive(env, calls, truth, resets)
-    env.close()
-    truth.assert_recorded(episodes, options.get("info_keys", []))
+def twin(num_envs, lengths, mode, taken=None):
+    """Return a vector environment that appends its steps to ``taken``; a single one if ``mode`` is None."""
+    return vector(num_envs, lengths, mode, taken=taken) if mode else Numbered(lengths, taken=taken)
+
+
+def assert_episodes_are_right(env, lengths, mode, calls, resets=None, *, sinks=(), **options):
+    """Compare the episodes of an environment with a recorder with the steps of a twin without one."""
+    taken, episodes = [], []
+    record = VectorEpisodeRecorder if mode else EpisodeRecorder
+    recorder = record(env, *sinks, episodes.append, **options)
+    for each in (recorder, twin(getattr(env, "num_envs", 1), lengths, mode, taken)):
+        drive(each, calls, resets)
+        each.close()
+    limit, info_keys = options.get("max_episode_steps"), options.get("info_keys", [])
+    assert_recorded(episodes, taken, lengths, limit=limit, info_keys=info_keys)
 
 
 class EpisodesList(list):
@@ -69,12 +76,9 @@ class EpisodesList(list):
 @pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("kind", KINDS)
 def test_episodes_of_vector_environments_are_what_really_happened(kind, mode, lengths):
-    num_envs = 3 if "async" in kind else 5
-    truth, batches = ExpectedEpisodes(num_envs, lengths, mode), EpisodesList()
-    env = VectorEpisodeRecorder(KINDS[kind](num_envs, lengths, mode), batches, info_keys=INFO_KEYS)
-    drive(env, 25, truth)
-    env.close()
-    truth.assert_recorded([episode for batch in batches for episode in batch])
+    num_envs, batches = 3 if "async" in kind else 5, EpisodesList()
+    env = KINDS[kind](num_envs, lengths, mode)
+    assert_episodes_are_right(env, lengths, mode, 25, sinks=[batches], info_keys=INFO_KEYS)
     if len(lengths) == 1:
         assert all(len(batch) == num_envs for batch in batches), "those that end together come together"
 
@@ -90,19 +94,16 @@ def test_episodes_of_vector_environments_are_what_really_happened(kind, mode, le
 def test_resets_in_mid_episode_and_limits_keep_every_step_once(kind, mode, lengths, limit, resets):
     options = {"info_keys": INFO_KEYS, "max_episode_steps": limit}
     if kind is None:
-        resets = dict.fromkeys(resets)
-        recorded(Numbered(lengths), ExpectedEpisodes(1, lengths, DISABLED, limit), 40, resets, **options)
+        env, mode, resets = Numbered(lengths), None, dict.fromkeys(resets)
     else:
-        truth = ExpectedEpisodes(4, lengths, mode, limit)
-        recorded(KINDS[kind](4, lengths, mode), truth, 40, resets, **options)
+        env = KINDS[kind](4, lengths, mode)
+    assert_episodes_are_right(env, lengths, mode, 40, resets, **options)
 
 
 @pytest.mark.parametrize("mode", [None, NEXT_STEP, SAME_STEP])
 def test_episodes_of_any_length_are_recorded(mode):
-    lengths = [[10, 300], [7], [64, 65, 130]]
-    env = vector(3, lengths, mode) if mode else Numbered(lengths[2:])
-    truth = ExpectedEpisodes(3, lengths, mode) if mode else ExpectedEpisodes(1, lengths[2:], DISABLED)
-    recorded(env, truth, 700, info_keys=INFO_KEYS)
+    lengths = [[64, 65, 130], [10, 300], [7]]
+    assert_episodes_are_right(twin(3, lengths, mode), lengths, mode, 700, info_keys=INFO_KEYS)
 
 
 class Forgetful(gym.vector.VectorWrapper):
@@ -117,8 +118,8 @@ class Forgetful(gym.vector.VectorWrapper):
 
 
 def test_observations_of_environments_outside_the_reset_mask_are_not_recorded():
-    truth = ExpectedEpisodes(3, MANY_LENGTHS, DISABLED)
-    recorded(Forgetful(vector(3, MANY_LENGTHS, DISABLED)), truth, 12)
+    env = Forgetful(vector(3, MANY_LENGTHS, DISABLED))
+    assert_episodes_are_right(env, MANY_LENGTHS, DISABLED, 12)
 
 
 @pytest.mark.parametrize("resets", [1, 2])
