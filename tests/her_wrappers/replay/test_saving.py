@@ -18,6 +18,7 @@ from her_wrappers import (
     Mixture,
     Priority,
 )
+from her_wrappers.replay.goal_selection import final
 from tests.support.buffers import DEVICES, FUNCTIONS, filled, load_buffer, make_buffer, transitions, wrapped
 from tests.support.counting import (
     SPACE,
@@ -160,6 +161,11 @@ def test_an_open_episode_longer_than_the_loaded_buffer_is_an_error_but_no_damage
     with pytest.raises(ValueError, match="must fit the buffer of 20 transitions, got 30 steps") as error:
         reloaded(buffer, tmp_path, **FUNCTIONS, buffer_size=20)
     assert not isinstance(error.value, CorruptFileError)
+
+
+def test_a_strategy_of_ours_may_be_given_as_its_function(tmp_path):
+    buffer = wrapped(goal_selection_strategy=final)
+    assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, goal_selection_strategy=final))
 
 
 def test_without_functions_all_works_but_relabeling(tmp_path):
