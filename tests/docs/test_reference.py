@@ -7,12 +7,11 @@ import re
 from importlib import import_module
 
 import pytest
-from typer.main import get_command
 
 import her_agents
 import her_envs
 import her_wrappers
-from her_wrappers import adapters, checker, cli
+from her_wrappers import adapters, checker
 from tests.support.pages import ROOT
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
@@ -76,14 +75,6 @@ def test_a_class_shows_members_inherited_from_a_base_without_an_entry(name):
     if "members: false" not in ENTRIES[name]:
         shown = re.search(r"inherited_members: \[(.*?)\]", ENTRIES[name])
         assert inherited == (set(shown[1].split(", ")) if shown else set())
-
-
-def test_every_command_has_a_row():
-    commands = get_command(cli.app).commands
-    rows = re.findall(r"^\| `her (\S+)` \| (.*) \|$", INDEX, re.MULTILINE)
-    assert rows == [
-        (name, " ".join(command.help.split("\n\n")[0].split())) for name, command in commands.items()
-    ]
 
 
 def names_in_annotations():
