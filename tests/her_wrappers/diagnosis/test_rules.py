@@ -99,6 +99,11 @@ def test_an_observation_that_is_constant_beside_others_is_a_warning():
     assert (finding.code, finding.severity, finding.subject) == ("GD501", "warning", "angle")
 
 
+def test_large_observations_are_not_a_fault_if_the_agent_normalizes_them():
+    episodes, _ = PLANTED["GD503"]()
+    assert not report_on(episodes, normalizes=True).findings
+
+
 def test_sparse_rewards_tell_the_successes_if_flags_were_not_recorded():
     flagged = report_on(healthy())
     assert report_on([replace(each, infos={}) for each in healthy()]) == flagged
