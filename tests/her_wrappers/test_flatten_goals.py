@@ -10,7 +10,7 @@ from gymnasium import spaces
 from her_agents import DQN, Config, train
 from her_envs import BitFlipping, TaskEnv
 from her_wrappers import GoalInterface, check_goal_env
-from her_wrappers.adapters import FlattenGoalObservation, _unflatten
+from her_wrappers.repairs import FlattenGoalObservation, _unflatten
 
 NESTED = spaces.Dict({
     "place": spaces.Box(-1, 1, (2, 3)),
@@ -109,7 +109,7 @@ def test_vectors_and_images_stay():
 
 def test_an_agent_that_cannot_read_a_space_names_the_adapter():
     space = BitFlipping(observation="integer").observation_space
-    with pytest.raises(TypeError, match=r"got Discrete.*adapters.FlattenGoalObservation"):
+    with pytest.raises(TypeError, match=r"got Discrete.*repairs.FlattenGoalObservation"):
         DQN(space, spaces.Discrete(3))
 
 

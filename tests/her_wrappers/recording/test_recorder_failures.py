@@ -81,10 +81,10 @@ def test_an_error_of_the_environment_is_named_and_the_steps_before_are_kept(faul
     assert all(len(values) == 1 for episode in episodes for values in episode.infos.values())
 
 
-def test_a_missing_success_flag_is_named_with_the_adapter_that_adds_it():
+def test_a_missing_success_flag_is_named_with_the_wrapper_that_adds_it():
     env = EpisodeRecorder(Numbered(), info_keys=["is_success"])
     env.reset()
-    with pytest.raises(ValueError, match=r"adapters\.BooleanSuccess adds it"):
+    with pytest.raises(ValueError, match=r"repairs\.BooleanSuccess adds it"):
         env.step(ACTION)
 
 
