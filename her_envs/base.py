@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from her_envs.actions import make_action_validator
+from her_envs.actions import ActionValidator
 from her_envs.pictures import Painter
 from her_envs.task import (
     REWARD_TYPES,
@@ -45,7 +45,8 @@ class TaskBase:
         render_mode: str | None,
         render_size: int,
     ) -> None:
-        _validate_task(task)
+        if not isinstance(task, GoalTask):
+            raise TypeError(f"task must be an instance of GoalTask, such as BitFlipping(), got {task!r}")
         require_choice("reward_type", reward_type, REWARD_TYPES)
         if render_mode is not None:
             require_choice("render_mode", render_mode, tuple(self.metadata["render_modes"]))
@@ -59,7 +60,7 @@ class TaskBase:
         self.reward_type = reward_type
         self.render_mode = render_mode
         self.render_size = require_positive("render_size", render_size)
-        self._validator = make_action_validator(task.action_space)
+        self._validator = ActionValidator(task.action_space)
         if render_mode is not None:
             self._painter = Painter(task)
         self._state: State | None = None
@@ -114,16 +115,3 @@ class TaskBase:
         if self._state is None:
             raise ResetNeeded("render() cannot draw before the first episode; call reset() first")
         return [self._painter.draw_picture(index, count, size) for index, count in enumerate(steps)]
-
-    def _close_window(self) -> None:
-        if self._painter is not None:
-            self._painter.close()
-
-
-def _validate_task(task: object) -> None:
-    """Raise TypeError unless ``task`` is an instance of `GoalTask`."""
-    if isinstance(task, type):
-        name = task.__name__
-        raise TypeError(f"task must be a GoalTask, got the class {name}; pass an instance: {name}()")
-    if not isinstance(task, GoalTask):
-        raise TypeError(f"task must be a GoalTask, got {task!r}")

@@ -156,7 +156,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
 
     def close(self) -> None:
         """Close the window, if it is open."""
-        self._close_window()
+        if self._painter is not None:
+            self._painter.close()
 
     def _append_state(self, painter: Painter, state: State) -> None:
         painter.append(state)

@@ -122,7 +122,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """
         if isinstance(seed, list | tuple | np.ndarray):
             raise TypeError(
-                f"seed must be a whole number or None, got {seed!r}; all environments use one generator"
+                f"seed must be an integer or None, got {seed!r}; all environments use one generator"
             )
         given = copy_options(options)
         mask = self._as_mask(given.pop("reset_mask", None))
@@ -196,7 +196,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the window, if it is open."""
-        self._close_window()
+        if self._painter is not None:
+            self._painter.close()
 
     def _start_episodes(
         self, rows: np.ndarray, options: dict[str, Any] | None = None

@@ -64,7 +64,7 @@ def pair(task, num_envs, mode, seed, **options):
     return native, sync
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     task=st.sampled_from(TASKS),
     num_envs=st.integers(1, 5),
@@ -84,7 +84,7 @@ def test_steps_and_resets_equal_those_of_a_sync_vector_env(
     assert native.action_space == sync.action_space
     native.action_space.seed(seed)
     assert data_equivalence(native.reset(), sync.reset(), exact=True)
-    for _ in range(40):
+    for _ in range(25):
         actions = native.action_space.sample()
         got = native.step(actions)
         assert data_equivalence(got, sync.step(actions), exact=True), got
@@ -250,14 +250,6 @@ def test_starts_and_goals_are_uniform_over_unsolved_pairs(mode):
             observations, *_ = env.step(env.action_space.sample())
     assert np.diag(counts).sum() == 0
     assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
-
-
-def test_options_with_only_solved_starts_raise_an_error():
-    env = TaskVectorEnv(BitFlipping(n_bits=2, goal="ones"), 3)
-    with pytest.raises(
-        ValueError, match="reset needs a start that is not solved, got 1000 solved samples; pass another"
-    ):
-        env.reset(options={"state": [[1, 1], [0, 1], [0, 0]]})
 
 
 # Not in the mode DISABLED: SyncVectorEnv removes the mask from the options, so the wrapper resets all.

@@ -23,9 +23,9 @@ class Locked(Noisy):
 
 
 MISTAKES = [
-    ({"num_workers": 0}, ValueError, "num_workers must be a whole number >= 1, got 0"),
-    ({"num_envs": 0}, ValueError, "num_envs must be a whole number >= 1, got 0"),
-    ({"seed": -1}, ValueError, "seed must be a whole number >= 0, got -1"),
+    ({"num_workers": 0}, ValueError, "num_workers must be an integer >= 1, got 0"),
+    ({"num_envs": 0}, ValueError, "num_envs must be an integer >= 1, got 0"),
+    ({"seed": -1}, ValueError, "seed must be an integer >= 0, got -1"),
     ({"backend": "mpi"}, ValueError, "backend must be one of 'local', 'process', 'ray', got 'mpi'"),
     ({"address": "auto"}, ValueError, "address is for backend='ray', got 'auto' with backend='local'"),
     ({"info_keys": "place"}, TypeError, r"info_keys must be a list of strings, .*; write \['place'\]"),

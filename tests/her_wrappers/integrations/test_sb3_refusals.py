@@ -95,7 +95,7 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
         ({"termination": "recompute"}, "needs compute_terminated"),
         ({"termination": "sometimes"}, "unknown termination 'sometimes'"),
         ({"goal_selection_strategy": "futur"}, "unknown goal_selection_strategy 'futur'"),
-        ({"n_sampled_goal": -1}, "n_sampled_goal must be a whole number"),
+        ({"n_sampled_goal": -1}, "n_sampled_goal must be an integer"),
     ],
 )
 def test_a_wrong_argument_raises(options, message):
