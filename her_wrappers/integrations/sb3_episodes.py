@@ -1,48 +1,75 @@
-"""Open episodes of `HerReplayBuffer`, stored as bytes."""
+"""What `HerReplayBuffer` records: open episodes, stored as bytes, and infos, dicts of any content."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from her_wrappers.integrations.sb3_infos import STEP
 from her_wrappers.recording.episodes import Episodes
+from her_wrappers.trees import copy_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from her_wrappers.spaces import LeafSpec, SpaceSpec
 
 Row = list[bytes]
 """Observations or actions of all environments: the bytes of each leaf."""
 
+STEP = "step"
+"""Key of the info that the buffer stores: the number of the dict in `RecordedInfos`."""
+
+
+class RecordedInfos:
+    """Infos of all steps in the buffer and in open episodes of N environments."""
+
+    def __init__(self, n_envs: int) -> None:
+        self._n_envs = n_envs
+        self._next = 0
+        self._by_step: dict[int, dict[str, Any]] = {}
+        self._stored: deque[int] = deque()
+
+    def keep(self, infos: Iterable[Mapping[str, Any]]) -> np.ndarray:
+        """Store copies of the infos of a step, and return their numbers, (N,) int64."""
+        steps = np.arange(self._next, self._next + self._n_envs)
+        self._next += self._n_envs
+        self._by_step.update(zip(steps.tolist(), map(copy_tree, infos), strict=True))
+        return steps
+
+    def evict(self, episodes: Episodes, count: int) -> None:
+        """Drop the infos of all but the last ``count`` stored steps; ``episodes`` were stored last."""
+        self._stored.extend(episodes.infos[STEP].tolist())
+        while len(self._stored) > count:
+            del self._by_step[self._stored.popleft()]
+
+    def of(self, info: Any) -> Any:
+        """Return a copy of the recorded info whose number is in the dict ``info``.
+
+        For a list of B dicts, return a (B,) array of dicts, which is the form in SB3's class.
+        """
+        if isinstance(info, dict):
+            return copy_tree(self._by_step.get(info.get(STEP, -1), {}))
+        rows = np.empty(len(info), object)
+        rows[:] = [self.of(row) for row in info]
+        return rows
+
 
 class StepBytes(NamedTuple):
-    """One step of all environments.
-
-    Attributes:
-        actions: Bytes of the actions.
-        rewards: N rewards.
-        infos: (N,) numbers of the infos in `RecordedInfos`; None if infos are not stored.
-    """
+    """One step of all environments."""
 
     actions: Row
-    rewards: list[float]
-    infos: np.ndarray | None
+    rewards: list[float]  # N rewards
+    infos: np.ndarray | None  # (N,) numbers in `RecordedInfos`; None if infos are not stored
 
 
 class VectorEpisodeBytes:
-    """The open episodes of N environments that step together.
+    """The open episodes of N environments that step together; the specs are those of one environment.
 
     Steps are stored as bytes, which become arrays when an episode ends. `EpisodeAccumulator` makes more
     function calls per step, which are slow between the updates of a network, since updates fill the caches of
     the processor.
-
-    Args:
-        state_spec: Leaves of the stored observations of one environment.
-        action_spec: Leaves of the stored actions of one environment.
-        n_envs: Number of environments, N.
     """
 
     def __init__(self, state_spec: SpaceSpec, action_spec: SpaceSpec, n_envs: int) -> None:
@@ -79,7 +106,8 @@ class VectorEpisodeBytes:
         return [
             i
             for i, begun in enumerate(self._begun)
-            if begun is None or _rows(self._state_spec, states, i) != self._present(i)
+            if begun is None
+            or _rows(self._state_spec, states, i) != _rows(self._state_spec, self._states[-1], i)
         ]
 
     def begin(self, envs: Sequence[int], states: Row) -> None:
@@ -97,9 +125,7 @@ class VectorEpisodeBytes:
     def finish(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
         """Close open episodes, and return those with at least one step, or None if there are none.
 
-        Args:
-            envs: Indices of the environments.
-            terminated: Whether each episode is terminated; the others are truncated.
+        Each episode is terminated or truncated.
         """
         lengths = self.lengths
         ends = {i: end for i, end in zip(envs, terminated, strict=True) if lengths[i] > 0}
@@ -111,6 +137,8 @@ class VectorEpisodeBytes:
         flags = np.array(list(ends.values()), bool)
         state_rows = [(i, self._states[span.start :]) for i, span in spans]
         step_rows = [(i, [self._steps[t].actions for t in span]) for i, span in spans]
+        infos = [(self._steps[t].infos, i) for i, span in spans for t in span]
+        numbers = [None if each is None else each[i] for each, i in infos]
         episodes = Episodes(
             observations=_columns(self._state_spec, state_rows),
             actions=_columns(self._action_spec, step_rows),
@@ -118,7 +146,7 @@ class VectorEpisodeBytes:
             lengths=np.array([len(span) for _, span in spans]),
             terminated=flags,
             truncated=~flags,
-            infos=self._infos(spans),
+            infos={} if numbers[0] is None else {STEP: np.array(numbers)},
         )
         self._close(envs)
         return episodes
@@ -126,18 +154,6 @@ class VectorEpisodeBytes:
     def discard(self) -> None:
         """Drop all open episodes."""
         self._close(range(len(self._begun)))
-
-    def _present(self, env: int) -> Row:
-        """Return the current state of an environment."""
-        return _rows(self._state_spec, self._states[-1], env)
-
-    def _infos(self, spans: Sequence[tuple[int, range]]) -> dict[str, np.ndarray]:
-        """Return the numbers of the infos of some steps."""
-        numbers: list[Any] = [self._steps[t].infos for _, span in spans for t in span]
-        if numbers[0] is None:
-            return {}
-        envs = [i for i, span in spans for _ in span]
-        return {STEP: np.array([each[i] for each, i in zip(numbers, envs, strict=True)])}
 
     def _close(self, envs: Sequence[int]) -> None:
         """Close episodes, and drop steps that do not belong to an open episode."""
@@ -149,7 +165,6 @@ class VectorEpisodeBytes:
 
 
 def _part(leaf: LeafSpec, data: bytes, env: int) -> bytes:
-    """Return the bytes of one environment."""
     return data[env * leaf.nbytes : (env + 1) * leaf.nbytes]
 
 

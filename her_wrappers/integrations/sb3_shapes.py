@@ -1,4 +1,4 @@
-"""Shapes, dtypes and names that Stable-Baselines3 uses for transitions and strategies."""
+"""Shapes and dtypes that Stable-Baselines3 uses for transitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.preprocessing import get_action_dim
-from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
 from her_wrappers.recording.values import as_batch
 from her_wrappers.spaces import SpaceSpec
@@ -22,16 +21,8 @@ if TYPE_CHECKING:
 class Sb3Shapes:
     """Shapes and dtypes of transitions in SB3: a Discrete value has one axis, and so has an action.
 
-    Args:
-        observation_space: Dict observation space of one environment.
-        action_space: Action space of one environment.
-        n_envs: Number of environments, N.
-
-    Attributes:
-        states: Space of one stored observation.
-        actions: Space of one stored action.
-        state_spec: Leaves of ``states``.
-        action_spec: The leaf of ``actions``.
+    ``states`` and ``actions`` are the spaces of a stored observation and a stored action of one environment,
+    ``state_spec`` and ``action_spec`` their leaves.
     """
 
     def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space[Any], n_envs: int) -> None:
@@ -49,42 +40,14 @@ class Sb3Shapes:
         (self._action_leaf,) = self.action_spec
 
     def read_states(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
-        """Return the bytes of each leaf of the observations of N environments.
-
-        Args:
-            obs: The observations.
-            where: Function that describes an environment and its step, for messages.
-
-        Raises:
-            ValueError: The observations do not fit their space.
-        """
+        """Return the bytes of each leaf of the observations of N environments, which must fit their space."""
         row = [
             value.tobytes()
             for key, shape, dtype in self._parts
             if type(value := obs.get(key)) is np.ndarray and value.dtype is dtype and value.shape == shape
         ]
-        return row if len(row) == len(self._parts) else self._read_others(obs, where)
-
-    def read_actions(self, action: Any, where: Where) -> list[bytes]:
-        """Return the bytes of the actions of N environments.
-
-        Args:
-            action: The actions; floats may be rounded.
-            where: Function that describes an environment and its step, for messages.
-
-        Raises:
-            ValueError: The actions have another shape, or do not fit their space.
-        """
-        actions, leaf = np.asarray(action), self._action_leaf
-        if actions.size != self._action_shape[0] * self._action_shape[1]:
-            raise ValueError(f"action must have shape {self._action_shape}, got {actions.shape}")
-        if actions.dtype is not leaf.dtype:
-            rows = actions.reshape(self._action_shape)
-            actions = as_batch(leaf, rows, count=self._n_envs, where=where, rounding=True)
-        return [actions.tobytes()]
-
-    def _read_others(self, obs: Mapping[str, Any], where: Where) -> list[bytes]:
-        """Return the bytes of observations whose shapes or dtypes differ from the stored ones."""
+        if len(row) == len(self._parts):
+            return row
         states = dict(obs)
         for key, shape, dtype in self._parts:
             value = obs.get(key)
@@ -95,23 +58,19 @@ class Sb3Shapes:
         leaves = [(leaf, leaf.find(states, "in the batch")) for leaf in self.state_spec]
         return [as_batch(leaf, value, count=self._n_envs, where=where).tobytes() for leaf, value in leaves]
 
+    def read_actions(self, action: Any, where: Where) -> list[bytes]:
+        """Return the bytes of the actions of N environments, floats rounded; raise ValueError if invalid."""
+        actions, leaf = np.asarray(action), self._action_leaf
+        if actions.size != self._action_shape[0] * self._action_shape[1]:
+            raise ValueError(f"action must have shape {self._action_shape}, got {actions.shape}")
+        if actions.dtype is not leaf.dtype:
+            rows = actions.reshape(self._action_shape)
+            actions = as_batch(leaf, rows, count=self._n_envs, where=where, rounding=True)
+        return [actions.tobytes()]
+
 
 def _with_axis(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return a MultiDiscrete space for a Discrete one, so that elements have an axis."""
     if isinstance(space, spaces.Discrete):
         return spaces.MultiDiscrete([space.n], dtype=space.dtype.type, start=[space.start])
     return space
-
-
-def as_choice(strategy: Any) -> Any:
-    """Return a strategy of SB3, an enum or a name in any case, as a strategy of `HindsightReplayBuffer`."""
-    if isinstance(strategy, GoalSelectionStrategy):
-        return strategy.name.lower()
-    return strategy.lower() if isinstance(strategy, str) else strategy
-
-
-class Ignored:
-    """An object that ignores assignments to its items."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Do nothing, since `HerReplayBuffer.add` detects interrupted episodes itself."""
