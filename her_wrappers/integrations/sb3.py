@@ -27,8 +27,13 @@ except ImportError as error:
     ) from error
 
 from her_wrappers.integrations.sb3_batches import TensorBatches, normalized
-from her_wrappers.integrations.sb3_episodes import STEP, RecordedInfos, StepBytes, VectorEpisodeBytes
-from her_wrappers.integrations.sb3_shapes import Sb3Shapes
+from her_wrappers.integrations.sb3_episodes import (
+    STEP,
+    RecordedInfos,
+    Sb3Shapes,
+    StepBytes,
+    VectorEpisodeBytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
