@@ -66,21 +66,22 @@ class ActionValidator:
             ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
                 out of range.
         """
-        actions = np.asarray(actions)
-        if actions.shape != (num_envs, *self._shape):
-            raise ValueError(f"actions must have shape {(num_envs, *self._shape)}, got {actions.shape}")
+        given: np.ndarray = np.asarray(actions)
+        if given.shape != (num_envs, *self._shape):
+            raise ValueError(f"actions must have shape {(num_envs, *self._shape)}, got {given.shape}")
         if self._is_box:
-            if actions.dtype.kind not in "fiu":
-                raise ValueError(f"action must contain numbers, got dtype {actions.dtype}")
-            if np.isnan(actions).any():
-                raise ValueError(f"action must not contain NaN, got {actions[np.isnan(actions).any(-1)][0]}")
-            return actions.clip(self._low, self._high).astype(self._dtype, copy=False)
-        if actions.dtype.kind not in "iu":
-            raise ValueError(f"action must be an integer, got dtype {actions.dtype}; cast it with int()")
-        outside = (actions < self._low) | (actions > self._high)
+            if given.dtype.kind not in "fiu":
+                raise ValueError(f"action must contain numbers, got dtype {given.dtype}")
+            if np.isnan(given).any():
+                raise ValueError(f"action must not contain NaN, got {given[np.isnan(given).any(-1)][0]}")
+            clipped: np.ndarray = given.clip(self._low, self._high)
+            return clipped.astype(self._dtype, copy=False)
+        if given.dtype.kind not in "iu":
+            raise ValueError(f"action must be an integer, got dtype {given.dtype}; cast it with int()")
+        outside = (given < self._low) | (given > self._high)
         if outside.any():
-            raise ValueError(f"action must lie in {self._low}..{self._high}, got {actions[outside][0]}")
-        return actions
+            raise ValueError(f"action must lie in {self._low}..{self._high}, got {given[outside][0]}")
+        return given
 
 
 def _scalar_if_uniform(bound: np.ndarray) -> Any:

@@ -117,8 +117,7 @@ class _OpenEpisode:
     def finish(self, *, terminated: bool = False, truncated: bool = True) -> Episode:
         """Return the episode, which is truncated if it has not ended."""
         observations, actions, rewards, infos = joined(self._chunks)
-        flags = {"terminated": bool(terminated), "truncated": bool(truncated)}
-        return Episode(observations, actions, rewards, **flags, infos=infos)
+        return Episode(observations, actions, rewards, bool(terminated), bool(truncated), infos)
 
 
 def _as_arrays(values: Any) -> Tree:
