@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from her_wrappers.goal_functions import LoopedGoalFunction, batched_terminated
+from her_wrappers.goal_functions import BatchedTermination, batched_terminated
 
 GOALS = spaces.Box(-1, 1, (3,))
 
@@ -44,7 +44,7 @@ def test_terminations_are_correct_for_every_row(function, row_by_row):
     desired[::2] = achieved[::2]
     with pytest.warns(UserWarning, match="100 times for this batch") if row_by_row else nullcontext():
         result = batched(achieved, desired, [{}] * 100)
-    assert isinstance(batched, LoopedGoalFunction) == row_by_row
+    assert isinstance(batched, BatchedTermination) == row_by_row
     assert batched_terminated(batched, GOALS) is batched
     assert result.dtype == bool
     np.testing.assert_array_equal(result, close(achieved, desired))

@@ -12,7 +12,7 @@ import her_envs
 from her_agents.algorithms import default_options
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_wrappers import check_goal_env
-from her_wrappers.goal_functions import LoopedGoalFunction
+from her_wrappers.goal_functions import BatchedTermination
 from her_wrappers.goal_interface import (
     GoalInterface,
     env_name,
@@ -130,7 +130,7 @@ def test_functions_that_raise_do_not_end_the_workers_of_an_async_environment(kin
             interface.compute_reward(NEAR, FAR, [{}, {}])
     else:
         assert interface.compute_reward(NEAR, FAR, [{}, {}]).tolist() == [0, -1]
-        assert isinstance(interface.compute_terminated, LoopedGoalFunction | None)
+        assert isinstance(interface.compute_terminated, BatchedTermination | None)
         assert (interface.compute_terminated is None) == (kind == "not-implemented")
     vector.reset()
     vector.close()
@@ -198,7 +198,7 @@ def test_an_async_environment_without_a_reward_function_raises_and_stays_usable(
 def test_the_functions_of_bundled_environments_accept_batches():
     for env_id in her_envs.registration.ENTRY_POINTS:
         terminated = GoalInterface.of(gym.make(env_id)).compute_terminated
-        assert not isinstance(terminated, LoopedGoalFunction | None)
+        assert not isinstance(terminated, BatchedTermination | None)
 
 
 class ForeignSpec:
