@@ -46,7 +46,7 @@ def print_explanation(rule: Rule, console: Console) -> None:
     if rule.source:
         console.print(escape(f"Source: {rule.source}."))
     if getattr(rule, "adapter", ""):
-        console.print(escape(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}."))
+        console.print(escape(f"Alternatively, wrap the environment in her_wrappers.repairs.{rule.adapter}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
         console.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)
@@ -62,7 +62,7 @@ def _finding_table(finding: Finding) -> Table:
         "got": getattr(finding, "got", ""),
         "cause": "; ".join(filter(None, (getattr(finding, "hint", ""), getattr(finding, "wrapper", "")))),
         "fix": finding.fix,
-        "adapter": (adapter := getattr(finding, "adapter", "")) and f"her_wrappers.adapters.{adapter}",
+        "adapter": (adapter := getattr(finding, "adapter", "")) and f"her_wrappers.repairs.{adapter}",
     }
     for name, text in rows.items():
         if text:

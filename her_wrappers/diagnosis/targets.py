@@ -55,7 +55,8 @@ def read_target(
 
     Raises:
         BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
-        OSError: A file does not exist, or cannot be read.
+        FileNotFoundError: There is no file, folder or environment of this name.
+        OSError: A file cannot be read.
         TypeError: The target is of another type, or is a vector environment.
         ValueError: A file is damaged or of another version, the target lacks episodes or goals, or an
             environment cannot be used.
@@ -65,14 +66,14 @@ def read_target(
     if isinstance(target, str | Path):
         name = str(target)
         if name not in gym.registry and ":" not in name and not re.search(r"-v\d+$", name):
-            raise OSError(
+            raise FileNotFoundError(
                 f"there is no file or folder {name}, and no environment of this name; expected an archive, a "
                 "folder of her train, a saved buffer, or an environment"
             )
         with present_folder(), closing(make_env(name, disable_env_checker=True, **env_options or {})) as env:
             return _run_environment(env, max_steps, seed)
     if isinstance(target, EpisodeArchive):
-        return _facts_of_episodes(str(target.path), target.batches())
+        return _facts_of_episodes(str(target.path), target.iter_shards())
     if isinstance(target, HindsightReplayBuffer):
         return _facts_of_episodes("replay buffer", _blocks(target.episodes()))
     if isinstance(target, gym.Env) or callable(target):
@@ -121,7 +122,7 @@ def _read_path(path: Path) -> Facts:
     if path.is_file():
         return _facts_of_episodes(str(path), saved_episodes(path))
     if (path / MANIFEST).exists():
-        return _facts_of_episodes(str(path), EpisodeArchive(path).batches())
+        return _facts_of_episodes(str(path), EpisodeArchive(path).iter_shards())
     config, progress = path / "config.json", path / "progress.csv"
     if not config.exists():
         raise ValueError(
