@@ -25,11 +25,10 @@ import torch
 from torch import nn
 
 import her_envs
-from benchmarks.benchmark import Benchmark
+from benchmarks.result_page import Benchmark, Grid, at_most, requirement_grid
 from benchmarks.timing import Timing, Workload, measure
 from her_agents import DDPG, DQN, SAC, TD3, TQC, Agent
 from her_agents.networks import GoalInputs, Network, NetworkInput, TwinCritics
-from her_agents.studies.result_page import Grid, at_most, requirement_grid
 from her_agents.tqc import QuantileCritics
 from her_wrappers import Batch, EpisodeRecorder, HindsightReplayBuffer
 

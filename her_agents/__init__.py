@@ -1,4 +1,4 @@
-"""Agents for goal environments, their training, and studies of papers; used by ``her train``.
+"""Agents for goal environments, and their training; used by ``her train``.
 
 `import her_agents` does not import torch; the first use of a public name that needs torch does.
 """

@@ -20,7 +20,6 @@ from her_wrappers.commands.envs import envs
 from her_wrappers.commands.inspect import inspect
 from her_wrappers.commands.play import play
 from her_wrappers.commands.record import record
-from her_wrappers.commands.reproduce import reproduce
 from her_wrappers.commands.show_relabeling import show_relabeling
 from her_wrappers.commands.terminal import EXIT_CODES_HELP, fail
 from her_wrappers.commands.train import train
@@ -118,4 +117,3 @@ for command in (
     watch,
 ):
     app.command(epilog=EXIT_CODES_HELP)(command)
-app.add_typer(reproduce, name="reproduce", epilog=EXIT_CODES_HELP)

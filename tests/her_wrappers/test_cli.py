@@ -37,9 +37,7 @@ def test_the_command_is_installed():
 
 
 CLICK = get_command(app)
-ALL = {name: [name] for name in CLICK.commands} | {
-    f"reproduce {name}": ["reproduce", name] for name in CLICK.commands["reproduce"].commands
-}
+ALL = {name: [name] for name in CLICK.commands}
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.studies import bitflip, runs
+from benchmarks.studies.run_all import Failure, run_all
+from benchmarks.studies.runs import Run, execute
 from her_agents.config import make_config
 from her_agents.loop import is_solved, train
-from her_agents.studies import bitflip, runs
-from her_agents.studies.run_all import Failure, run_all
-from her_agents.studies.runs import Run, execute
 from tests.support.studies import tiny_bits
 
 
@@ -41,14 +41,14 @@ def test_parallel_processes_give_the_same_results(tmp_path, monkeypatch):
 SCRIPT = """
 import signal, sys
 from pathlib import Path
-from her_agents.studies import bitflip
-from her_wrappers.cli import app
+from benchmarks.studies import bitflip
+from benchmarks.studies.__main__ import main
 
 settings = bitflip.settings
 bitflip.QUICK = (2, 3)
 bitflip.settings = lambda n: settings(n) | {"steps": 10**7 if n == 2 else 1_200, "steps_per_epoch": 10**6}
 if __name__ == "__main__":
-    app()
+    sys.exit(main())
 """
 
 
@@ -57,7 +57,7 @@ if __name__ == "__main__":
 def test_ctrl_c_ends_all_processes_and_keeps_completed_results(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    arguments = [sys.executable, script, "reproduce", "bitflip", "--quick", "--jobs", "3", "--out", tmp_path]
+    arguments = [sys.executable, script, "bitflip", "--quick", "--jobs", "3", "--out", tmp_path]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     process = subprocess.Popen(
         arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

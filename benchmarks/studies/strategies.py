@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from her_agents.config import make_config
-from her_agents.studies.plots import (
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies.plots import (
     BLUE,
     GRAY,
     GREEN,
@@ -20,18 +20,18 @@ from her_agents.studies.plots import (
     make_figure,
     show_rates,
 )
-from her_agents.studies.reach import settings
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
-from her_agents.studies.results_file import RunResults, median
-from her_agents.studies.runs import WITHOUT_HER, Run
-from her_agents.studies.study import Study
+from benchmarks.studies.reach import settings
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import WITHOUT_HER, Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.figure import Figure
 
-    from her_agents.studies.results_file import Floats
+    from benchmarks.studies.results_file import Floats
 
 KS = (1, 2, 4, 8)
 """Numbers of relabeled transitions for each original one."""

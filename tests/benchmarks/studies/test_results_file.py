@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from her_agents.studies import bitflip
-from her_agents.studies.results_file import ResultsFile
-from her_agents.studies.runs import execute
+from benchmarks.studies import bitflip
+from benchmarks.studies.results_file import ResultsFile
+from benchmarks.studies.runs import execute
 
 
 def some_results(tmp_path):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.studies.run_all import attempt, expected_cost
 from her_agents.loop import interrupt_flag
-from her_agents.studies.run_all import attempt, expected_cost
 from her_wrappers.collecting.ray_backend import import_ray, init_ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from her_agents.studies.run_all import Failure
-    from her_agents.studies.runs import Run, RunResult
+    from benchmarks.studies.run_all import Failure
+    from benchmarks.studies.runs import Run, RunResult
 
 MAX_RETRIES = 20
 """Largest number of times that Ray restarts a run after its worker or node was lost."""

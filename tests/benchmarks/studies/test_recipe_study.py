@@ -1,4 +1,4 @@
-"""``her reproduce recipe`` and ``her reproduce ablation`` with very short trainings, and their verdicts."""
+"""The studies ``recipe`` and ``ablation`` with very short runs, and their verdicts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from benchmarks.studies import ablation, recipes
+from benchmarks.studies.results_file import RunResults
 from her_agents.recipes import recipe_names
-from her_agents.studies import ablation, recipes
-from her_agents.studies.results_file import RunResults
 from tests.support.studies import do, result_of
 
 RECIPE = """
@@ -61,7 +61,7 @@ def test_recipe_is_trained_and_written_to_a_page(folder):
 
 
 def test_page_has_the_versions_of_the_package_and_no_processor_time_of_resumed_trainings(folder, monkeypatch):
-    monkeypatch.setattr("her_agents.studies.study.SIMULATORS", {"rich": ("rich",), "pygments": ("pygments",)})
+    monkeypatch.setattr("benchmarks.studies.study.SIMULATORS", {"rich": ("rich",), "pygments": ("pygments",)})
     (folder / "tiny.toml").write_text(RECIPE.replace('package = ""', 'package = "rich"'))
     train = partial(do, "recipe", "tiny", "--seeds", 1, "--out", folder / "out")
     assert train().exit_code == 0

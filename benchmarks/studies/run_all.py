@@ -20,8 +20,8 @@ import torch
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.studies.runs import Run, RunResult, execute
 from her_agents.loop import interrupt_flag
-from her_agents.studies.runs import Run, RunResult, execute
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from her_agents.studies.results_file import Floats, RunResults
+    from benchmarks.studies.results_file import Floats, RunResults
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 ORANGE, SKY, GRAY = "#e69f00", "#56b4e9", "#555555"

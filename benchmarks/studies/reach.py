@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_agents.config import make_config
-from her_agents.studies.plots import (
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies.plots import (
     BLUE,
     ORANGE,
     SKY,
@@ -20,10 +20,10 @@ from her_agents.studies.plots import (
     show_rates,
     show_steps,
 )
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
-from her_agents.studies.results_file import RunResults, median
-from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
-from her_agents.studies.study import Study
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from her_agents.studies.result_page import (
+from benchmarks.result_page import (
     Grid,
     Page,
     at_least,

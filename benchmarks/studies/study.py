@@ -11,20 +11,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.result_page import Grid, Page, Requirement, provenance, requirement_grid
+from benchmarks.studies.plots import save
+from benchmarks.studies.results_file import ResultsFile, RunResults
+from benchmarks.studies.run_all import Failure, StudyProgress, run_all
+from benchmarks.studies.run_on_ray import run_on_ray
+from benchmarks.studies.runs import FINAL_EPISODES
 from her_agents.config import Config
-from her_agents.studies.plots import save
-from her_agents.studies.result_page import Grid, Page, Requirement, provenance, requirement_grid
-from her_agents.studies.results_file import ResultsFile, RunResults
-from her_agents.studies.run_all import Failure, StudyProgress, run_all
-from her_agents.studies.run_on_ray import run_on_ray
-from her_agents.studies.runs import FINAL_EPISODES
 from her_wrappers.files.atomic import acquire_lock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-    from her_agents.studies.runs import Run, RunResult
+    from benchmarks.studies.runs import Run, RunResult
 
 SIMULATORS: dict[str, tuple[str, ...]] = {
     "gymnasium_robotics": ("gymnasium-robotics", "mujoco"),

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from her_agents.config import make_config
-from her_agents.recipes import read_recipe
-from her_agents.studies.plots import (
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies.plots import (
     BLUE,
     STEPS_LABEL,
     LineStyle,
@@ -19,15 +18,16 @@ from her_agents.studies.plots import (
     show_rates,
     show_steps,
 )
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
-from her_agents.studies.results_file import RunResults, median
-from her_agents.studies.runs import Run
-from her_agents.studies.study import Study
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
+from her_agents.recipes import read_recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from her_agents.studies.runs import Point, RunResult
+    from benchmarks.studies.runs import Point, RunResult
 
 FOLDER = Path("runs/recipes")
 """Folder of the checkpoints, from which an interrupted training continues."""

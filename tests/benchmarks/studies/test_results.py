@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.studies import bitflip, fetch, reach, strategies
+from benchmarks.studies.results_file import RunResults
+from benchmarks.studies.runs import WITH_HER, Run
+from benchmarks.studies.study import wall_clock_seconds
 from her_agents.config import Config
-from her_agents.studies import bitflip, fetch, reach, strategies
-from her_agents.studies.results_file import RunResults
-from her_agents.studies.runs import WITH_HER, Run
-from her_agents.studies.study import wall_clock_seconds
 from tests.support.studies import TINY, result_of
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from her_agents.studies.runs import Point, Run, RunResult
+from benchmarks.studies.runs import Point, Run, RunResult
 from her_wrappers.files.atomic import replacement
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""The command of each study with short trainings: complete, interrupted, changed and failing studies."""
+"""The command of each study with short runs: complete, interrupted, changed and failing studies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from benchmarks.studies import bitflip, fetch, reach, run_all, strategies
+from benchmarks.studies import study as study_module
+from benchmarks.studies.plots import BLUE, GRAY, VERMILLION
+from benchmarks.studies.runs import WITH_HER, Run, execute
+from benchmarks.studies.study import settings_of
 from her_agents.config import make_config
-from her_agents.studies import bitflip, fetch, reach, run_all, strategies
-from her_agents.studies import study as study_module
-from her_agents.studies.plots import BLUE, GRAY, VERMILLION
-from her_agents.studies.runs import WITH_HER, Run, execute
-from her_agents.studies.study import settings_of
 from her_wrappers.files.atomic import acquire_lock
 from tests.support.studies import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bits
 
@@ -155,7 +155,7 @@ def test_failed_run_is_named_and_the_others_continue(tmp_path, monkeypatch):
     again = CountingExecute(monkeypatch)
     assert do_quick("bitflip", tmp_path).exit_code == 0
     assert again.executed == ["n = 3, with HER, seed = 0"]
-    assert "failed" not in (tmp_path / "bitflip.md").read_text()
+    assert "**failed**" not in (tmp_path / "bitflip.md").read_text()
 
 
 def test_no_page_is_written_if_all_runs_fail(tmp_path, monkeypatch):
@@ -200,24 +200,25 @@ def test_longest_runs_start_first(tmp_path, monkeypatch):
     assert len(order.executed) == len(study.runs) + 3
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_help_shows_examples(name):
-    result = do(name, "--help")
+def test_help_names_the_studies_and_shows_examples():
+    result = do("--help")
     assert result.exit_code == 0
-    shown = " ".join(result.output.split())
-    assert f"her reproduce {name}" in shown
-    for option in ("--quick", "--seeds", "--jobs", "--out"):
-        assert option in shown
+    assert set(RUNS) <= set(result.output.split())
+    assert "python -m benchmarks.studies bitflip --quick" in result.output
 
 
-def test_help_names_the_studies():
-    assert set(RUNS) <= set(do("--help").output.split())
-
-
-@pytest.mark.parametrize("arguments", [["--seeds", 0], ["--jobs", 0]])
-def test_bad_options_are_usage_errors(arguments):
-    result = do("bitflip", *arguments)
-    assert (result.exit_code, "Invalid value" in result.output) == (2, True)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bitflip", "--seeds", 0], "argument --seeds: must be an integer of at least 1, got 0"),
+        (["bitflip", "fetch_push"], "expected NAME for the study recipe, and for no other study"),
+        (["recipe"], "expected NAME for the study recipe, and for no other study"),
+        (["bitflip", "--backend", "mpi"], "argument --backend: invalid choice: 'mpi'"),
+    ],
+)
+def test_wrong_usage_ends_with_exit_code_2(arguments, message):
+    result = do(*arguments)
+    assert (result.exit_code, message in result.output) == (2, True)
 
 
 def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(tmp_path, monkeypatch):

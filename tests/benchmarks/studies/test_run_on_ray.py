@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from her_agents.studies import bitflip, runs
-from her_agents.studies.run_all import run_all
-from her_agents.studies.run_on_ray import run_on_ray
+from benchmarks.studies import bitflip, runs
+from benchmarks.studies.run_all import run_all
+from benchmarks.studies.run_on_ray import run_on_ray
 from tests.support.ray_cluster import three_nodes
 from tests.support.studies import do
 
@@ -53,9 +53,3 @@ def test_runs_of_a_lost_node_are_executed_again(monkeypatch):
         )
         timer.join()
     assert here == there
-
-
-def test_a_wrong_backend_is_one_sentence(tmp_path):
-    result = do("bitflip", "--quick", "--backend", "mpi", "--out", tmp_path)
-    assert result.exit_code == 2
-    assert "backend must be 'process' or 'ray', got 'mpi'" in result.output

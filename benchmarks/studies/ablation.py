@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_agents.config import make_config
-from her_agents.recipes import read_recipe
-from her_agents.studies.plots import (
+from benchmarks.result_page import Grid, Requirement, at_least, spread
+from benchmarks.studies.plots import (
     BLUE,
     GREEN,
     ORANGE,
@@ -21,16 +20,17 @@ from her_agents.studies.plots import (
     show_rates,
     show_steps,
 )
-from her_agents.studies.recipes import QUICK_STEPS, solved_after, steps_cell
-from her_agents.studies.result_page import Grid, Requirement, at_least, spread
-from her_agents.studies.results_file import median
-from her_agents.studies.runs import Run
-from her_agents.studies.study import Study
+from benchmarks.studies.recipes import QUICK_STEPS, solved_after, steps_cell
+from benchmarks.studies.results_file import median
+from benchmarks.studies.runs import Run
+from benchmarks.studies.study import Study
+from her_agents.config import make_config
+from her_agents.recipes import read_recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from her_agents.studies.results_file import RunResults
+    from benchmarks.studies.results_file import RunResults
 
 FOLDER = Path("runs/ablation")
 """Folder of the checkpoints, from which an interrupted training continues."""
