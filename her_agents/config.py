@@ -19,7 +19,7 @@ COUNTS = {
     "workers": 0,
     "steps": 1,
     "seed": 0,
-    "k": 1,
+    "n_sampled_goal": 1,
     "n_steps": 1,
     "batch_size": 1,
     "buffer_size": 1,
@@ -46,7 +46,7 @@ AGENT_FLAGS = {"layer_norm", "learn_temperature"}
 TYPES = {
     "env": (str, "a string"),
     "algo": (str, "a string"),
-    "strategy": ((str, dict), "a string or a table of shares"),
+    "goal_selection_strategy": ((str, dict), "a string or a table of shares"),
     "termination": ((str, NoneType), "a string or None"),
     "her": (bool, "true or false"),
     "prioritized": (bool, "true or false"),
@@ -89,10 +89,10 @@ class Config:
         algo: ``"dqn"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"tqc"``.
         env_kwargs: Arguments of the environment.
         her: Whether to relabel goals.
-        strategy: ``goal_selection_strategy`` of the buffer: the name of a strategy, or a table of shares by
-            name for a `Mixture`, such as ``{"future": 0.5, "desired": 0.3, "original": 0.2}``.
-        k: Number of relabeled transitions for each original one; must be left out if ``strategy`` has a
-            share of ``"original"``.
+        goal_selection_strategy: The name of a strategy, or a table of shares by name for a `Mixture`, such as
+            ``{"future": 0.5, "desired": 0.3, "original": 0.2}``.
+        n_sampled_goal: Number of relabeled transitions for each original one; must be left out if
+            ``goal_selection_strategy`` has a share of ``"original"``.
         termination: Terminations of relabeled transitions: ``"recompute"``, ``"success"``, ``"keep"`` or
             ``"never"``, as for the buffer, or ``module:function``, a function that is used like
             ``compute_terminated``. None uses the environment's ``compute_terminated``, or the recorded
@@ -130,8 +130,8 @@ class Config:
     algo: str
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     her: bool = True
-    strategy: str | dict[str, float] = "future"
-    k: int = DEFAULT_SAMPLED_GOALS
+    goal_selection_strategy: str | dict[str, float] = "future"
+    n_sampled_goal: int = DEFAULT_SAMPLED_GOALS
     termination: str | None = None
     prioritized: bool = False
     num_envs: int = 16
@@ -173,15 +173,16 @@ class Config:
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs needs workers; set workers to 1 or more")
         _require_agent_options(self.agent)
-        _require_strategy(self.strategy, self.k)
+        _require_strategy(self.goal_selection_strategy, self.n_sampled_goal)
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
 
     def goal_options(self) -> dict[str, Any]:
         """Return the arguments of the buffer that determine the new goals."""
         if not self.her:
             return {"n_sampled_goal": 0}
-        k = None if _gives_relabeled_share(self.strategy) else self.k
-        return {"goal_selection_strategy": _goal_selection(self.strategy), "n_sampled_goal": k}
+        strategy = self.goal_selection_strategy
+        n_sampled_goal = None if _gives_relabeled_share(strategy) else self.n_sampled_goal
+        return {"goal_selection_strategy": _goal_selection(strategy), "n_sampled_goal": n_sampled_goal}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for a file; later additions to the options only if used."""
@@ -268,14 +269,17 @@ def _gives_relabeled_share(strategy: str | dict[str, float]) -> bool:
     return not isinstance(strategy, str) and ORIGINAL in strategy
 
 
-def _require_strategy(strategy: str | dict[str, float], k: int) -> None:
-    """Raise ValueError unless the strategies are known, their shares sum to 1, and ``k`` can be used."""
+def _require_strategy(strategy: str | dict[str, float], n_sampled_goal: int) -> None:
+    """Raise ValueError unless the strategies are known, with shares that sum to 1."""
     try:
         GoalMixture(_goal_selection(strategy), None, None)
     except ValueError as error:
-        raise ValueError(f"strategy: {error}") from error
-    if _gives_relabeled_share(strategy) and k != DEFAULT_SAMPLED_GOALS:
-        raise ValueError(f"k must be left out if strategy has a share of {ORIGINAL!r}, got {k}")
+        raise ValueError(f"goal_selection_strategy: {error}") from error
+    if _gives_relabeled_share(strategy) and n_sampled_goal != DEFAULT_SAMPLED_GOALS:
+        raise ValueError(
+            f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
+            f"got {n_sampled_goal}"
+        )
 
 
 def _require_agent_options(options: Mapping[str, Any]) -> None:

@@ -40,7 +40,7 @@ RECIPE = "fetch_push"
 REFERENCE = "reference"
 """Name of the trainings that the variants are compared with."""
 
-REFERENCE_OPTIONS: dict[str, Any] = {"strategy": "future", "updates_per_step": 0.25}
+REFERENCE_OPTIONS: dict[str, Any] = {"goal_selection_strategy": "future", "updates_per_step": 0.25}
 """Options of the reference that differ from those of the recipe."""
 
 STEPS = 500_000
@@ -49,8 +49,10 @@ STEPS = 500_000
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "Sampling": {
         "without priorities": {"prioritized": False},
-        "desired goals of other episodes": {"strategy": {"future": 0.4, "desired": 0.4, "original": 0.2}},
-        "achieved goals of other episodes": {"strategy": {"future": 0.75, "random": 0.25}},
+        "desired goals of other episodes": {
+            "goal_selection_strategy": {"future": 0.4, "desired": 0.4, "original": 0.2}
+        },
+        "achieved goals of other episodes": {"goal_selection_strategy": {"future": 0.75, "random": 0.25}},
     },
     "Temperature": {
         "temperature 0.2": {"agent": {"temperature": 0.2}},

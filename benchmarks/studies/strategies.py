@@ -80,7 +80,7 @@ def make_study(seeds: int, *, quick: bool) -> Study:
 
 
 def _run(strategy: str, k: int, seed: int) -> Run:
-    her = {"strategy": strategy, "k": k} if k else {"her": False}
+    her = {"goal_selection_strategy": strategy, "n_sampled_goal": k} if k else {"her": False}
     return Run({"strategy": strategy, "k": k}, make_config(SETTINGS, her, {"seed": seed}))
 
 

@@ -103,7 +103,7 @@ def train(
     her: Annotated[
         bool | None, option(GOALS, "Whether to relabel goals. [default: her]", "--her/--no-her")
     ] = None,
-    strategy: Annotated[
+    goal_selection_strategy: Annotated[
         str | None,
         option(
             GOALS,
@@ -112,7 +112,7 @@ def train(
             metavar="NAME",
         ),
     ] = None,
-    k: Annotated[
+    n_sampled_goal: Annotated[
         int | None, number(GOALS, "Relabeled transitions for each original one. [default: 4]")
     ] = None,
     termination: Annotated[
@@ -244,8 +244,8 @@ def train(
         for name in ("env_kwargs", "agent"):
             if name in given:
                 given[name] = parse_options(given[name])
-        if given.get("strategy", "").lstrip().startswith("{"):
-            given["strategy"] = parse_options([given["strategy"]])
+        if given.get("goal_selection_strategy", "").lstrip().startswith("{"):
+            given["goal_selection_strategy"] = parse_options([given["goal_selection_strategy"]])
         if resume is None:
             chosen, folder = _new_training(given, recipe, config, out, force=force)
         else:

@@ -65,21 +65,45 @@ BAD_OPTIONS = [
     ({"her": "no"}, TypeError, "her must be true or false, got 'no'"),
     ({"prioritized": 1}, TypeError, "prioritized must be true or false, got 1"),
     ({"env_kwargs": [1]}, TypeError, r"env_kwargs must be a table of names and values, got \[1\]"),
-    ({"strategy": 3}, TypeError, "strategy must be a string or a table of shares, got 3"),
-    ({"strategy": "futur"}, ValueError, "strategy: unknown goal_selection_strategy 'futur'; choose from"),
-    ({"strategy": {"futur": 1.0}}, ValueError, "strategy: unknown goal_selection_strategy 'futur'"),
-    ({"strategy": {"futur": 1.0}, "her": False}, ValueError, "strategy: unknown goal_selection_strategy"),
-    ({"strategy": {"future": 0.5}}, ValueError, "strategy: shares of a Mixture must sum to 1, got 0.5"),
-    ({"strategy": {}}, ValueError, "strategy: shares of a Mixture must sum to 1, got 0"),
     (
-        {"strategy": {"future": "half"}},
-        ValueError,
-        r"strategy: shares of a Mixture must lie in \(0, 1",
+        {"goal_selection_strategy": 3},
+        TypeError,
+        "goal_selection_strategy must be a string or a table of shares, got 3",
     ),
     (
-        {"strategy": {"future": 0.5, "original": 0.5}, "k": 8},
+        {"goal_selection_strategy": "futur"},
         ValueError,
-        "k must be left out if strategy has a share of 'original', got 8",
+        "goal_selection_strategy: unknown goal_selection_strategy 'futur'; choose from",
+    ),
+    (
+        {"goal_selection_strategy": {"futur": 1.0}},
+        ValueError,
+        "goal_selection_strategy: unknown goal_selection_strategy 'futur'",
+    ),
+    (
+        {"goal_selection_strategy": {"futur": 1.0}, "her": False},
+        ValueError,
+        "goal_selection_strategy: unknown goal_selection_strategy",
+    ),
+    (
+        {"goal_selection_strategy": {"future": 0.5}},
+        ValueError,
+        "goal_selection_strategy: shares of a Mixture must sum to 1, got 0.5",
+    ),
+    (
+        {"goal_selection_strategy": {}},
+        ValueError,
+        "goal_selection_strategy: shares of a Mixture must sum to 1, got 0",
+    ),
+    (
+        {"goal_selection_strategy": {"future": "half"}},
+        ValueError,
+        r"goal_selection_strategy: shares of a Mixture must lie in \(0, 1",
+    ),
+    (
+        {"goal_selection_strategy": {"future": 0.5, "original": 0.5}, "n_sampled_goal": 8},
+        ValueError,
+        "n_sampled_goal must be left out if goal_selection_strategy has a share of 'original', got 8",
     ),
     ({"info_keys": "cost"}, TypeError, "info_keys must be a list of strings"),
 ]
@@ -97,8 +121,8 @@ def test_env_and_algo_are_required():
 
 
 def test_options_are_read_from_toml_and_json(tmp_path):
-    (tmp_path / "a.toml").write_text('env = "x"\nk = 8\n[agent]\nhidden = [8, 8]\n')
-    (tmp_path / "a.json").write_text('{"env": "x", "k": 8, "agent": {"hidden": [8, 8]}}')
+    (tmp_path / "a.toml").write_text('env = "x"\nn_sampled_goal = 8\n[agent]\nhidden = [8, 8]\n')
+    (tmp_path / "a.json").write_text('{"env": "x", "n_sampled_goal": 8, "agent": {"hidden": [8, 8]}}')
     assert read_options(tmp_path / "a.toml") == read_options(tmp_path / "a.json")
 
 
@@ -106,22 +130,27 @@ SHARES = {"future": 0.5, "desired": 0.3, "original": 0.2}
 
 
 def test_shares_of_strategies_are_read_from_toml_and_json(tmp_path):
-    (tmp_path / "a.toml").write_text("[strategy]\nfuture = 0.5\ndesired = 0.3\noriginal = 0.2\n")
-    (tmp_path / "a.json").write_text(json.dumps({"strategy": SHARES}))
+    (tmp_path / "a.toml").write_text(
+        "[goal_selection_strategy]\nfuture = 0.5\ndesired = 0.3\noriginal = 0.2\n"
+    )
+    (tmp_path / "a.json").write_text(json.dumps({"goal_selection_strategy": SHARES}))
     for name in ("a.toml", "a.json"):
-        assert tiny(**read_options(tmp_path / name)).strategy == SHARES
+        assert tiny(**read_options(tmp_path / name)).goal_selection_strategy == SHARES
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"strategy": "desired"}, {"goal_selection_strategy": "desired", "n_sampled_goal": 4}),
-        ({"strategy": SHARES}, {"goal_selection_strategy": Mixture(SHARES), "n_sampled_goal": None}),
+        ({"goal_selection_strategy": "desired"}, {"goal_selection_strategy": "desired", "n_sampled_goal": 4}),
         (
-            {"strategy": {"future": 0.6, "desired": 0.4}, "k": 3},
+            {"goal_selection_strategy": SHARES},
+            {"goal_selection_strategy": Mixture(SHARES), "n_sampled_goal": None},
+        ),
+        (
+            {"goal_selection_strategy": {"future": 0.6, "desired": 0.4}, "n_sampled_goal": 3},
             {"goal_selection_strategy": Mixture({"future": 0.6, "desired": 0.4}), "n_sampled_goal": 3},
         ),
-        ({"strategy": SHARES, "her": False}, {"n_sampled_goal": 0}),
+        ({"goal_selection_strategy": SHARES, "her": False}, {"n_sampled_goal": 0}),
     ],
 )
 def test_shares_of_strategies_are_a_mixture_of_the_buffer(options, expected):

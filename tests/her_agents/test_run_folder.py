@@ -30,7 +30,7 @@ def finished_training(tmp_path_factory):
 OPTIONS = [
     *((algo, {}) for algo in TASKS),
     ("ddpg", {"prioritized": True}),
-    ("dqn", {"strategy": {"future": 0.5, "desired": 0.3, "original": 0.2}}),
+    ("dqn", {"goal_selection_strategy": {"future": 0.5, "desired": 0.3, "original": 0.2}}),
 ]
 
 

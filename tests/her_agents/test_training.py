@@ -88,7 +88,7 @@ def test_number_of_steps_equals_the_stored_transitions(algo):
 def test_equal_shares_give_equal_results_in_any_order():
     shares = {"future": 0.4, "desired": 0.3, "random": 0.1, "original": 0.2}
     results = [
-        train(tiny(steps=200, strategy=dict(order))).history
+        train(tiny(steps=200, goal_selection_strategy=dict(order))).history
         for order in (shares.items(), reversed(shares.items()))
     ]
     assert without_time(results[0]) == without_time(results[1])
@@ -96,7 +96,7 @@ def test_equal_shares_give_equal_results_in_any_order():
 
 @pytest.mark.parametrize("strategy", ["episode", "random", "desired"])
 def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
-    row = train(tiny(strategy=strategy, steps=200)).history[-1]
+    row = train(tiny(goal_selection_strategy=strategy, steps=200)).history[-1]
     assert row["relabeled_success"] > 0
     if strategy in {"random", "desired"}:
         assert "goal_age" not in row
@@ -149,7 +149,7 @@ MISTAKES = [
         ValueError,
         "unknown option 'layers' of dqn; choose from 'epsilon', 'hidden', 'layer_norm', 'learning",
     ),
-    ({"strategy": "futur"}, ValueError, "'futur'"),
+    ({"goal_selection_strategy": "futur"}, ValueError, "'futur'"),
     ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),
     (
         {"env_kwargs": {"reward_type": "dense"}},

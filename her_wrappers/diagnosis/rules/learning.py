@@ -41,13 +41,14 @@ EVALUATIONS = 5
     "values-at-lower-bound",
     "error",
     meaning="The mean value is at the lowest value that clipped targets allow: all goals look unreachable.",
-    fix="look at the goals first (other findings); then raise --k, use --strategy future, or lower the "
+    fix="look at the goals first (other findings); then raise --n-sampled-goal, use "
+    "--goal-selection-strategy future, or lower the "
     "learning rate (--agent learning_rate=3e-4)",
     wrong="""
 her train --env MyPush-v0 --no-her  # no transition of a batch has a reward of 0
 """,
     right="""
-her train --env MyPush-v0 --her --k 4
+her train --env MyPush-v0 --her --n-sampled-goal 4
 """,
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
     source="clipping of targets: arXiv 1802.09464, appendix A",

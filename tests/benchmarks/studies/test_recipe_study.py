@@ -124,10 +124,10 @@ def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folde
     monkeypatch.setattr(ablation, "STEPS", 40)
     (folder / "fetch_push.toml").write_text(
         RECIPE.replace("workers = 1", "workers = 0\nprioritized = true\ngamma = 0.95")
-        + "updates_per_step = 0.375\nstrategy = { future = 0.75, random = 0.25 }\n"
+        + "updates_per_step = 0.375\ngoal_selection_strategy = { future = 0.75, random = 0.25 }\n"
     )
     reference, *variants = (run.config.as_dict() for run in ablation.make_study(1, quick=False).runs)
-    assert reference["strategy"] == "future"
+    assert reference["goal_selection_strategy"] == "future"
     assert reference["updates_per_step"] == 0.25
     differences = [
         {name for name in reference | variant if variant.get(name) != reference.get(name)}
@@ -135,8 +135,8 @@ def test_each_variant_of_the_ablation_is_trained_and_differs_in_its_option(folde
     ]
     assert differences == [
         {"prioritized"},
-        {"strategy"},
-        {"strategy"},
+        {"goal_selection_strategy"},
+        {"goal_selection_strategy"},
         {"agent"},
         {"agent"},
         {"gamma"},

@@ -75,9 +75,21 @@ def test_command_line_overrides_the_config_file(options, tmp_path, monkeypatch):
 
 def test_strategy_may_be_shares_of_strategies(options, tmp_path):
     shares = '{"future": 0.5, "desired": 0.5}'
-    result = her("train", "--config", options, "--steps", 100, "--strategy", shares, "--out", tmp_path / "a")
+    result = her(
+        "train",
+        "--config",
+        options,
+        "--steps",
+        100,
+        "--goal-selection-strategy",
+        shares,
+        "--out",
+        tmp_path / "a",
+    )
     assert result.exit_code == 0, result.output
-    assert json.loads((tmp_path / "a/config.json").read_text())["strategy"] == json.loads(shares)
+    assert json.loads((tmp_path / "a/config.json").read_text())["goal_selection_strategy"] == json.loads(
+        shares
+    )
 
 
 def test_resume_continues_after_the_last_epoch(options, tmp_path):
@@ -115,13 +127,16 @@ MISTAKES = [
         ["--env", "x", "--steps", "9", "--algo", "dqn", "--agent", "tau"],
         "expected name=value, or a JSON object, got 'tau'",
     ),
-    (["--env", "x", "--steps", "9", "--algo", "dqn", "--k", "0"], "k must be a whole number >= 1, got 0"),
     (
-        ["--env", "x", "--steps", "9000", "--algo", "dqn", "--strategy", '{"future": 0.5}'],
+        ["--env", "x", "--steps", "9", "--algo", "dqn", "--n-sampled-goal", "0"],
+        "n_sampled_goal must be a whole number >= 1, got 0",
+    ),
+    (
+        ["--env", "x", "--steps", "9000", "--algo", "dqn", "--goal-selection-strategy", '{"future": 0.5}'],
         "strategy: shares of a Mixture must sum to 1, got 0.5",
     ),
     (
-        ["--env", "x", "--steps", "9", "--algo", "dqn", "--strategy", '{"future"'],
+        ["--env", "x", "--steps", "9", "--algo", "dqn", "--goal-selection-strategy", '{"future"'],
         """expected a JSON object, got '{"future"'""",
     ),
     (["--config", "no.toml"], "cannot read no.toml"),
