@@ -12,19 +12,18 @@ if TYPE_CHECKING:
     from her_agents.agent import Agent
     from her_agents.checkpoints import export_policy, load_agent
     from her_agents.config import Config, make_config
-    from her_agents.ddpg import DDPG
     from her_agents.dqn import DQN
     from her_agents.evaluation import Evaluation, evaluate, play_episode
     from her_agents.iql import IQL
     from her_agents.loop import Result, is_solved, train
     from her_agents.sac import SAC
-    from her_agents.td3 import TD3
+    from her_agents.td3 import DDPG, TD3
     from her_agents.tqc import TQC
 
 _MODULES = {
     "Agent": "agent",
     "Config": "config",
-    "DDPG": "ddpg",
+    "DDPG": "td3",
     "DQN": "dqn",
     "Evaluation": "evaluation",
     "IQL": "iql",

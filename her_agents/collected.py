@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from her_agents.algorithms import make_agent
-from her_agents.training import Training
+from her_agents.training import Training, make_buffer
 from her_wrappers.collecting import Collector
 from her_wrappers.environments import make_vector_env
 
@@ -82,14 +82,18 @@ class CollectedTraining(Training):
         backend: str = "process",
         address: str | None = None,
     ) -> None:
+        self._backend, self._address = backend, address
         super().__init__(config, buffer_file)
-        self._envs.close()  # the workers have environments of their own
+
+    def _open(self, buffer_file: Path | None) -> None:
+        config = self.config
+        self.buffer = make_buffer(config, self._test_env, buffer_file)
         self._collector = Collector(
             partial(make_vector_env, config.env, config.num_envs, **config.env_kwargs),
             ExploringPolicy(config, *self._spaces),
             num_workers=config.workers,
-            backend=backend,
-            address=address,
+            backend=self._backend,
+            address=self._address,
             seed=config.seed,
             info_keys=self._info_keys,
             fresh_envs=config.fresh_envs,
@@ -130,4 +134,4 @@ class CollectedTraining(Training):
     def close(self) -> None:
         """Stop the workers, and close the environments."""
         self._collector.close()
-        super().close()
+        self._test_env.close()

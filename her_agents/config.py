@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from her_wrappers.arguments import require_count, require_keys
+from her_agents.options import agent_options
+from her_wrappers import EpisodeArchive
+from her_wrappers.arguments import require_count, require_gamma, require_keys, require_number
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 
 COUNTS = {
@@ -31,23 +32,12 @@ COUNTS = {
 }
 """Lower bounds of the options that are integers."""
 
-AGENT_COUNTS = {
-    "policy_delay": 1,
-    "target_update_interval": 1,
-    "n_critics": 1,
-    "n_quantiles": 1,
-    "top_quantiles_to_drop_per_net": 0,
-}
-"""Lower bounds of arguments of agents that are integers."""
-
-AGENT_FLAGS = {"layer_norm", "learn_temperature"}
-"""Arguments of agents that are true or false."""
-
 TYPES = {
     "env": (str, "a string"),
     "algo": (str, "a string"),
     "goal_selection_strategy": ((str, dict), "a string or a table of shares"),
     "termination": ((str, NoneType), "a string or None"),
+    "offline": ((str, NoneType), "a string or None"),
     "her": (bool, "true or false"),
     "prioritized": (bool, "true or false"),
     "fresh_envs": (bool, "true or false"),
@@ -58,26 +48,6 @@ TYPES = {
 }
 """Types of the other options, with their names in messages."""
 
-Rule = tuple[Callable[[float], bool], str]
-
-POSITIVE: Rule = (lambda number: number > 0, "lie in (0, inf)")
-NOT_NEGATIVE: Rule = (lambda number: number >= 0, "lie in [0, inf)")
-
-RULES: dict[str, Rule] = {
-    "gamma": (lambda number: 0 < number < 1, "lie in (0, 1)"),
-    "updates_per_step": POSITIVE,
-    "learning_rate": POSITIVE,
-    "temperature": POSITIVE,
-    "tau": (lambda number: 0 < number <= 1, "lie in (0, 1]"),
-    "epsilon": (lambda number: 0 <= number <= 1, "lie in [0, 1]"),
-    "noise": NOT_NEGATIVE,
-    "action_l2": NOT_NEGATIVE,
-    "target_noise": NOT_NEGATIVE,
-    "target_noise_clip": NOT_NEGATIVE,
-    "target_entropy": (lambda number: True, "be a finite number"),
-}
-"""Ranges of the numbers in a config, including arguments of agents."""
-
 
 @dataclass(frozen=True)
 class Config:
@@ -86,7 +56,7 @@ class Config:
     Attributes:
         env: The goal environment: an id, ``module:id``, ``module:Class``, ``module:function`` or
             ``path/to/file.py:Class``.
-        algo: ``"dqn"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or ``"tqc"``.
+        algo: ``"dqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"tqc"`` or, with ``offline``, ``"iql"``.
         env_kwargs: Arguments of the environment.
         her: Whether to relabel goals.
         goal_selection_strategy: The name of a strategy, or a table of shares by name for a `Mixture`, such as
@@ -120,6 +90,9 @@ class Config:
         history_every: Epochs between checkpoints that are never replaced; 0 for none.
         info_keys: Entries of the infos that ``compute_reward`` needs.
         agent: More arguments of the agent, by name.
+        offline: Recorded episodes from which the agent learns without stepping the environment, except in
+            evaluations: the folder of an `EpisodeArchive`, the file of a saved buffer, or the id of a Minari
+            dataset. ``steps`` and ``steps_per_epoch`` then count updates.
 
     Raises:
         TypeError: An option has a wrong type.
@@ -153,6 +126,7 @@ class Config:
     workers: int = 0
     fresh_envs: bool = False
     linear_schedule: bool = False
+    offline: str | None = None
 
     def __post_init__(self) -> None:
         for name, (kind, words) in TYPES.items():
@@ -161,18 +135,22 @@ class Config:
                 raise TypeError(f"{name} must be {words}, got {value!r}")
         for name, minimum in COUNTS.items():
             require_count(name, getattr(self, name), at_least=minimum)
-        if self.learning_starts >= self.steps:
+        if self.offline is None and self.algo == "iql":
+            raise ValueError("iql needs offline, the recorded episodes to learn from, got None")
+        if self.offline is not None and self.workers:
+            raise ValueError(f"workers must be 0 with offline, got {self.workers}: no episodes are collected")
+        if self.offline is None and self.learning_starts >= self.steps:
             raise ValueError(
                 f"learning_starts must be below steps={self.steps}, got {self.learning_starts}: the agent "
                 "would not be updated; train for more steps, or set learning_starts in the file of --config"
             )
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
-        for name in ("gamma", "updates_per_step"):
-            _require_number(name, getattr(self, name))
+        require_gamma(self.gamma)
+        require_number("updates_per_step", self.updates_per_step, "(0, inf)")
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs needs workers; set workers to 1 or more")
-        _require_agent_options(self.agent)
+        agent_options(self.algo, self.agent)
         _require_strategy(self.goal_selection_strategy, self.n_sampled_goal)
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
 
@@ -187,7 +165,7 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for a file; later additions to the options only if used."""
         options = asdict(self)
-        for name in ("workers", "fresh_envs", "linear_schedule"):
+        for name in ("workers", "fresh_envs", "linear_schedule", "offline"):
             if not options[name]:
                 del options[name]  # so that files of trainings without this option stay equal
         return options
@@ -197,7 +175,8 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     """Make a config from options by name; later sources override earlier ones.
 
     The entries of ``agent`` and ``env_kwargs`` are overridden one by one. But a source with ``algo`` replaces
-    the whole ``agent``, and a source with ``env`` the whole ``env_kwargs``, if it has such a table.
+    the whole ``agent``, and a source with ``env`` the whole ``env_kwargs``, if it has such a table. Without
+    ``env``, an archive of ``offline`` gives the environment that it was recorded in.
 
     Args:
         *sources: Values of the attributes of `Config`, by name.
@@ -216,6 +195,10 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
             and isinstance(source.get(name), Mapping)
         }
         options |= {**source, **tables}
+    if "env" not in options and isinstance(folder := options.get("offline"), str):
+        source = EpisodeArchive(folder).source if Path(folder).is_dir() else None
+        if source is not None and source.env_id is not None:
+            options |= {"env": source.env_id, "env_kwargs": source.kwargs}
     known = [each.name for each in fields(Config)]
     for name in options:
         if name not in known:
@@ -252,14 +235,6 @@ def read_options(path: Path) -> dict[str, Any]:
     return options
 
 
-def _require_number(name: str, value: object) -> None:
-    """Raise ValueError unless a value is in the range of its option."""
-    in_range, words = RULES[name]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and math.isfinite(value) and in_range(value)):  # type: ignore[arg-type] # is a number
-        raise ValueError(f"{name} must {words}, got {value!r}")
-
-
 def _goal_selection(strategy: str | dict[str, float]) -> str | Mixture:
     """Return a strategy as an argument of the buffer; the order of the shares has no effect."""
     return strategy if isinstance(strategy, str) else Mixture(dict(sorted(strategy.items())))
@@ -280,19 +255,3 @@ def _require_strategy(strategy: str | dict[str, float], n_sampled_goal: int) -> 
             f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
             f"got {n_sampled_goal}"
         )
-
-
-def _require_agent_options(options: Mapping[str, Any]) -> None:
-    """Check the values of an agent's arguments; `make_agent` checks the names."""
-    for name in options.keys() & RULES.keys():
-        _require_number(name, options[name])
-    for name in options.keys() & AGENT_COUNTS.keys():
-        require_count(name, options[name], at_least=AGENT_COUNTS[name])
-    for name in options.keys() & AGENT_FLAGS:
-        if not isinstance(options[name], bool):
-            raise TypeError(f"{name} must be true or false, got {options[name]!r}")
-    hidden = options.get("hidden", [])
-    if not isinstance(hidden, list | tuple):
-        raise ValueError(f"hidden must be a list of whole numbers, got {hidden!r}")  # noqa: TRY004 - as its entries
-    for units in hidden:
-        require_count("each entry of hidden", units, at_least=1)

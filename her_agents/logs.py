@@ -37,6 +37,11 @@ COLUMNS = (
 Row = dict[str, float]
 
 
+def steps_of(row: Mapping[str, float]) -> int:
+    """Return the progress towards ``Config.steps``: env steps, or updates of an offline run."""
+    return int(row["env_steps"] or row["updates"])
+
+
 class Meter:
     """Computes means of measurements by name, since the last call of `read`.
 
@@ -98,13 +103,13 @@ class TensorBoard:
 
     Args:
         folder: Folder of the event files.
-        env_steps: Environment steps so far; existing rows of later steps are replaced.
+        steps: Steps so far; existing rows of later steps are replaced.
 
     Raises:
         ValueError: The package tensorboard is not installed.
     """
 
-    def __init__(self, folder: Path, env_steps: int = 0) -> None:
+    def __init__(self, folder: Path, steps: int = 0) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
         except ImportError as error:
@@ -112,13 +117,13 @@ class TensorBoard:
                 'tensorboard=True needs the package tensorboard; run: pip install "her-toolkit[agents]", '
                 "or pass --no-tensorboard"
             ) from error
-        self._writer: Any = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
+        self._writer: Any = SummaryWriter(str(folder), purge_step=steps + 1 if steps else None)
 
     def write(self, row: Mapping[str, float]) -> None:
         """Write a row."""
         for name, value in row.items():
             if name not in COUNTS and math.isfinite(value):
-                self._writer.add_scalar(name, value, int(row["env_steps"]))
+                self._writer.add_scalar(name, value, steps_of(row))
 
     def close(self) -> None:
         """Write pending rows, and close the files."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from her_agents.collected import CollectedTraining
+from her_agents.offline import OfflineTraining
 from her_agents.run_folder import RunFolder
 from her_agents.training import Training
 from her_wrappers.arguments import require_count
@@ -64,7 +65,7 @@ def epoch_line(row: Mapping[str, float]) -> str:
     """Return one line of text with the counts, evaluation and diagnostics of an epoch."""
     texts = [
         f"epoch {row['epoch']:>3}",
-        f"{row['env_steps']:>9,} steps",
+        f"{row['env_steps']:>9,} steps" if row["env_steps"] else f"{row['updates']:>9,} updates",
         f"success {row['success_rate']:.2f}",
         f"return {row['mean_return']:.2f}",
         f"length {row['mean_length']:.1f}",
@@ -125,7 +126,7 @@ def train(
     torch.set_num_threads(require_count("threads", threads, at_least=1))
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
-        kind: Callable[..., Training] = Training
+        kind: Callable[..., Training] = OfflineTraining if config.offline else Training
         if config.workers:
             kind = partial(CollectedTraining, backend=backend, address=address)
         training = stack.enter_context(closing(_begin(kind, config, files, resume=resume)))
@@ -139,9 +140,7 @@ def train(
             completed = training.run_epoch(interrupted.is_set, on_step)
             if completed and on_epoch is not None:
                 on_epoch(training.history[-1])
-            ended = (
-                interrupted.is_set() or stop(training.history) or training.counts.env_steps >= config.steps
-            )
+            ended = interrupted.is_set() or stop(training.history) or training.counts.steps >= config.steps
             if files is not None:
                 files.write(training, ended=ended)
         return Result(training.agent, training.history, interrupted.is_set())

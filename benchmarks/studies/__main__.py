@@ -83,9 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.out or (QUICK_RESULTS if options.quick else PUBLISHED)
     try:
         failures = study.reproduce(
-            STUDIES[options.study](
-                options.seeds or (1 if options.quick else 3), quick=options.quick, **named
-            ),
+            STUDIES[options.study](seeds, quick=options.quick, **named),
             folder,
             options.jobs or max(1, usable_cores() // cores_of_a_run),
             command_line("benchmarks.studies", given),

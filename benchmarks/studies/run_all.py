@@ -1,4 +1,4 @@
-"""Run all trainings of a study in parallel processes, and show the progress."""
+"""Run all trainings of a study in parallel processes or in a Ray cluster, and show the progress."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from rich.markup import escape
@@ -22,12 +21,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.studies.runs import Run, RunResult, execute
 from her_agents.loop import interrupt_flag
+from her_wrappers.collecting.ray_backend import import_ray, init_ray
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 UPDATE_COSTS = {"dqn": 1.0, "ddpg": 1.7, "td3": 1.7, "sac": 2.7, "tqc": 6.0}
 """Approximate time of an update, relative to DQN."""
+
+MAX_RETRIES = 20
+"""Largest number of times that Ray restarts a run after its worker or node was lost."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ class Failure:
     reason: str
 
 
+Outcome: TypeAlias = RunResult | Failure
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -54,7 +60,7 @@ def expected_cost(run: Run) -> float:
     return config.steps * (0.1 + config.updates_per_step * UPDATE_COSTS[config.algo])
 
 
-def attempt(run: Run) -> RunResult | Failure:
+def attempt(run: Run) -> Outcome:
     """Execute a run; return a `Failure` if it raises an error, so that other runs continue."""
     try:
         return execute(run)
@@ -62,7 +68,7 @@ def attempt(run: Run) -> RunResult | Failure:
         return Failure(run, f"{type(error).__name__}: {error}")
 
 
-def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[RunResult | Failure], None]) -> None:
+def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[Outcome], None]) -> None:
     """Execute runs in parallel processes, with the longest runs first.
 
     Args:
@@ -80,8 +86,10 @@ def run_all(runs: Sequence[Run], jobs: int, on_result: Callable[[RunResult | Fai
             on_result(attempt(run))
         return
     with interrupt_flag() as interrupted, _processes(min(jobs, len(runs))) as processes:
-        with _ignored_interrupts():  # inherited by the processes, so that only this process reacts to Ctrl-C
-            waiting: set[Future[RunResult | Failure]] = {processes.submit(attempt, run) for run in ordered}
+        # The processes inherit that interrupts are ignored, so that only this process reacts to Ctrl-C.
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        waiting: set[Future[Outcome]] = {processes.submit(attempt, run) for run in ordered}
+        signal.signal(signal.SIGINT, previous)
         while waiting:
             done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in done:
@@ -114,28 +122,58 @@ def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
 
 def _begin_worker() -> None:
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent ends."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+
+    def end_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def run_on_ray(
+    runs: Sequence[Run], jobs: int, on_result: Callable[[Outcome], None], *, address: str | None = None
+) -> None:
+    """Execute runs in a Ray cluster, with the longest runs first. Each run takes one logical CPU.
+
+    A run whose worker or node is lost is executed again, at most `MAX_RETRIES` times.
+
+    Args:
+        runs: The runs.
+        jobs: Smallest number of logical CPUs, if this function starts Ray on this machine.
+        on_result: Called with each result.
+        address: Address of a Ray cluster. None uses the Ray that the program has initialized, or starts Ray
+            on this machine.
+
+    Raises:
+        ConnectionError: No Ray cluster answers at ``address``.
+        ImportError: Ray is not installed.
+        KeyboardInterrupt: Ctrl-C was pressed; unfinished runs are lost.
+    """
+    ray, is_owner = import_ray(), init_ray(address, jobs)
+    try:
+        task = ray.remote(num_cpus=1, max_retries=MAX_RETRIES, scheduling_strategy="SPREAD")(attempt)
+        waiting = [task.remote(run) for run in sorted(runs, key=expected_cost, reverse=True)]
+        with interrupt_flag() as interrupted:
+            while waiting:
+                done, waiting = ray.wait(waiting, timeout=0.2)
+                for result in done:
+                    on_result(ray.get(result))
+                if interrupted.is_set():
+                    for result in waiting:
+                        ray.cancel(result, force=True)
+                    raise KeyboardInterrupt
+    finally:
+        if is_owner:
+            ray.shutdown()
 
 
 @contextmanager
-def _ignored_interrupts() -> Iterator[None]:
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-class StudyProgress:
-    """Context manager that prints a line for each completed run, and shows a progress bar.
+def study_progress(
+    name: str, missing: Sequence[Run], count: int, console: Console
+) -> Iterator[Callable[[Outcome], None]]:
+    """Show a progress bar; yield a function that prints a result and advances the bar.
 
     Args:
         name: Name of the study.
@@ -143,61 +181,28 @@ class StudyProgress:
         count: Number of all runs of the study.
         console: Output.
     """
+    ended, started = count - len(missing), time.monotonic()
+    if ended:
+        console.print(f"{ended} of {count} runs are complete already.")
+    columns = (BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
+        task = bar.add_task(name, total=sum(map(expected_cost, missing)), text=f"{ended} of {count} runs")
 
-    def __init__(self, name: str, missing: Sequence[Run], count: int, console: Console) -> None:
-        self._ended, self._count = count - len(missing), count
-        self._console = console
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[runs]}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=console,
-        )
-        self._started = time.monotonic()
-        self._task = self._bar.add_task(
-            name, total=sum(map(expected_cost, missing)), runs=self._runs(), left=""
-        )
+        def show(result: Outcome) -> None:
+            nonlocal ended
+            ended += 1
+            bar.advance(task, expected_cost(result.run))
+            done, total = bar.tasks[0].completed, bar.tasks[0].total or 0
+            left = timedelta(seconds=round((time.monotonic() - started) * (total - done) / done))
+            bar.update(task, text=f"{ended} of {count} runs, about {left} left")
+            if isinstance(result, Failure):
+                line = f"[red]{escape(f'{result.run}: {result.reason}')}[/]"
+            else:
+                final = result.final
+                line = escape(
+                    f"{result.run}: success {final.success_rate:.2f} after {final.env_steps:,} steps, "
+                    f"{final.processor_seconds:.0f} processor seconds"
+                )
+            bar.console.print(line, soft_wrap=True, highlight=False)
 
-    def __enter__(self) -> StudyProgress:
-        if self._ended:
-            self._console.print(f"{self._runs()} are complete already.")
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def on_result(self, result: RunResult | Failure) -> None:
-        """Print a result, and update the progress bar."""
-        self._ended += 1
-        self._bar.console.print(_line(result), soft_wrap=True, highlight=False)
-        self._bar.update(
-            self._task,
-            advance=expected_cost(result.run),
-            runs=self._runs(),
-            left=self._time_left(result.run),
-        )
-
-    def _runs(self) -> str:
-        return f"{self._ended} of {self._count} runs"
-
-    def _time_left(self, run: Run) -> str:
-        """Return the remaining time, extrapolated from the speed so far."""
-        task = self._bar.tasks[0]
-        done = task.completed + expected_cost(run)
-        left = (time.monotonic() - self._started) * ((task.total or 0) - done) / done
-        return f"about {timedelta(seconds=round(left))} left"
-
-
-def _line(result: RunResult | Failure) -> str:
-    if isinstance(result, Failure):
-        return f"[red]{escape(f'{result.run}: {result.reason}')}[/]"
-    final = result.final
-    return escape(
-        f"{result.run}: success {final.success_rate:.2f} after {final.env_steps:,} steps, "
-        f"{final.processor_seconds:.0f} processor seconds"
-    )
+        yield show

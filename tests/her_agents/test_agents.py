@@ -14,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from her_agents.agent import BoxActions
-from her_agents.ddpg import DDPG
 from her_agents.dqn import DQN
 from her_agents.iql import IQL
 from her_agents.sac import SAC
-from her_agents.td3 import TD3
+from her_agents.td3 import DDPG, TD3
 from her_agents.tqc import TQC
-from her_envs import BitFlipping, TaskEnv
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Priority
+from her_envs import BitFlipping
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
 CONTINUOUS = [DDPG, TD3, SAC, TQC]
@@ -45,7 +43,7 @@ def set_output(network, *values):
 
 def set_target_values(agent, *values):
     critics = agent._targets if isinstance(agent, SAC) else agent._targets["critics"]
-    for critic, value in zip((critics.first, critics.second), values, strict=True):
+    for critic, value in zip(critics, values, strict=True):
         set_output(critic, value)
 
 
@@ -81,7 +79,7 @@ def test_double_dqn_evaluates_the_action_of_the_online_network(clip_targets, exp
 )
 def test_ddpg_targets_follow_the_bellman_equation(gamma, value, clip_targets, expected):
     agent = make(DDPG, gamma=gamma, clip_targets=clip_targets)
-    set_output(agent._targets["critic"], value)
+    set_target_values(agent, value)
     assert target(agent, point_transition(gamma=gamma)) == pytest.approx(expected)
     assert target(agent, point_transition(terminated=True)) == -1
 
@@ -106,7 +104,7 @@ def test_td3_adds_bounded_noise_to_the_target_actions():
     """The critic returns the first action component, which shows the noise."""
     agent = make(TD3, gamma=0.9, hidden=(), target_noise=0.3, target_noise_clip=0.5, clip_targets=False)
     set_output(agent._targets["actor"][0], 0.2, 0.0)
-    for critic in (agent._targets["critics"].first, agent._targets["critics"].second):
+    for critic in agent._targets["critics"]:
         set_output(critic, 0.0)
         with torch.no_grad():
             critic.layers[-1].weight[0, -2] = 1.0
@@ -129,10 +127,10 @@ def test_td3_updates_actor_and_target_networks_in_every_second_update():
     for _ in range(4):
         before = [
             agent._actor[0].layers[0].weight.clone(),
-            agent._targets["critics"].first.layers[0].weight.clone(),
+            agent._targets["critics"][0].layers[0].weight.clone(),
         ]
         outcome = agent.update(point_transition())
-        after = [agent._actor[0].layers[0].weight, agent._targets["critics"].first.layers[0].weight]
+        after = [agent._actor[0].layers[0].weight, agent._targets["critics"][0].layers[0].weight]
         moved.append([not torch.equal(*pair) for pair in zip(before, after, strict=True)])
         assert ("actor_loss" in outcome) == moved[-1][0]
     assert moved == [[False, False], [True, True]] * 2
@@ -208,9 +206,9 @@ def test_layer_norm_makes_the_first_hidden_layer_independent_of_the_scale_of_its
 def test_actor_losses_are_those_of_the_papers(algorithm, first):
     """TD3 maximizes the first critic; SAC the lower critic plus the entropy."""
     options = {"action_l2": 0.0, "policy_delay": 1} if algorithm is TD3 else {}
-    agent = make(algorithm, learning_rate=0.0, **options)
-    set_output(agent._critics.first, first)
-    set_output(agent._critics.second, -7.0 - first)
+    agent = make(algorithm, learning_rate=1e-12, **options)
+    set_output(agent._critics[0], first)
+    set_output(agent._critics[1], -7.0 - first)
     outcome = agent.update(point_transition())
     expected = 4 - 0.1 * outcome["entropy"] if algorithm is SAC else -first
     assert outcome["actor_loss"] == pytest.approx(expected)
@@ -269,6 +267,20 @@ def test_sac_computes_the_density_of_its_actions():
     )
 
 
+def test_exploration_of_td3_is_gaussian_or_uniform():
+    observations = {key: np.tile(rows, (300, 1)) for key, rows in point_transition().observations.items()}
+
+    def explored(mean=0.0, **options):
+        agent = make(TD3, **options)
+        set_output(agent._actor[0], mean, mean)
+        return agent.act(observations, explore=True)
+
+    assert explored(epsilon=0.0, noise=0.1).std() == pytest.approx(0.1, rel=0.03)
+    assert explored(epsilon=1.0).std() == pytest.approx(1 / 3**0.5, rel=0.03)
+    assert (explored(epsilon=0.25, noise=0.0) != 0).mean() == pytest.approx(0.25, abs=0.02)
+    assert np.abs(explored(9.0, epsilon=0.0, noise=5.0)).max() <= 1
+
+
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
 def test_penalty_moves_actions_towards_zero(algorithm):
     """With a constant critic, the actor's loss is only the penalty."""
@@ -312,21 +324,6 @@ def test_loss_uses_weights_and_td_errors_are_returned(algorithm):
     assert agents[0].td_errors.shape == (64,)
     if algorithm in {DQN, DDPG}:
         assert np.square(agents[0].td_errors).mean() == pytest.approx(full, rel=1e-5)
-
-
-@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
-def test_td_errors_update_priorities(algorithm):
-    env = TaskEnv(BITS if algorithm is DQN else POINT)
-    buffer = HindsightReplayBuffer.for_env(env, prioritized=Priority(), seed=0)
-    recorder = EpisodeRecorder(env, buffer.add_episode)
-    agent = make(algorithm)
-    observation, _ = recorder.reset(seed=0)
-    while not buffer.can_sample:
-        observation, *_ = recorder.step(agent.act(observation, explore=True))
-    batch = buffer.sample(32)
-    agent.update(batch)
-    buffer.update_priorities(batch.index, agent.td_errors)
-    assert buffer.sample(32).weights.min() < 1
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])

@@ -6,17 +6,9 @@ import json
 
 import pytest
 
-from her_agents.algorithms import ALGORITHMS
-from her_agents.config import AGENT_COUNTS, AGENT_FLAGS, RULES, make_config, read_options
+from her_agents.config import make_config, read_options
 from her_wrappers import Mixture
 from tests.support.trainings import tiny
-
-
-def test_every_argument_of_an_agent_is_checked():
-    """Without these checks, a wrong value raises an error only in the middle of a training."""
-    taken = {name for algorithm in ALGORITHMS.values() for name in algorithm.__init__.__kwdefaults__}
-    checked = {*RULES, *AGENT_COUNTS, *AGENT_FLAGS, "hidden", "seed", "clip_targets"}
-    assert taken == checked - {"updates_per_step"}
 
 
 def test_later_sources_override_single_entries_of_tables():
@@ -37,9 +29,8 @@ BAD_OPTIONS = [
     ({"setps": 3}, ValueError, "unknown option 'setps'; choose from 'env', 'algo', 'env_kwargs'"),
     ({"steps": 0}, ValueError, "steps must be a whole number >= 1, got 0"),
     ({"steps": 1.5}, ValueError, "steps must be a whole number >= 1, got 1.5"),
-    ({"gamma": 1.0}, ValueError, r"gamma must lie in \(0, 1\), got 1.0"),
-    ({"gamma": 0}, ValueError, r"gamma must lie in \(0, 1\), got 0"),
-    ({"gamma": True}, ValueError, r"gamma must lie in \(0, 1\), got True"),
+    ({"gamma": 1.1}, ValueError, r"gamma must lie in \[0, 1\], got 1.1"),
+    ({"gamma": True}, ValueError, r"gamma must lie in \[0, 1\], got True"),
     (
         {"learning_starts": 600},
         ValueError,
@@ -51,16 +42,6 @@ BAD_OPTIONS = [
     ({"fresh_envs": True}, ValueError, "fresh_envs needs workers; set workers to 1 or more"),
     ({"fresh_envs": 1, "workers": 1}, TypeError, "fresh_envs must be true or false, got 1"),
     ({"linear_schedule": "yes"}, TypeError, "linear_schedule must be true or false, got 'yes'"),
-    ({"agent": {"hidden": 3}}, ValueError, "hidden must be a list of whole numbers, got 3"),
-    ({"agent": {"hidden": [8, -3]}}, ValueError, "each entry of hidden must be a whole number >= 1, got -3"),
-    ({"agent": {"policy_delay": 0}}, ValueError, "policy_delay must be a whole number >= 1, got 0"),
-    ({"agent": {"n_quantiles": 1.5}}, ValueError, "n_quantiles must be a whole number >= 1, got 1.5"),
-    ({"agent": {"layer_norm": 1}}, TypeError, "layer_norm must be true or false, got 1"),
-    ({"agent": {"epsilon": "a"}}, ValueError, r"epsilon must lie in \[0, 1\], got 'a'"),
-    ({"agent": {"tau": 0}}, ValueError, r"tau must lie in \(0, 1\], got 0"),
-    ({"agent": {"temperature": 0}}, ValueError, r"temperature must lie in \(0, inf\), got 0"),
-    ({"agent": {"action_l2": -1}}, ValueError, r"action_l2 must lie in \[0, inf\), got -1"),
-    ({"agent": {"target_entropy": "low"}}, ValueError, "target_entropy must be a finite number, got 'low'"),
     ({"updates_per_step": 0}, ValueError, r"updates_per_step must lie in \(0, inf\), got 0"),
     ({"her": "no"}, TypeError, "her must be true or false, got 'no'"),
     ({"prioritized": 1}, TypeError, "prioritized must be true or false, got 1"),

@@ -1,4 +1,4 @@
-"""The normalizer, network inputs, exploration noise and Polyak updates."""
+"""The normalizer, and network inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_agents.agent import add_exploration_noise
 from her_agents.networks import GoalInputs, Network, Normalizer
 from her_envs import BitFlipping, PointPush
 
@@ -131,15 +130,3 @@ NO_INPUTS = [
 def test_unsupported_observations_raise_an_error(space, message):
     with pytest.raises(TypeError, match=message):
         GoalInputs(space)
-
-
-def test_exploration_is_gaussian_or_uniform():
-    generator = torch.Generator().manual_seed(0)
-    actions = torch.zeros(20_000, 1)
-    gaussian = add_exploration_noise(actions, 0.0, 0.1, generator)
-    assert gaussian.std().item() == pytest.approx(0.1, rel=0.03)
-    uniform = add_exploration_noise(actions, 1.0, 0.1, generator)
-    assert uniform.std().item() == pytest.approx(1 / 3**0.5, rel=0.03)
-    mixed = add_exploration_noise(actions, 0.25, 0.0, generator)
-    assert (mixed != 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
-    assert add_exploration_noise(actions + 1, 0.0, 5.0, generator).abs().max() <= 1

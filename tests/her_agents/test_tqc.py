@@ -19,7 +19,7 @@ def make(**options):
 @torch.no_grad()
 def set_quantiles(critics, *values):
     """Make each critic return the same quantiles for every input."""
-    for critic, quantiles in zip(critics.critics, values, strict=True):
+    for critic, quantiles in zip(critics, values, strict=True):
         critic.layers[-1].weight.zero_()
         critic.layers[-1].bias.copy_(torch.tensor(quantiles))
 
@@ -103,5 +103,5 @@ def test_quantiles_converge_to_those_of_the_rewards():
 
 @pytest.mark.parametrize("dropped", [-1, 25, 26])
 def test_dropping_all_quantiles_raises_an_error(dropped):
-    with pytest.raises(ValueError, match=f"top_quantiles_to_drop_per_net must be .* got {dropped}"):
+    with pytest.raises(ValueError, match=f"top_quantiles_to_drop_per_net must be .*, got {dropped}"):
         make(top_quantiles_to_drop_per_net=dropped)

@@ -142,14 +142,7 @@ MISTAKES = [
     ({"env": "no/Such-v0"}, ValueError, "cannot make no/Such-v0"),
     ({"env_kwargs": {"bits": 3}}, ValueError, "cannot make her_envs/BitFlipping-v0: .*'bits'"),
     ({"env": "CartPole-v1", "env_kwargs": {}}, ValueError, "observation space must be a Dict"),
-    ({"algo": "ppo"}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac', 'tqc'"),
     ({"algo": "sac"}, TypeError, "sac needs a Box action space, got Discrete"),
-    (
-        {"agent": {"layers": 3}},
-        ValueError,
-        "unknown option 'layers' of dqn; choose from 'epsilon', 'hidden', 'layer_norm', 'learning",
-    ),
-    ({"goal_selection_strategy": "futur"}, ValueError, "'futur'"),
     ({"termination": "goal"}, ValueError, "unknown termination 'goal'; choose from 'recompute'"),
     (
         {"env_kwargs": {"reward_type": "dense"}},
