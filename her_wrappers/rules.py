@@ -1,0 +1,410 @@
+"""Rules, findings and reports: the engine of `check_goal_env`, `check_replay` and `diagnose`.
+
+A suite collects evidence, such as a recorded run. Its rules are functions of the evidence that yield
+violations; a `RuleSet` turns violations into findings, and a `Report` shows the findings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+Severity: TypeAlias = Literal["error", "warning", "info"]
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""All severities, in the order of a report."""
+
+GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+class Evidence(Protocol):
+    """The recorded facts that the rules of a suite judge."""
+
+    def missing(self, need: str) -> str:
+        """Return the reason why the evidence does not meet a need of a rule, or an empty text."""
+        ...
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One violation of a rule.
+
+    Attributes:
+        message: The violation in one sentence, without a period, with the values that were found, such as
+            ``"step() returned reward -1, but compute_reward returns 0 for the same goals"``.
+        place: Where the violation occurred, such as ``"episode 0, step 3"``; may be empty.
+        subject: The element concerned, such as a key; each subject becomes a separate finding.
+        severity: Severity of this violation, or None for the severity of the rule.
+        repair: Repair wrapper for this violation, or None for that of the rule.
+    """
+
+    message: str
+    place: str = ""
+    subject: str = ""
+    severity: Severity | None = None
+    repair: str | None = None
+
+
+Check: TypeAlias = Callable[[Any], Iterator[Violation]]
+"""Function of the evidence that yields the violations of a rule."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A requirement, and the function that finds its violations.
+
+    Attributes:
+        code: ``GE`` (environments), ``HB`` (replay buffers) or ``GD`` (diagnoses), and three digits, of which
+            the first is the family.
+        name: Name of the rule in words, such as ``"reward-mismatch"``.
+        severity: ``"error"`` if training data would be wrong or the run would crash, ``"warning"`` if this
+            happens in some uses, ``"info"`` for a note.
+        meaning: The fault in one sentence.
+        fix: The fix in one line, without a period.
+        wrong: Example of code that violates the rule.
+        right: The example with the fault corrected.
+        check: Function that yields the violations.
+        source: Source of the requirement, such as a paper or an issue; may be empty.
+        threshold: The threshold of the rule and its reason; empty for rules without a threshold.
+        needs: Needs that the evidence must meet for the rule to be applied.
+        inconclusive_without: Needs without which the absence of findings is inconclusive.
+        implies: Codes of rules whose findings are direct consequences of a finding of this rule. A report
+            leaves out these findings, and the findings that they imply in turn.
+        repair: Class of `her_wrappers.repairs` that corrects the fault, or an empty text.
+        passive: Whether `GoalEnvChecker` applies the rule to an environment in use.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    meaning: str
+    fix: str
+    wrong: str
+    right: str
+    check: Check
+    source: str = ""
+    threshold: str = ""
+    needs: tuple[str, ...] = ()
+    inconclusive_without: tuple[str, ...] = ()
+    implies: tuple[str, ...] = ()
+    repair: str = ""
+    passive: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The violations of one rule for one subject: the first of the most severe violations, and their number.
+
+    Attributes:
+        code: Code of the rule, such as ``"GE101"``.
+        name: Name of the rule, such as ``"reward-mismatch"``.
+        severity: ``"error"``, ``"warning"`` or ``"info"``.
+        subject: The element concerned, such as a key of the observation; may be empty.
+        place: Where the violation occurred, such as ``"episode 0, step 3"``; may be empty.
+        message: The violation in one sentence, without a period.
+        fix: How to correct the fault, without a period.
+        repair: Class of `her_wrappers.repairs` that corrects the fault, or an empty text.
+        caused_by: Wrapper of the environment that causes the finding, such as ``"TransformReward (layer 2
+            from the outside)"``; empty if no wrapper causes the finding or the cause is unknown.
+        count: Number of violations.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    subject: str
+    place: str
+    message: str
+    fix: str
+    repair: str
+    caused_by: str
+    count: int
+
+    @property
+    def where(self) -> str:
+        """Subject, place and number of violations; empty for a single violation without both."""
+        times = f"({self.count} times)" if self.count > 1 else ""
+        return " ".join(filter(None, [", ".join(filter(None, [self.subject, self.place])), times]))
+
+    @property
+    def description(self) -> str:
+        """Where, message and causing wrapper in one line, without code and fix."""
+        where = f"{self.where}: " if self.where else ""
+        cause = f"; caused by {self.caused_by}" if self.caused_by else ""
+        return f"{where}{self.message}{cause}."
+
+    def __str__(self) -> str:
+        """Return the finding in one line."""
+        return f"{self.code} {self.name}: {self.description} Fix: {self.fix}."
+
+
+@dataclass(frozen=True)
+class NotExercised:
+    """A situation that did not occur, or a feature that is not offered, and the rules that need it.
+
+    Attributes:
+        reason: The situation, such as ``"no episode ended in 30 steps"``.
+        codes: Codes of the rules whose absence from the findings is inconclusive; empty for the reason of an
+            early stop.
+    """
+
+    reason: str
+    codes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return reason and codes in one line."""
+        return f"{self.reason} (inconclusive: {', '.join(self.codes)})" if self.codes else self.reason
+
+
+class ReportError(ValueError):
+    """A report has errors or, if warnings were asked for, warnings; the message is the report."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of `check_goal_env`, `check_replay` or `diagnose`.
+
+    Attributes:
+        target: Name of the environment, replay buffer, run or file that was judged.
+        seed: Seed of the environment or of the buffer; None if the suite used recorded data.
+        steps: Number of steps of the episodes that were judged.
+        episodes: Number of these episodes.
+        successes: Number of these steps that reached their goal.
+        findings: Findings, errors first.
+        not_exercised: Situations that did not occur, with the rules that need them.
+        not_offered: Features that the replay buffer does not offer, with the rules that need them; always
+            empty for `check_goal_env` and `diagnose`.
+    """
+
+    target: str
+    seed: int | None
+    steps: int
+    episodes: int
+    successes: int
+    findings: tuple[Finding, ...]
+    not_exercised: tuple[NotExercised, ...] = ()
+    not_offered: tuple[NotExercised, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    @property
+    def codes(self) -> list[str]:
+        """Codes of the findings, sorted and without repetition."""
+        return sorted({finding.code for finding in self.findings})
+
+    def of_severity(self, *severities: Severity) -> list[Finding]:
+        """Return the findings of the given severities, such as ``"error"``."""
+        return [finding for finding in self.findings if finding.severity in severities]
+
+    def raise_if_errors(self, *, strict: bool = False) -> None:
+        """Raise ReportError if the report has findings of severity error.
+
+        Args:
+            strict: Whether findings of severity warning raise the error too.
+
+        Raises:
+            ReportError: The report has an error or, with ``strict``, a warning.
+        """
+        if self.of_severity("error", *(("warning",) if strict else ())):
+            raise ReportError(self.text())
+
+    def summary(self) -> str:
+        """Return the numbers of findings, steps, episodes and successful steps in one line."""
+        counts = [(len(self.of_severity(severity)), severity) for severity in SEVERITIES[:2]]
+        found = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
+        seed = "" if self.seed is None else f" (seed {self.seed})"
+        return (
+            f"{self.target}: {found} in {self.steps} steps of {self.episodes} episodes "
+            f"with {self.successes} successful step{'s' * (self.successes != 1)}{seed}"
+        )
+
+    def text(self) -> str:
+        """Return the report as text: summary, one block per finding, and what was not judged."""
+        lines = [self.summary()]
+        for finding in self.findings:
+            lines += [f"{finding.severity} {finding.code} {finding.name}: {finding.description}"]
+            repair = f"; or wrap the environment in her_wrappers.repairs.{finding.repair}"
+            lines += [f"    fix: {finding.fix}{repair if finding.repair else ''}"]
+        lines += [f"not exercised: {gap}" for gap in self.not_exercised]
+        lines += [f"not offered: {gap.reason} ({', '.join(gap.codes)})" for gap in self.not_offered]
+        return "\n".join(lines)
+
+    __str__ = text
+
+    def json(self) -> str:
+        """Return the report as JSON, an object with the attributes of this class."""
+        return json.dumps(asdict(self), indent=2)
+
+    def github(self, location: tuple[str, int] | None = None) -> str:
+        """Return one GitHub workflow command per finding, which GitHub shows as an annotation.
+
+        Args:
+            location: File, relative to the repository, and line that GitHub annotates.
+        """
+
+        # Workflow commands escape text as in
+        # https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+        def data(text: str) -> str:
+            return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+        def attribute(text: str) -> str:
+            return data(text).replace(":", "%3A").replace(",", "%2C")
+
+        place = "" if location is None else f"file={attribute(location[0])},line={location[1]},"
+        return "\n".join(
+            f"::{GITHUB_LEVELS[finding.severity]} {place}"
+            f"title={attribute(f'{finding.code} {finding.name}')}::"
+            + data(f"{self.target}: {finding.description} Fix: {finding.fix}")
+            for finding in self.findings
+        )
+
+
+class RuleSet(Mapping[str, Rule]):
+    """The rules of one suite, by code.
+
+    Args:
+        families: First digits of the codes, in the order in which a report lists findings of one severity.
+    """
+
+    def __init__(self, families: str = "0123456789") -> None:
+        self._rules: dict[str, Rule] = {}
+        self._families = families
+
+    def __getitem__(self, code: str) -> Rule:
+        return self._rules[code]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._rules))
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def rule(
+        self,
+        code: str,
+        name: str,
+        severity: Severity = "error",
+        *,
+        meaning: str,
+        fix: str,
+        wrong: str,
+        right: str,
+        **options: Any,
+    ) -> Callable[[Check], Check]:
+        """Return a decorator that adds a function to the rules; the arguments are fields of `Rule`."""
+
+        def add(check: Check) -> Check:
+            self._rules[code] = Rule(
+                code, name, severity, meaning, fix, wrong.strip("\n"), right.strip("\n"), check, **options
+            )
+            return check
+
+        return add
+
+    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[Rule]:
+        """Return the rules whose codes begin with one of ``select`` (all if empty) and none of ``ignore``.
+
+        Args:
+            select: Codes or prefixes of codes; a single string counts as one prefix.
+            ignore: Codes or prefixes of codes, likewise.
+
+        Raises:
+            ValueError: No rule code begins with one of the prefixes.
+        """
+        chosen, ignored = ((each,) if isinstance(each, str) else tuple(each) for each in (select, ignore))
+        for prefix in chosen + ignored:
+            if not any(code.startswith(prefix) for code in self):
+                raise ValueError(unknown_code(prefix, self))
+        return [
+            rule
+            for code, rule in self.items()
+            if (not chosen or code.startswith(chosen)) and not (ignored and code.startswith(ignored))
+        ]
+
+    def judge(self, evidence: Evidence, rules: Iterable[Rule]) -> list[Finding]:
+        """Return the findings of ``rules``, errors first, without findings that other findings imply.
+
+        Rules that imply one of ``rules`` are applied too, to remove the findings that they imply.
+
+        Args:
+            evidence: Evidence of the suite.
+            rules: Rules to report.
+        """
+        codes = {rule.code for rule in rules}
+        applied = [rule for rule in self.values() if rule.code in codes or codes & self._implied_by(rule)]
+        findings = self.without_implied(apply_rules(applied, evidence))
+        return self.in_order(finding for finding in findings if finding.code in codes)
+
+    def without_implied(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Return the findings that no other finding implies, directly or through other rules."""
+        implied = {code for finding in findings for code in self._implied_by(self[finding.code])}
+        return [finding for finding in findings if finding.code not in implied]
+
+    def _implied_by(self, rule: Rule) -> set[str]:
+        found, new = set[str](), {rule.code}
+        while new:
+            new = {code for each in new for code in self[each].implies} - found
+            found |= new
+        return found
+
+    def in_order(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return findings sorted by severity, errors first, then by family, code and subject."""
+        return sorted(
+            findings,
+            key=lambda each: (
+                SEVERITIES.index(each.severity),
+                self._families.index(each.code[2]),
+                each.code,
+                each.subject,
+            ),
+        )
+
+
+def apply_rules(rules: Iterable[Rule], evidence: Evidence) -> list[Finding]:
+    """Return one finding for each subject of the violations of each rule whose needs are met."""
+    findings = []
+    for rule in rules:
+        if any(map(evidence.missing, rule.needs)):
+            continue
+        groups: dict[str, list[Violation]] = {}
+        for violation in rule.check(evidence):
+            groups.setdefault(violation.subject, []).append(violation)
+        for subject, group in groups.items():
+            first = min(group, key=lambda each: SEVERITIES.index(each.severity or rule.severity))
+            findings.append(
+                Finding(
+                    rule.code,
+                    rule.name,
+                    first.severity or rule.severity,
+                    subject,
+                    first.place,
+                    first.message,
+                    rule.fix,
+                    rule.repair if first.repair is None else first.repair,
+                    caused_by="",
+                    count=len(group),
+                )
+            )
+    return findings
+
+
+def unmet_needs(evidence: Evidence, rules: Iterable[Rule]) -> list[NotExercised]:
+    """Return the reasons of unmet needs, each with the rules among ``rules`` that have this need."""
+    gaps: dict[str, list[str]] = {}
+    for rule in rules:
+        needs = (*rule.needs, *rule.inconclusive_without)
+        reason = next(filter(None, map(evidence.missing, needs)), "")
+        if reason:
+            gaps.setdefault(reason, []).append(rule.code)
+    return [NotExercised(reason, tuple(codes)) for reason, codes in gaps.items()]
+
+
+def unknown_code(code: str, codes: Iterable[str]) -> str:
+    """Return the error message for an unknown rule code, with the nearest of the known codes."""
+    near = difflib.get_close_matches(code, codes, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`her rules` lists them"
+    return f"unknown rule code {code!r}; {hint}"
