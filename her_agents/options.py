@@ -1,4 +1,4 @@
-"""Options of the agents, one class for each algorithm. This module does not import torch."""
+"""Options of the agents, one class for each algorithm, and the check of options. It does not import torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,46 @@ from typing import Any
 
 from her_wrappers.arguments import require_count, require_flag, require_number
 
+KINDS: dict[str, Any] = {
+    "str": str,
+    "str | None": str | None,
+    "str | dict[str, float]": str | dict,
+    "dict[str, Any]": dict,
+}
+"""Values that a field accepts, by its annotation."""
+
 
 def ranged(default: Any, interval: str) -> Any:
     """Return a field whose values lie in an interval; see `require_number`."""
     return field(default=default, metadata={"interval": interval})
+
+
+def count(default: int, *, at_least: int = 0) -> Any:
+    """Return a field for integers that may be below 1."""
+    return field(default=default, metadata={"at_least": at_least})
+
+
+def require_values(options: Any) -> None:
+    """Check the numbers, flags and strings of a dataclass of options.
+
+    Args:
+        options: The dataclass. Its floats are fields of `ranged`. Its integers must be at least 1, or the
+            entry ``at_least`` of the field's metadata.
+
+    Raises:
+        TypeError: A flag or a string has another type.
+        ValueError: A number is out of range.
+    """
+    for option in fields(options):
+        name, value = option.name, getattr(options, option.name)
+        if "interval" in option.metadata and not (value is None and option.default is None):
+            require_number(name, value, option.metadata["interval"])
+        elif option.type == "int":
+            require_count(name, value, at_least=option.metadata.get("at_least", 1))
+        elif option.type == "bool":
+            require_flag(name, value)
+        elif (kind := KINDS.get(str(option.type))) and not isinstance(value, kind):
+            raise TypeError(f"{name} must be of type {option.type}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +76,7 @@ class AgentOptions:
         for units in self.hidden:
             require_count("each entry of hidden", units, at_least=1)
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if "interval" in option.metadata and not (value is None and option.default is None):
-                require_number(option.name, value, option.metadata["interval"])
-            elif option.type == "bool":
-                require_flag(option.name, value)
-            elif option.type == "int":
-                require_count(option.name, value, at_least=option.metadata.get("at_least", 1))
+        require_values(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +139,7 @@ class TQCOptions(SACOptions):
 
     n_quantiles: int = 25
     """Quantiles of each critic."""
-    top_quantiles_to_drop_per_net: int = field(default=2, metadata={"at_least": 0})
+    top_quantiles_to_drop_per_net: int = count(2)
     """Quantiles that targets leave out, for each critic; below ``n_quantiles``."""
 
     def __post_init__(self) -> None:
