@@ -167,7 +167,16 @@ def requirement_grid(requirements: Iterable[Requirement], *, quick: bool = False
         quick: Whether this is a short measurement, which is not judged.
     """
     header = ["quantity", "measured", "promised", "hoped", ""]
-    rows = [_requirement_row(requirement, quick) for requirement in requirements]
+    rows = [
+        [
+            each.what,
+            "" if each.measured is None else _number(each.measured, ".3g"),
+            each.bound(each.promised),
+            each.bound(each.hoped),
+            "no promise at this size" if quick else each.verdict,
+        ]
+        for each in requirements
+    ]
     if not any(row[3] for row in rows):
         header, *rows = ([*row[:3], row[4]] for row in [header, *rows])
     return Grid("Promised and measured", header, rows)
@@ -176,13 +185,6 @@ def requirement_grid(requirements: Iterable[Requirement], *, quick: bool = False
 def _number(value: float, form: str) -> str:
     """Return a number as text, from 1,000 on with separators of thousands."""
     return f"{value:{',.0f' if 1000 <= value < np.inf else form}}"
-
-
-def _requirement_row(requirement: Requirement, quick: bool) -> list[str]:
-    measured = "" if requirement.measured is None else _number(requirement.measured, ".3g")
-    verdict = "no promise at this size" if quick else requirement.verdict
-    bounds = [requirement.bound(each) for each in (requirement.promised, requirement.hoped)]
-    return [requirement.what, measured, *bounds, verdict]
 
 
 @dataclass(frozen=True)

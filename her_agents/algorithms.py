@@ -8,7 +8,6 @@ from gymnasium import spaces
 
 from her_agents.dqn import DQN
 from her_agents.iql import IQL
-from her_agents.options import agent_options
 from her_agents.sac import SAC
 from her_agents.td3 import DDPG, TD3
 from her_agents.tqc import TQC
@@ -80,9 +79,7 @@ def make_agent(config: Config, observation_space: Any, action_space: Any) -> Age
 
     Raises:
         TypeError: The algorithm does not support the spaces.
-        ValueError: The algorithm, or one of its arguments, is unknown, or an argument is out of range.
     """
-    agent_options(config.algo, config.agent)  # names the algorithm in the message on an unknown option
     agent: Agent = ALGORITHMS[config.algo](
         observation_space,
         action_space,

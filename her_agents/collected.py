@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 
 class ExploringPolicy:
-    """An exploring policy for a `Collector`; it is pickled as the arguments from which its agent is made.
-
-    Args:
-        config: The options of the training.
-        observation_space: Observation space of one environment.
-        action_space: Action space of one environment.
-    """
+    """An exploring policy for a `Collector`; it is pickled as the arguments from which its agent is made."""
 
     def __init__(
         self, config: Config, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
@@ -59,31 +53,7 @@ class CollectedTraining(Training):
 
     Each of ``config.workers`` workers steps ``config.num_envs`` environments. A step of this training is a
     round: one episode of each environment.
-
-    Args:
-        config: The options.
-        buffer_file: File of the saved replay buffer of a resumed training; None for a new training.
-        backend: Backend of the `Collector`.
-        address: Address of a Ray cluster, or None; see `Collector`.
-
-    Raises:
-        ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
-        TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: As in `Training`; or ``backend`` does not exist, or ``address`` is given for a backend
-            other than ``"ray"``.
     """
-
-    def __init__(
-        self,
-        config: Config,
-        buffer_file: Path | None = None,
-        *,
-        backend: str = "process",
-        address: str | None = None,
-    ) -> None:
-        self._backend, self._address = backend, address
-        super().__init__(config, buffer_file)
 
     def _open(self, buffer_file: Path | None) -> None:
         config = self.config
@@ -118,15 +88,7 @@ class CollectedTraining(Training):
         return super().state_dict() | {"collector": self._collector.state_dict()}
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
-        """Restore the content of a checkpoint; `begin_episodes` must follow.
-
-        Args:
-            path: File of the checkpoint, for the message.
-            state: Content of the checkpoint.
-
-        Raises:
-            ValueError: The environment's spaces are not those of the checkpoint.
-        """
+        """Restore the content of a checkpoint, and continue the unfinished rounds."""
         super().load_state_dict(path, state)
         self._collector.load_state_dict(state["collector"])
         self._rounds = self._collector.rounds()

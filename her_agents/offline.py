@@ -21,12 +21,6 @@ class OfflineTraining(Training):
 
     A step of this run is an update of the agent. The environment is stepped by evaluations only, and once to
     find the success flag.
-
-    Raises:
-        ImportError: ``config.offline`` is neither a folder nor a file, and Minari is not installed.
-        TypeError: The algorithm does not support the spaces of the environment.
-        ValueError: As in `Training`; or ``config.offline`` cannot be read, has no episodes, or its episodes
-            do not fit the environment.
     """
 
     def _open(self, buffer_file: Path | None) -> None:
@@ -65,7 +59,7 @@ def open_episodes(name: str) -> Iterable[Episode]:
 
     Raises:
         ImportError: ``name`` is neither a folder nor a file, and Minari is not installed.
-        OSError: There is no dataset ``name``, or it cannot be read.
+        OSError: The dataset ``name`` does not exist, or cannot be read.
         ValueError: The folder is not an archive, or the archive or the file is damaged.
     """
     path = Path(name)

@@ -1,8 +1,8 @@
-"""Training: the agent, replay buffer, environments and progress of one training.
+"""Training: the agent, replay buffer, environments and progress of one run.
 
 Every epoch starts with new episodes, seeded by the config's seed and the number of resets so far. Open
 episodes are truncated at the end of an epoch. So checkpoints need no state of the environments, and a resumed
-training computes the same results as an uninterrupted one.
+run computes the same results as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ gym.register_envs(her_envs)
 
 @dataclass
 class Counts:
-    """The progress of a training.
+    """The progress of a run.
 
     Attributes:
         epochs: Number of completed epochs.
@@ -62,11 +62,13 @@ class Counts:
 
 
 class Training:
-    """A training, which runs epoch by epoch.
+    """A run with episodes from environments of this process; subclasses have other sources of episodes.
 
     Args:
         config: The options.
-        buffer_file: File of the saved replay buffer of a resumed training; None for a new training.
+        buffer_file: File of the saved replay buffer of a resumed run; None for a new run.
+        backend: Backend of the `Collector`, if there are workers.
+        address: Address of a Ray cluster for the `Collector`, or None.
 
     Attributes:
         config: The options.
@@ -77,13 +79,24 @@ class Training:
 
     Raises:
         BrokenModuleError: The environment or its module raised an error.
+        ConnectionError: No Ray cluster answers at ``address``.
+        ImportError: Ray or Minari is needed, and is not installed.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, has no success flag, or has
-            rewards outside [-1, 0] with ``clip_targets``; or the buffer file does not fit the environment.
+            rewards outside [-1, 0] with ``clip_targets``; or the buffer file, the backend, the address or the
+            recorded episodes cannot be used.
     """
 
-    def __init__(self, config: Config, buffer_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        buffer_file: Path | None = None,
+        *,
+        backend: str = "process",
+        address: str | None = None,
+    ) -> None:
         self.config = config
+        self._backend, self._address = backend, address
         self._test_env = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
         self._spaces = goal_spaces(self._test_env)
         self.agent = make_agent(config, *self._spaces)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -36,7 +36,7 @@ from benchmarks.studies.run_all import usable_cores
 
 QUICK_RESULTS = Path("runs/reproduce")
 
-STUDIES = {
+STUDIES: dict[str, Callable[..., study.Study]] = {
     "bitflip": bitflip.make_study,
     "strategies": strategies.make_study,
     "reach": reach.make_study,

@@ -1,4 +1,4 @@
-"""Run all trainings of a study in parallel processes or in a Ray cluster, and show the progress."""
+"""Execute all runs of a study in parallel processes or in a Ray cluster, and show the progress."""
 
 from __future__ import annotations
 

@@ -94,39 +94,27 @@ def test_vector_goals_are_combined_with_images():
         assert not torch.allclose(first, other), f"{key} changes the result"
 
 
-NO_INPUTS = [
-    (
-        BitFlipping(observation="integer").observation_space,
-        "observation must be a vector .* or a uint8 image, got Discrete",
-    ),
-    (
-        spaces.Dict(
-            observation=spaces.Box(0, 255, (9, 9, 3), np.uint8),
-            achieved_goal=spaces.Box(0, 1, (2,)),
-            desired_goal=spaces.Box(0, 1, (2,)),
-        ),
-        "images of observation must have at least 20 x 20 pixels, got Box",
-    ),
-    (
-        spaces.Dict(
-            observation=spaces.Box(0, 1, (24, 24, 3)),
-            achieved_goal=spaces.Box(0, 1, (2,)),
-            desired_goal=spaces.Box(0, 1, (2,)),
-        ),
-        "observation must be a vector .* or a uint8 image",
-    ),
-    (
-        spaces.Dict(
-            observation=spaces.Box(0, 255, (24, 24, 3), np.uint8),
-            achieved_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
-            desired_goal=spaces.Box(0, 255, (24, 30, 3), np.uint8),
-        ),
-        "images in observations must have the same size",
-    ),
-]
+def image_space(observation, goal, *, dtype=np.uint8):
+    image = spaces.Box(0, 255, observation, dtype)
+    goal = spaces.Box(0, 255, goal, dtype)
+    return spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
 
 
-@pytest.mark.parametrize(("space", "message"), NO_INPUTS)
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (
+            BitFlipping(observation="integer").observation_space,
+            "observation must be a vector .*, got Discrete",
+        ),
+        (image_space((9, 9, 3), (24, 24, 3)), "images of observation must have at least 20 x 20 pixels"),
+        (
+            image_space((24, 24, 3), (2,), dtype=np.float32),
+            "observation must be a vector .* or a uint8 image",
+        ),
+        (image_space((24, 24, 3), (24, 30, 3)), "images in observations must have the same size"),
+    ],
+)
 def test_unsupported_observations_raise_an_error(space, message):
     with pytest.raises(TypeError, match=message):
         GoalInputs(space)

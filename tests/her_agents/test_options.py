@@ -12,6 +12,7 @@ BAD_OPTIONS = [
     ("td3", {"policy_delay": 0}, ValueError, "policy_delay must be .* >= 1, got 0"),
     ("tqc", {"n_quantiles": 1.5}, ValueError, "n_quantiles must be .*, got 1.5"),
     ("tqc", {"top_quantiles_to_drop_per_net": 25}, ValueError, "must be below n_quantiles=25, got 25"),
+    ("tqc", {"top_quantiles_to_drop_per_net": -1}, ValueError, "must be .* >= 0, got -1"),
     ("sac", {"layer_norm": 1}, TypeError, "layer_norm must be .*, got 1"),
     ("dqn", {"epsilon": "a"}, ValueError, r"epsilon must lie in \[0, 1\], got 'a'"),
     ("ddpg", {"tau": 0}, ValueError, r"tau must lie in \(0, 1\], got 0"),

@@ -39,11 +39,6 @@ def test_targets_leave_out_the_largest_quantiles_of_all_critics_together(dropped
     torch.testing.assert_close(values, expected[:, None].expand(-1, 64))
 
 
-def test_targets_of_terminations_are_the_rewards():
-    values = targets(make(), point_transition(terminated=True), 0.5)
-    assert (values == -1).all()
-
-
 def test_targets_contain_the_weighted_entropy_of_the_next_action():
     agent = make(gamma=0.9, clip_targets=False)
     batch = point_transition(gamma=0.9)
@@ -99,9 +94,3 @@ def test_quantiles_converge_to_those_of_the_rewards():
     level, share = 0.9, 0.75
     expected = -share * (1 - level) / (share * (1 - level) + (1 - share) * level)
     torch.testing.assert_close(quantiles[:, -1], torch.full((2,), expected), atol=0.03, rtol=0)
-
-
-@pytest.mark.parametrize("dropped", [-1, 25, 26])
-def test_dropping_all_quantiles_raises_an_error(dropped):
-    with pytest.raises(ValueError, match=f"top_quantiles_to_drop_per_net must be .*, got {dropped}"):
-        make(top_quantiles_to_drop_per_net=dropped)

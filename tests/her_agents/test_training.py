@@ -47,31 +47,13 @@ class Renamed(gym.Wrapper):
         return *result, {self.name: info["is_success"]}
 
 
-@pytest.mark.parametrize("name", ["success", "won"])
-def test_success_flag_is_is_success_or_success(name):
-    gym.register("her-test/Renamed-v0", lambda: Renamed(TaskEnv(BitFlipping(n_bits=4)), name))
-    config = tiny(env="her-test/Renamed-v0", env_kwargs={}, steps=200)
+def test_success_flag_can_be_named_success():
+    gym.register("her-test/Renamed-v0", lambda: Renamed(TaskEnv(BitFlipping(n_bits=4)), "success"))
     try:
-        if name == "success":
-            assert train(config).history[-1]["collected_success"] > 0
-        else:
-            with pytest.raises(
-                ValueError, match=r"info must contain 'is_success' or 'success', got the keys \['won'"
-            ):
-                train(config)
+        result = train(tiny(env="her-test/Renamed-v0", env_kwargs={}, steps=200))
+        assert result.history[-1]["collected_success"] > 0
     finally:
         del gym.registry["her-test/Renamed-v0"]
-
-
-def test_without_relabeling_the_log_has_no_columns_of_relabeled_goals():
-    row = train(tiny(her=False, steps=200)).history[-1]
-    assert "reward_mean" in row
-    assert not {"relabeled_success", "goal_age"} & row.keys()
-
-
-def test_agent_uses_the_gamma_of_the_config():
-    with closing(Training(tiny(gamma=0.5))) as training:
-        assert training.agent._bounds == (-2.0, 0.0)
 
 
 @pytest.mark.parametrize("algo", TASKS)
@@ -115,12 +97,6 @@ def test_stop_ends_the_training_which_is_saved(tmp_path):
     assert asked == [[1], [1, 2]]
     assert (len(result.history), result.interrupted) == (2, False)
     assert load_checkpoint(tmp_path / "latest.pt")["counts"]["epochs"] == 2
-
-
-def test_stop_is_called_after_every_evaluation(tmp_path):
-    asked = []
-    train(tiny(), stop=lambda history: bool(asked.append(len(history))))
-    assert asked == [1, 2, 3]
 
 
 def test_second_ctrl_c_raises_keyboard_interrupt():
@@ -202,11 +178,6 @@ def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
             assert optimizers
             for optimizer in optimizers:
                 assert [group["lr"] for group in optimizer.param_groups] == [pytest.approx(max(0, expected))]
-
-
-def test_n_step_returns_are_trained():
-    row = train(tiny(n_steps=3, steps=200)).history[-1]
-    assert -3 < row["reward_mean"] < train(tiny(steps=200)).history[-1]["reward_mean"]
 
 
 def test_dense_rewards_are_trained_without_clipped_targets():

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import csv
-import json
-import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.studies import bitflip, fetch, reach, run_all, strategies
+from benchmarks.studies import bitflip, fetch, run_all, strategies
 from benchmarks.studies import study as study_module
-from benchmarks.studies.plots import BLUE, GRAY, VERMILLION
 from benchmarks.studies.runs import WITH_HER, Run, execute
 from benchmarks.studies.study import settings_of
-from her_agents.config import make_config
 from her_wrappers.files.atomic import acquire_lock
 from tests.support.studies import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bits
 
@@ -24,12 +19,6 @@ from tests.support.studies import REQUIRE_PACKAGES, RUNS, do, do_quick, tiny_bit
 def rows_of(path):
     with path.open() as file:
         return list(csv.DictReader(file))
-
-
-def show(picture, color):
-    """Return whether more than 50 pixels of a picture have a color."""
-    wanted = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    return (np.asarray(picture.convert("RGB")) == wanted).all(axis=-1).sum() > 50
 
 
 @pytest.mark.parametrize("study", RUNS)
@@ -40,51 +29,19 @@ def test_study_writes_a_table_a_picture_and_a_page(study, tmp_path):
     rows = rows_of(tmp_path / f"{study}.csv")
     finals = [row for row in rows if row["evaluation"] == "final"]
     assert (len(finals), {row["episodes"] for row in finals}) == (RUNS[study], {"4"})
-    assert all(0 <= float(row["success_rate"]) <= 1 for row in rows)
     assert len({row["run"] for row in rows}) == RUNS[study]
     with Image.open(tmp_path / f"{study}.png") as picture:
         assert picture.width == 1200
-        assert show(picture, BLUE)
-        assert show(picture, GRAY if study == "strategies" else VERMILLION), "the variant without HER"
     page = (tmp_path / f"{study}.md").read_text()
-    for text in (
-        "![",
-        f"({study}.png)",
-        "no promise at this size",
-        "torch 2.",
-        "cores",
-        "seeds 0;",
-        "--jobs 1",
-    ):
+    for text in (f"({study}.png)", "no promise at this size", "torch 2.", "seeds 0;", "--jobs 1"):
         assert text in page
 
 
-def configs_on_page(page, labels):
-    """Yield the settings of each run on a page."""
-    common = re.search(r"In all runs: (.*)\.\n", page).group(1)
-    shared = {name: json.loads(value) for name, value in re.findall(r"`([\w.]+) = (.*?)`", common)}
-    _, _, table = page.partition("In all runs:")
-    header, _, *rows = [
-        line.strip("| \n").split(" | ") for line in table.splitlines() if line.startswith("|")
-    ]
-    for row in rows:
-        cells = dict(zip(header[labels:], row[labels:], strict=True))
-        yield shared | {name: json.loads(cell) for name, cell in cells.items() if cell != "default"}
-
-
-@pytest.mark.parametrize("make", [bitflip.make_study, strategies.make_study, reach.make_study])
-def test_page_shows_the_settings_of_the_runs(make):
-    study = make(1, quick=False)
-    configs = []
-    for options in configs_on_page(settings_of(study.runs), len(study.runs[0].labels)):
-        nested = {}
-        for name, value in options.items():
-            table, _, key = name.rpartition(".")
-            if table:
-                nested.setdefault(table, {})[key] = value
-        flat = {name: value for name, value in options.items() if "." not in name}
-        configs.append(make_config(flat, nested))
-    assert configs == [replace(run.config, seed=0) for run in study.runs]
+def test_page_shows_common_settings_once_and_the_others_in_a_table():
+    section = settings_of(strategies.make_study(1, quick=True).runs)
+    assert '`algo = "ddpg"`' in section
+    assert "| strategy | k | goal_selection_strategy | n_sampled_goal | her |" in section
+    assert '| future | 1 | "future" | 1 | true |' in section
 
 
 class CountingExecute:
@@ -109,17 +66,18 @@ def test_interrupted_study_continues(tmp_path, monkeypatch):
     first = CountingExecute(monkeypatch, interrupt)
     result = do_quick("bitflip", tmp_path)
     assert result.exit_code == 130
-    assert f"Interrupted. Completed runs are in {tmp_path}; the same command continues." in result.output
+    assert f"Interrupted. Completed runs are in {tmp_path}" in result.output
     assert not (tmp_path / "bitflip.md").exists()
     before = (tmp_path / "bitflip.csv").read_text()
     second = CountingExecute(monkeypatch)
-    result = do_quick("bitflip", tmp_path)
-    assert "3 of 4 runs are complete already." in result.output
+    assert "3 of 4 runs are complete already." in do_quick("bitflip", tmp_path).output
     assert (len(second.executed), set(first.executed) & set(second.executed)) == (1, set())
     assert (tmp_path / "bitflip.csv").read_text().startswith(before)
     third = CountingExecute(monkeypatch)
+    (tmp_path / "bitflip.png").unlink()
     assert do_quick("bitflip", tmp_path).exit_code == 0
-    assert third.executed == [], "existing results are shown again"
+    assert third.executed == []
+    assert (tmp_path / "bitflip.png").exists(), "existing results are drawn again"
 
 
 def test_rows_of_other_settings_are_removed(tmp_path, monkeypatch):
@@ -129,14 +87,10 @@ def test_rows_of_other_settings_are_removed(tmp_path, monkeypatch):
     again = CountingExecute(monkeypatch)
     result = do_quick("bitflip", tmp_path)
     assert [name.split(",")[0] for name in again.executed] == ["n = 2"] * 2
-    assert re.search(
-        r"\d+ rows of other settings .* were removed from bitflip.csv; bitflip.csv.old contains",
-        result.output,
-    )
+    assert "bitflip.csv.old contains" in result.output
     assert (tmp_path / "bitflip.csv.old").read_text() == before
     finals = [row for row in rows_of(tmp_path / "bitflip.csv") if row["evaluation"] == "final"]
     assert len({row["run"] for row in finals}) == len(finals) == 4
-    assert all(int(row["env_steps"]) >= 60 for row in finals)
 
 
 def test_failed_run_is_named_and_the_others_continue(tmp_path, monkeypatch):
@@ -146,12 +100,10 @@ def test_failed_run_is_named_and_the_others_continue(tmp_path, monkeypatch):
 
     CountingExecute(monkeypatch, fail)
     result = do_quick("bitflip", tmp_path)
+    named = "n = 3, with HER, seed = 0: ValueError: no luck"
     assert result.exit_code == 1
-    assert "n = 3, with HER, seed = 0: ValueError: no luck" in result.output.splitlines()[-1]
-    assert (
-        "**failed**: n = 3, with HER, seed = 0: ValueError: no luck" in (tmp_path / "bitflip.md").read_text()
-    )
-    assert len({row["run"] for row in rows_of(tmp_path / "bitflip.csv")}) == 3
+    assert named in result.output.splitlines()[-1]
+    assert f"**failed**: {named}" in (tmp_path / "bitflip.md").read_text()
     again = CountingExecute(monkeypatch)
     assert do_quick("bitflip", tmp_path).exit_code == 0
     assert again.executed == ["n = 3, with HER, seed = 0"]
@@ -159,10 +111,7 @@ def test_failed_run_is_named_and_the_others_continue(tmp_path, monkeypatch):
 
 
 def test_no_page_is_written_if_all_runs_fail(tmp_path, monkeypatch):
-    def fail(run, count):
-        raise ValueError("no luck")
-
-    CountingExecute(monkeypatch, fail)
+    monkeypatch.setattr(run_all, "execute", None)
     assert do_quick("bitflip", tmp_path).exit_code == 1
     assert not (tmp_path / "bitflip.md").exists()
 
@@ -175,29 +124,15 @@ def test_second_study_in_a_folder_raises_an_error(tmp_path):
     assert f"the study bitflip in {tmp_path} is in use" in result.output
 
 
-def test_complete_study_writes_figure_and_page_again(tmp_path):
-    do_quick("bitflip", tmp_path)
-    before = {name: (tmp_path / name).read_bytes() for name in ("bitflip.csv", "bitflip.png")}
-    (tmp_path / "bitflip.png").unlink()
-    result = do("bitflip", "--quick", "--jobs", 2, "--out", tmp_path)
-    assert result.exit_code == 0, result.output
-    assert {name: (tmp_path / name).read_bytes() for name in before} == before
-
-
-def test_longest_runs_start_first(tmp_path, monkeypatch):
-    def fail(run, count):
-        raise ValueError("no luck")
-
-    order = CountingExecute(monkeypatch, lambda run, count: order.executed.append(run) or fail(run, count))
+def test_longest_runs_start_first(monkeypatch):
+    order = []
+    monkeypatch.setattr(run_all, "attempt", order.append)
     study = strategies.make_study(1, quick=True)
     long = {"steps": 95}, {"algo": "td3"}, {"updates_per_step": 0.9}
-    slow = [
-        Run({"strategy": str(options), "k": 1}, replace(study.runs[0].config, **options)) for options in long
-    ]
+    slow = [Run({"k": 1}, replace(study.runs[0].config, **options)) for options in long]
     run_all.run_all([*study.runs, *slow], 1, lambda result: None)
-    assert order.executed[0] == slow[2]
-    assert order.executed[1] == slow[0]
-    assert len(order.executed) == len(study.runs) + 3
+    assert order[:2] == [slow[2], slow[0]]
+    assert len(order) == len(study.runs) + 3
 
 
 def test_help_names_the_studies_and_shows_examples():
@@ -213,6 +148,7 @@ def test_help_names_the_studies_and_shows_examples():
         (["bitflip", "--seeds", 0], "argument --seeds: must be an integer of at least 1, got 0"),
         (["bitflip", "fetch_push"], "expected NAME for the study recipe, and for no other study"),
         (["recipe"], "expected NAME for the study recipe, and for no other study"),
+        (["recipe", "large"], "unknown recipe 'large'; choose from"),
         (["bitflip", "--backend", "mpi"], "argument --backend: invalid choice: 'mpi'"),
     ],
 )
@@ -221,7 +157,7 @@ def test_wrong_usage_ends_with_exit_code_2(arguments, message):
     assert (result.exit_code, message in result.output) == (2, True)
 
 
-def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(tmp_path, monkeypatch):
+def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(monkeypatch):
     asked = []
 
     def note(study, folder, jobs, *_, **__):
@@ -230,38 +166,21 @@ def test_quick_uses_another_folder_and_seeds_sets_the_number_of_seeds(tmp_path, 
 
     monkeypatch.setattr(study_module, "reproduce", note)
     do("bitflip", "--jobs", 7)
-    do("bitflip", "--quick", "--seeds", 2, "--jobs", 1)
-    do("bitflip", "--quick", "--out", tmp_path)
-    assert asked == [
-        ("docs/results", 3, 7),
-        ("runs/reproduce", 2, 1),
-        (str(tmp_path), 1, run_all.usable_cores()),
-    ]
-
-
-ADVICE = 'run: pip install "her-toolkit[fetch]"'
-NEEDS = "Fetch needs gymnasium-robotics and mujoco below 3.12"
+    do("bitflip", "--quick", "--seeds", 2)
+    assert asked == [("docs/results", 3, 7), ("runs/reproduce", 2, run_all.usable_cores())]
 
 
 @pytest.mark.parametrize(
     ("missing", "mujoco", "message"),
     [
-        ({"gymnasium_robotics"}, "3.11.0", f"{NEEDS}, but gymnasium_robotics is not installed; {ADVICE}"),
-        ({"mujoco"}, "", f"{NEEDS}, but mujoco is not installed; {ADVICE}"),
-        (set(), "3.12.0", f"{NEEDS}, got mujoco 3.12.0; {ADVICE}"),
-        (set(), "4.0.0", f"{NEEDS}, got mujoco 4.0.0; {ADVICE}"),
+        ("gymnasium_robotics", "3.11.0", "but gymnasium_robotics is not installed; run: pip install"),
+        ("", "3.12.0", "got mujoco 3.12.0; run: pip install"),
     ],
 )
 def test_fetch_without_its_packages_names_the_extra(missing, mujoco, message, monkeypatch, tmp_path):
     monkeypatch.setattr(fetch, "require_packages", REQUIRE_PACKAGES)
-    monkeypatch.setattr(fetch, "find_spec", lambda name: None if name in missing else name)
+    monkeypatch.setattr(fetch, "find_spec", lambda name: None if name == missing else name)
     monkeypatch.setattr(fetch, "version", lambda name: mujoco)
     result = do("fetch", "--out", tmp_path)
     assert (result.exit_code, message in result.output) == (2, True)
     assert not list(tmp_path.iterdir())
-
-
-def test_fetch_runs_with_its_packages(monkeypatch):
-    monkeypatch.setattr(fetch, "find_spec", lambda name: name)
-    monkeypatch.setattr(fetch, "version", lambda name: "3.11.2")
-    REQUIRE_PACKAGES()
