@@ -40,8 +40,8 @@ def test_study_writes_a_table_a_picture_and_a_page(study, tmp_path):
 def test_page_shows_common_settings_once_and_the_others_in_a_table():
     section = settings_of(strategies.make_study(1, quick=True).runs)
     assert '`algo = "ddpg"`' in section
-    assert "| strategy | k | goal_selection_strategy | n_sampled_goal | her |" in section
-    assert '| future | 1 | "future" | 1 | true |' in section
+    assert "| strategy | k | her | goal_selection_strategy | n_sampled_goal |" in section
+    assert '| future | 1 | true | "future" | 1 |' in section
 
 
 class CountingExecute:
