@@ -74,6 +74,7 @@ def test_double_dqn_evaluates_the_action_of_the_online_network(clip_targets, exp
         (0.5, -9.0, False, -1 + 0.5 * -9),
         (0.9, 8.0, True, 0.0),  # clipped to 0, the value of a reached goal
         (0.9, 8.0, False, -1 + 0.9 * 8),
+        (1.0, -90.0, True, -91.0),  # undiscounted returns have no lower bound
     ],
 )
 def test_ddpg_targets_follow_the_bellman_equation(gamma, value, clip_targets, expected):

