@@ -8,7 +8,7 @@ parallel := --numprocesses auto --dist worksteal
 install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo test slow coverage mutants lowest real-envs rllib bench-rllib bench-replay bench-priorities reliability scoreboard peer-facts docs docs-serve lint types format release clean
+.PHONY: help demo test slow coverage mutants lowest real-envs rllib bench-rllib bench-replay bench-priorities reliability scoreboard reproduce peer-facts docs docs-serve lint types format release clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -50,6 +50,9 @@ reliability: $(VENV)/installed-test  ## Random trials of interruptions, kills an
 scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check our buffer and those of other libraries with the conformance suite; write docs/scoreboard.md.
 	$(VENV)-rllib/bin/python -W ignore -m benchmarks.scoreboard rllib:OursForRLlib
 	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
+
+reproduce: $(VENV)/installed-test  ## Reproduce figures of papers on HER; for example ARGS="bitflip --quick".
+	$(bin)/python -m benchmarks.studies $(ARGS)
 
 peer-facts: $(VENV)-peers/installed  ## Test the statements of the pages about other libraries, and the example with cpprb.
 	$(VENV)-peers/bin/python -m pytest tests/peers tests/docs/test_torchrl.py tests/examples/test_relabel_for_cpprb.py $(ARGS)

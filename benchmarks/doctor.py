@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.benchmark import Benchmark, count
-from her_agents.studies.result_page import Grid, at_most, requirement_grid, spread
+from benchmarks.result_page import Benchmark, Grid, at_most, count, requirement_grid, spread
 from her_wrappers import EpisodeArchive
 from her_wrappers.recording.episodes import Episodes
 

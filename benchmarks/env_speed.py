@@ -23,9 +23,8 @@ import numpy as np
 from stable_baselines3.common.envs import BitFlippingEnv
 
 import her_envs
-from benchmarks.benchmark import Benchmark
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid
 from benchmarks.timing import Timing, Workload, measure
-from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 
 BIT_FLIPPING, POINT_REACH, POINT_MAZE = (
     f"her_envs/{name}-v0" for name in ("BitFlipping", "PointReach", "PointMaze")

@@ -30,7 +30,6 @@ import numpy as np
 import stable_baselines3 as sb3
 import torch
 
-from benchmarks.benchmark import Benchmark
 from benchmarks.replay_task import (
     ACTION,
     ACTION_SPACE,
@@ -40,8 +39,8 @@ from benchmarks.replay_task import (
     TOLERANCE,
     observation_space,
 )
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid
 from benchmarks.timing import Stopwatch
-from her_agents.studies.result_page import Grid, Requirement, at_least, requirement_grid
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 
 BENCHMARK = Benchmark(

@@ -102,7 +102,7 @@ def train(archive: EpisodeArchive, updates: int, seed: int, *, relabel: bool) ->
     her_ratio = float(relabel)
     for_values = fill(archive, seed, her_ratio=her_ratio, goal_selection_strategy=VALUE_GOALS)
     for_policy = fill(archive, seed + 1, her_ratio=her_ratio, goal_selection_strategy=POLICY_GOALS)
-    agent = IQL(for_values.observation_space, for_values.action_space, seed=seed)
+    agent = IQL(for_values.observation_space, for_values.action_space, gamma=GAMMA, seed=seed)
     name = "relabeled goals  " if relabel else "recorded goals   "
     for _ in track(range(updates), name, console=console):
         agent.update(for_values.sample(BATCH_SIZE), for_policy.sample(BATCH_SIZE))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from her_agents.options import agent_options, count, ranged, require_values
+from her_wrappers import EpisodeArchive
 from her_wrappers.arguments import require_keys
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 
@@ -164,7 +165,10 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
 
 
 def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of several sources in one table, as `make_config` merges them."""
+    """Return the options of several sources in one table, as `make_config` merges them.
+
+    Without ``env``, the folder of ``offline`` gives the environment in which it was recorded.
+    """
     options: dict[str, Any] = {}
     for source in sources:
         tables = {
@@ -175,6 +179,10 @@ def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
             and isinstance(source.get(name), Mapping)
         }
         options |= {**source, **tables}
+    if "env" not in options and isinstance(folder := options.get("offline"), str) and Path(folder).is_dir():
+        recorded = EpisodeArchive(folder).source
+        if recorded is not None and recorded.env_id is not None:
+            options |= {"env": recorded.env_id, "env_kwargs": recorded.kwargs}
     return options
 
 

@@ -81,7 +81,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DQNOptions(AgentOptions):
-    """Options of `DQN`, besides those of all agents."""
+    """Options of `DQN` in addition to those of all agents."""
 
     hidden: tuple[int, ...] = (256,)
     epsilon: float = ranged(0.2, "[0, 1]")
@@ -90,7 +90,7 @@ class DQNOptions(AgentOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TD3Options(AgentOptions):
-    """Options of `TD3`, besides those of all agents."""
+    """Options of `TD3` in addition to those of all agents."""
 
     action_l2: float = ranged(1.0, "[0, inf)")
     """Weight of the mean square of the actions, scaled to [-1, 1], in the actor's loss."""
@@ -120,7 +120,7 @@ class DDPGOptions(TD3Options):
 
 @dataclass(frozen=True, kw_only=True)
 class SACOptions(AgentOptions):
-    """Options of `SAC`, besides those of all agents."""
+    """Options of `SAC` in addition to those of all agents."""
 
     temperature: float = ranged(0.1, "(0, inf)")
     """Initial weight of the entropy."""
@@ -135,7 +135,7 @@ class SACOptions(AgentOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TQCOptions(SACOptions):
-    """Options of `TQC`, besides those of `SAC`; names and defaults are those of sb3-contrib."""
+    """Options of `TQC` in addition to those of `SAC`; names and defaults are those of sb3-contrib."""
 
     n_quantiles: int = 25
     """Quantiles of each critic."""
@@ -153,7 +153,7 @@ class TQCOptions(SACOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class IQLOptions(AgentOptions):
-    """Options of `IQL`, besides those of all agents."""
+    """Options of `IQL` in addition to those of all agents."""
 
     hidden: tuple[int, ...] = (64, 64)
     tau: float = ranged(0.01, "(0, 1]")

@@ -158,7 +158,7 @@ def test_only_commands_load_the_agents_and_only_when_they_run():
     for path in ROOT.glob("her_wrappers/**/*.py"):
         if "her_agents" in {name.split(".")[0] for name in imported_modules(path)}:
             assert path.parent.name == "commands"
-            assert path.stem in {"train", "watch", "reproduce"}
+            assert path.stem in {"train", "watch"}
     code = "import sys, her_wrappers.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

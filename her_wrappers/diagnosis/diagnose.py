@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from her_wrappers.arguments import require_count
+from her_wrappers.arguments import require_count, require_gamma
 from her_wrappers.checker.judge import ORDER, apply, unmet_needs, without_implied
 from her_wrappers.checker.registry import Rule, selected
 from her_wrappers.checker.report import Finding, Report
@@ -74,8 +74,8 @@ def diagnose(
         []
     """
     rules = selected(select, ignore, DIAGNOSIS_RULES)
-    if gamma is not None and not 0 <= gamma <= 1:
-        raise ValueError(f"gamma must lie in [0, 1], got {gamma}")
+    if gamma is not None:
+        require_gamma(gamma)
     if time_limit is not None:
         require_count("time_limit", time_limit, at_least=1)
     max_steps = require_count("max_steps", max_steps, at_least=1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.arguments import require_count
+from her_wrappers.arguments import require_count, require_gamma
 from her_wrappers.checker.check import ignore_warnings, open_env
 from her_wrappers.checker.collect import Budget, run_phases
 from her_wrappers.checker.exceptions import describe
@@ -191,15 +191,11 @@ def options_of_config(config: Mapping[str, Any]) -> TrainingOptions:
     Raises:
         AttributeError: ``env_kwargs`` is not a dict.
         KeyError: An option is missing.
-        TypeError: ``gamma`` is not a number.
         ValueError: An option is out of range.
     """
     limit = config["env_kwargs"].get("max_steps")
-    gamma = float(config["gamma"])
-    if not 0 <= gamma <= 1:
-        raise ValueError(f"gamma must lie in [0, 1], got {gamma}")
     return TrainingOptions(
-        gamma=gamma,
+        gamma=require_gamma(config["gamma"]),
         clip_targets=bool(config["clip_targets"]),
         time_limit=None if limit is None else require_count("max_steps", limit, at_least=1),
         batch_size=require_count("batch_size", config["batch_size"], at_least=1),

@@ -207,8 +207,10 @@ def test_help_has_the_options_of_the_algorithm_and_the_defaults_of_the_recipe():
 
 @pytest.mark.parametrize("command", [["train", "her_envs/PointReach-v0"], ["watch", "x.pt"]])
 def test_without_torch_the_error_names_the_extra(command):
-    code = f"import sys; sys.modules['torch'] = None; from her_wrappers import cli; sys.exit(cli.main({command}))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code = "import sys; sys.modules['torch'] = None; from her_wrappers import cli; sys.exit(cli.main())"
+    result = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 2
     assert result.stderr == 'Error: this command needs torch; run: pip install "her-toolkit[agents]"\n'
 

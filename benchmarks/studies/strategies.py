@@ -5,33 +5,20 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies import plots
+from benchmarks.studies.reach import settings
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import WITHOUT_HER, Run
+from benchmarks.studies.study import Study
 from her_agents.config import make_config
-from her_agents.studies.plots import (
-    BLUE,
-    GRAY,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    LineStyle,
-    add_legend,
-    draw_level,
-    draw_spread,
-    make_figure,
-    show_rates,
-)
-from her_agents.studies.reach import settings
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
-from her_agents.studies.results_file import RunResults, median
-from her_agents.studies.runs import WITHOUT_HER, Run
-from her_agents.studies.study import Study
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.figure import Figure
 
-    from her_agents.studies.results_file import Floats
+    from benchmarks.studies.results_file import Floats
 
 KS = (1, 2, 4, 8)
 """Numbers of relabeled transitions for each original one."""
@@ -43,12 +30,12 @@ QUICK = ("future", "random"), (1, 4)
 """Strategies and k with ``--quick``."""
 
 STYLES = {
-    "future": LineStyle("future", BLUE, "-", "o"),
-    "geometric": LineStyle("geometric", GREEN, "-", "^"),
-    "episode": LineStyle("episode", ORANGE, "-.", "D"),
-    "final": LineStyle("final", PURPLE, "--", "v"),
-    "random": LineStyle("random", VERMILLION, ":", "X"),
-    WITHOUT_HER: LineStyle(WITHOUT_HER, GRAY, "--"),
+    "future": plots.LineStyle("future", plots.BLUE, "-", "o"),
+    "geometric": plots.LineStyle("geometric", plots.GREEN, "-", "^"),
+    "episode": plots.LineStyle("episode", plots.ORANGE, "-.", "D"),
+    "final": plots.LineStyle("final", plots.PURPLE, "--", "v"),
+    "random": plots.LineStyle("random", plots.VERMILLION, ":", "X"),
+    WITHOUT_HER: plots.LineStyle(WITHOUT_HER, plots.GRAY, "--"),
 }
 """All strategies; the variant without HER has k = 0."""
 
@@ -85,22 +72,24 @@ def _run(strategy: str, k: int, seed: int) -> Run:
 
 
 def _draw(results: RunResults) -> Figure:
-    figure, (panels,) = make_figure("Goal selection strategies: DDPG on PointPush", 1, 2, sharey=True)
+    figure, (panels,) = plots.make_figure("Goal selection strategies: DDPG on PointPush", 1, 2, sharey=True)
     for axes, (title, measured) in zip(panels, MEASURED.items(), strict=True):
         axes.set_xscale("log", base=2)
         axes.set(title=title, xlabel="relabeled per original transition, k")
         ks = sorted({k for k in results.by("k") if k})
         for strategy, variant in results.by("strategy").items():
             if strategy == WITHOUT_HER:
-                draw_level(axes, measured(variant), STYLES[strategy])
+                plots.draw_level(axes, measured(variant), STYLES[strategy])
             else:
                 by_k = variant.by("k")
-                draw_spread(axes, list(by_k), [measured(each) for each in by_k.values()], STYLES[strategy])
+                plots.draw_spread(
+                    axes, list(by_k), [measured(each) for each in by_k.values()], STYLES[strategy]
+                )
         axes.set_xticks(ks, [str(k) for k in ks])
         axes.minorticks_off()
-        show_rates(axes)
+        plots.show_rates(axes)
     panels[0].set_ylabel("success rate")
-    add_legend(figure, panels, results)
+    plots.add_legend(figure, panels, results)
     return figure
 
 

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from her_agents.studies import bitflip
-from her_agents.studies.results_file import ResultsFile
-from her_agents.studies.runs import execute
+from benchmarks.studies import bitflip
+from benchmarks.studies.results_file import ResultsFile
+from benchmarks.studies.runs import execute
 
 
-def some_results(tmp_path):
-    study = bitflip.make_study(1, quick=True)
-    file = ResultsFile(tmp_path / "bitflip.csv", study.runs)
+def test_reads_complete_results_of_truncated_damaged_and_other_files(tmp_path):
+    study, path = bitflip.make_study(1, quick=True), tmp_path / "bitflip.csv"
+    file = ResultsFile(path, study.runs)
     for run in study.runs:
         file.append(execute(run))
-    return study, file
-
-
-def test_reads_complete_results_of_a_truncated_file(tmp_path):
-    study, file = some_results(tmp_path)
-    path = tmp_path / "bitflip.csv"
     text = path.read_text()
     assert ResultsFile(path, study.runs).results == file.results
     ends = [i for i in range(len(text)) if text[: i + 1].count(",final,") and text[i] == "\n"]
     for length in [*range(0, len(text), 37), *ends, *(end + 1 for end in ends)]:
         path.write_text(text[:length])
         torn = ResultsFile(path, study.runs)
-        assert torn.results == file.results[: len(torn.results)]
-        assert len(torn.results) == len([
-            1 for line in text[:length].splitlines(keepends=True) if ",final," in line and line.endswith("\n")
-        ])
+        complete = [line for line in text[:length].splitlines(keepends=True) if line.endswith("\n")]
+        assert torn.results == file.results[: sum(",final," in line for line in complete)]
         assert ResultsFile(path, study.runs).removed_rows == 0, "the truncated row is removed"
 
-
-def test_ignores_other_files_and_invalid_rows(tmp_path):
-    study, file = some_results(tmp_path)
-    path = tmp_path / "bitflip.csv"
-    lines = path.read_text().splitlines(keepends=True)
+    lines = text.splitlines(keepends=True)
     path.write_text("".join(lines[:-1]) + lines[-1].replace("0.", "nought.", 1))
     assert ResultsFile(path, study.runs).results == file.results[:-1]
     path.write_text("a,b\n1,2\n")

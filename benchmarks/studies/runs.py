@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from her_agents.checkpoints import agent_of, load_checkpoint
+from her_agents.config import Config
 from her_agents.evaluation import evaluate
 from her_agents.loop import SOLVED_IN_A_ROW, epoch_line, is_solved, train
 from her_wrappers.environments import make_env
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from her_agents.agent import Agent
-    from her_agents.config import Config
     from her_agents.logs import Row
 
 FINAL_EPISODES = 100
@@ -52,7 +52,11 @@ class Run:
     def key(self) -> str:
         """Digest of labels, options and settings of evaluations; runs with equal keys have equal results."""
         measured = {"episodes": FINAL_EPISODES, "seed": FINAL_SEED, "solved": SOLVED_IN_A_ROW}
-        text = json.dumps([dict(self.labels), self.config.as_dict(), measured], sort_keys=True)
+        # Without the defaults, so that new options of `Config` do not change the keys of existing results.
+        defaults = Config(self.config.env, "dqn").as_dict()
+        options = {name: value for name, value in self.config.as_dict().items() if value != defaults[name]}
+        named = [self.config.env, self.config.algo, dict(self.labels), options, measured]
+        text = json.dumps(named, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def __str__(self) -> str:

@@ -8,9 +8,8 @@ import threading
 
 import pytest
 
-from her_agents.studies import bitflip, runs
-from her_agents.studies.run_all import run_all
-from her_agents.studies.run_on_ray import run_on_ray
+from benchmarks.studies import bitflip, runs
+from benchmarks.studies.run_all import run_all, run_on_ray
 from tests.support.ray_cluster import three_nodes
 from tests.support.studies import do
 
@@ -48,14 +47,6 @@ def test_runs_of_a_lost_node_are_executed_again(monkeypatch):
         node = cluster.list_all_nodes()[-1]
         timer = threading.Timer(3.0, cluster.remove_node, [node], {"allow_graceful": False})
         timer.start()
-        run_on_ray(
-            study.runs, lambda result: there.update({result.run.key: result.final.mean_return}), num_cpus=1
-        )
+        run_on_ray(study.runs, 1, lambda result: there.update({result.run.key: result.final.mean_return}))
         timer.join()
     assert here == there
-
-
-def test_a_wrong_backend_is_one_sentence(tmp_path):
-    result = do("bitflip", "--quick", "--backend", "mpi", "--out", tmp_path)
-    assert result.exit_code == 2
-    assert "backend must be 'process' or 'ray', got 'mpi'" in result.output

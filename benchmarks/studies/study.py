@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,20 +11,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.result_page import Grid, Page, Requirement, provenance, requirement_grid
+from benchmarks.studies.plots import save
+from benchmarks.studies.results_file import ResultsFile, RunResults
+from benchmarks.studies.run_all import Failure, Outcome, run_all, run_on_ray, study_progress
+from benchmarks.studies.runs import FINAL_EPISODES
 from her_agents.config import Config
-from her_agents.studies.plots import save
-from her_agents.studies.result_page import Grid, Page, Requirement, provenance, requirement_grid
-from her_agents.studies.results_file import ResultsFile, RunResults
-from her_agents.studies.run_all import Failure, StudyProgress, run_all
-from her_agents.studies.run_on_ray import run_on_ray
-from her_agents.studies.runs import FINAL_EPISODES
 from her_wrappers.files.atomic import acquire_lock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-    from her_agents.studies.runs import Run, RunResult
+    from benchmarks.studies.runs import Run
 
 SIMULATORS: dict[str, tuple[str, ...]] = {
     "gymnasium_robotics": ("gymnasium-robotics", "mujoco"),
@@ -102,14 +101,30 @@ def reproduce(
     """
     if backend not in {"process", "ray"}:
         raise ValueError(f"backend must be 'process' or 'ray', got {backend!r}")
-    execute_all: Callable[..., None] = partial(run_all, jobs=jobs)
-    if backend == "ray":
-        execute_all = partial(run_on_ray, num_cpus=jobs, address=address)
+    execute_all = run_all if backend == "process" else partial(run_on_ray, address=address)
     folder.mkdir(parents=True, exist_ok=True)
     lock = acquire_lock(folder / f"{study.name}.lock", f"the study {study.name} in {folder}")
+    failures: list[Failure] = []
     try:
         file = ResultsFile(folder / f"{study.name}.csv", study.runs)
-        failures = _train(study, file, execute_all, console)
+        if file.removed_rows:
+            console.print(
+                f"{file.removed_rows} rows of other settings or of incomplete runs were removed from "
+                f"{study.name}.csv; {study.name}.csv.old contains them.",
+                soft_wrap=True,
+            )
+        existing = {result.run.key for result in file.results}
+        missing = [run for run in study.runs if run.key not in existing]
+        with study_progress(study.name, missing, len(study.runs), console) as show:
+
+            def on_result(result: Outcome) -> None:
+                if isinstance(result, Failure):
+                    failures.append(result)
+                else:
+                    file.append(result)
+                show(result)
+
+            execute_all(missing, jobs, on_result)
         if file.results:
             by_key = {result.run.key: result for result in file.results}
             results = RunResults([by_key[run.key] for run in study.runs if run.key in by_key])
@@ -118,31 +133,6 @@ def reproduce(
             page.publish(folder / f"{study.name}.md", console)
     finally:
         lock.release()
-    return failures
-
-
-def _train(
-    study: Study, file: ResultsFile, execute_all: Callable[..., None], console: Console
-) -> list[Failure]:
-    if file.removed_rows:
-        console.print(
-            f"{file.removed_rows} rows of other settings or of incomplete trainings were removed from "
-            f"{study.name}.csv; {study.name}.csv.old contains them.",
-            soft_wrap=True,
-        )
-    existing = {result.run.key for result in file.results}
-    missing = [run for run in study.runs if run.key not in existing]
-    failures: list[Failure] = []
-    with StudyProgress(study.name, missing, len(study.runs), console) as progress:
-
-        def on_result(result: RunResult | Failure) -> None:
-            if isinstance(result, Failure):
-                failures.append(result)
-            else:
-                file.append(result)
-            progress.on_result(result)
-
-        execute_all(missing, on_result=on_result)
     return failures
 
 
@@ -190,8 +180,8 @@ def wall_clock_seconds(results: RunResults) -> float:
 
 def settings_of(runs: Sequence[Run]) -> str:
     """Return a section with all options that differ from the defaults of `Config`."""
-    options = [_options(run.config) for run in runs]
-    names = list(dict.fromkeys(chain.from_iterable(options)))
+    options = [_flat(run.config.as_dict()) for run in runs]
+    names = [name for name in dict.fromkeys(chain.from_iterable(options)) if name != "seed"]
     values = {name: [each.get(name) for each in options] for name in names}
     common = [name for name in names if all(value == values[name][0] for value in values[name])]
     differing = [name for name in names if name not in common]
@@ -202,7 +192,10 @@ def settings_of(runs: Sequence[Run]) -> str:
         if name not in defaults or values[name][0] != defaults[name]
     )
     rows = dict.fromkeys(
-        (*map(str, run.labels.values()), *(_cell(each, name) for name in differing))
+        (
+            *map(str, run.labels.values()),
+            *(json.dumps(each[name]) if name in each else "default" for name in differing),
+        )
         for run, each in zip(runs, options, strict=True)
     )
     table = Grid("Settings", [*runs[0].labels, *differing], [list(row) for row in rows])
@@ -211,18 +204,10 @@ def settings_of(runs: Sequence[Run]) -> str:
     return f"## {table.title}\n\n{caption}\n\n{shared}{table.cells()}"
 
 
-def _cell(options: Mapping[str, Any], name: str) -> str:
-    return json.dumps(options[name]) if name in options else "default"
-
-
-def _options(config: Config) -> dict[str, Any]:
-    """Return the options without the seed; names of nested options are ``table.name``."""
-    return {name: value for name, value in _flat(config.as_dict()) if name != "seed"}
-
-
-def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the options without nesting; names of nested options are ``table.name``."""
+    flat: dict[str, Any] = {}
     for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+        nested = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return flat

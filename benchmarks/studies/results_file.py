@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from her_agents.studies.runs import Point, Run, RunResult
+from benchmarks.studies.runs import Point, Run, RunResult
 from her_wrappers.files.atomic import replacement
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 LEARNING, FINAL = "while learning", "final"
 COUNTS = ("episodes", "env_steps", "updates")
+POINT = [each.name for each in fields(Point)]
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class RunResults:
         longest = max((each.curve for each in self.all), key=len)
         steps = [point.env_steps for point in longest]
         steps += [steps[-1] + (i + 1) * (steps[-1] // len(steps)) for i in range(count - len(steps))]
-        return np.array(steps, float), np.stack([_success(each, count) for each in self.all], axis=1)
+        rates = [[point.success_rate for point in each.curve] for each in self.all]
+        success = [each + [each[-1]] * (count - len(each)) for each in rates]
+        return np.array(steps, float), np.array(success).T
 
     def mean_over_training(self) -> Floats:
         """Return the mean success rate of all evaluations up to the largest number of steps, (S,).
@@ -83,11 +86,6 @@ class RunResults:
         budget = max(-(-each.run.config.steps // each.run.config.steps_per_epoch) for each in self.all)
         means: Floats = self.curve(budget)[1].mean(axis=0)
         return means
-
-
-def _success(result: RunResult, count: int) -> Floats:
-    rates = [point.success_rate for point in result.curve]
-    return np.array(rates + [rates[-1]] * (count - len(rates)))
 
 
 def median(values: Floats) -> float | None:
@@ -112,13 +110,16 @@ class ResultsFile:
 
     def __init__(self, path: Path, runs: Sequence[Run]) -> None:
         self._path = path
-        self._columns = ["run", *runs[0].labels, "seed", "evaluation", *_names(Point), "ended"]
+        self._columns = ["run", *runs[0].labels, "seed", "evaluation", *POINT, "ended"]
         text = path.read_text() if path.exists() else ""
         self.results = list(_read(text, self._columns, {run.key: run for run in runs}))
         rows = max(0, len(text.splitlines()) - 1)
         self.removed_rows = rows - sum(len(result.curve) + 1 for result in self.results)
+        if self.removed_rows:
+            shutil.copyfile(path, path.with_name(path.name + ".old"))
         if self.removed_rows or not text.endswith("\n"):
-            self._rewrite()
+            with replacement(path) as rewritten:
+                rewritten.write((",".join(self._columns) + "\n" + self._text(self.results)).encode())
 
     def append(self, result: RunResult) -> None:
         """Append a result, and wait until it is on disk."""
@@ -128,30 +129,20 @@ class ResultsFile:
             os.fsync(file.fileno())
         self.results.append(result)
 
-    def _rewrite(self) -> None:
-        if self.removed_rows:
-            shutil.copyfile(self._path, self._path.with_name(self._path.name + ".old"))
-        with replacement(self._path) as file:
-            file.write((",".join(self._columns) + "\n" + self._text(self.results)).encode())
-
     def _text(self, results: Iterable[RunResult]) -> str:
         file = io.StringIO()
         writer = csv.DictWriter(file, self._columns, lineterminator="\n")
         for result in results:
-            writer.writerows(_rows(result))
+            run = result.run
+            labels = {
+                "run": run.key,
+                **run.labels,
+                "seed": run.config.seed,
+                "ended": result.ended.isoformat(),
+            }
+            for evaluation, points in ((LEARNING, result.curve), (FINAL, [result.final])):
+                writer.writerows({**labels, "evaluation": evaluation, **asdict(point)} for point in points)
         return file.getvalue()
-
-
-def _names(kind: type) -> list[str]:
-    return [each.name for each in fields(kind)]
-
-
-def _rows(result: RunResult) -> Iterator[dict[str, object]]:
-    run = result.run
-    labels = {"run": run.key, **run.labels, "seed": run.config.seed}
-    for evaluation, points in ((LEARNING, result.curve), (FINAL, [result.final])):
-        for point in points:
-            yield {**labels, "evaluation": evaluation, **asdict(point), "ended": result.ended.isoformat()}
 
 
 def _read(text: str, columns: list[str], runs: Mapping[str, Run]) -> Iterator[RunResult]:
@@ -178,7 +169,7 @@ def _point(row: Mapping[str, str]) -> Point | None:
     try:
         datetime.fromisoformat(row["ended"])
         return Point(
-            **{name: (int if name in COUNTS else float)(row[name]) for name in _names(Point)}  # type: ignore[arg-type] # counts are ints
+            **{name: (int if name in COUNTS else float)(row[name]) for name in POINT}  # type: ignore[arg-type] # counts are ints
         )
     except (TypeError, ValueError):
         return None

@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies import plots
+from benchmarks.studies.results_file import RunResults
+from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
+from benchmarks.studies.study import Study
 from her_agents.config import make_config
-from her_agents.studies.plots import (
-    BLUE,
-    VERMILLION,
-    LineStyle,
-    add_legend,
-    draw_spread,
-    make_figure,
-    show_rates,
-)
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
-from her_agents.studies.results_file import RunResults
-from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
-from her_agents.studies.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,8 +35,8 @@ SETTINGS: dict[str, Any] = {
 """Options for all numbers of bits."""
 
 STYLES = {
-    WITH_HER: LineStyle("DQN with HER", BLUE, "-", "o"),
-    WITHOUT_HER: LineStyle("DQN without HER", VERMILLION, "--", "s"),
+    WITH_HER: plots.LineStyle("DQN with HER", plots.BLUE, "-", "o"),
+    WITHOUT_HER: plots.LineStyle("DQN without HER", plots.VERMILLION, "--", "s"),
 }
 
 ABOUT = """The goal is a random sequence of n bits, an action flips one bit, and the reward is -1 in every
@@ -81,14 +73,14 @@ def _run(n: int, goals: str, seed: int) -> Run:
 
 
 def _draw(results: RunResults) -> Figure:
-    figure, ((axes,),) = make_figure("Success of DQN against the number of bits")
+    figure, ((axes,),) = plots.make_figure("Success of DQN against the number of bits")
     for goals, variant in results.by("goals").items():
         by_n = variant.by("n")
-        draw_spread(axes, list(by_n), [each.success for each in by_n.values()], STYLES[goals])
+        plots.draw_spread(axes, list(by_n), [each.success for each in by_n.values()], STYLES[goals])
     axes.set(xlabel="number of bits n", ylabel="success rate of the greedy policy", xlim=(0, None))
     axes.set_xticks(list(results.by("n")))
-    show_rates(axes)
-    add_legend(figure, [axes], results)
+    plots.show_rates(axes)
+    plots.add_legend(figure, [axes], results)
     return figure
 
 

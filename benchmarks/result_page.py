@@ -1,25 +1,29 @@
-"""Pages of results of studies and benchmarks: requirements, tables, and the method."""
+"""Pages of results of benchmarks and studies: command line, provenance, requirements, tables, method."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    from rich.console import Console
+
+PUBLISHED, QUICK_RESULTS = Path("docs/results"), Path("runs/benchmarks")
 
 PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
 """Packages whose versions every page shows, if they are installed."""
@@ -38,20 +42,16 @@ def provenance(command: str, when: datetime, packages: Iterable[str] = ()) -> di
         when: Time of the measurement.
         packages: More packages whose versions are shown if they are installed.
     """
+    versions = [f"Python {platform.python_version()}"]
+    for name in dict.fromkeys([*PACKAGES, *packages]):
+        with suppress(PackageNotFoundError):
+            versions.append(f"{name} {version(name)}")
     return {
         "command": f"`{command}`",
         "date": f"{when:%Y-%m-%d}",
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
-        "versions": _versions([*PACKAGES, *packages]),
+        "versions": ", ".join(versions),
     }
-
-
-def _versions(names: Iterable[str]) -> str:
-    found = [f"Python {platform.python_version()}"]
-    for name in dict.fromkeys(names):
-        with suppress(PackageNotFoundError):
-            found.append(f"{name} {version(name)}")
-    return ", ".join(found)
 
 
 def _processor() -> str:
@@ -167,7 +167,16 @@ def requirement_grid(requirements: Iterable[Requirement], *, quick: bool = False
         quick: Whether this is a short measurement, which is not judged.
     """
     header = ["quantity", "measured", "promised", "hoped", ""]
-    rows = [_requirement_row(requirement, quick) for requirement in requirements]
+    rows = [
+        [
+            each.what,
+            "" if each.measured is None else _number(each.measured, ".3g"),
+            each.bound(each.promised),
+            each.bound(each.hoped),
+            "no promise at this size" if quick else each.verdict,
+        ]
+        for each in requirements
+    ]
     if not any(row[3] for row in rows):
         header, *rows = ([*row[:3], row[4]] for row in [header, *rows])
     return Grid("Promised and measured", header, rows)
@@ -176,13 +185,6 @@ def requirement_grid(requirements: Iterable[Requirement], *, quick: bool = False
 def _number(value: float, form: str) -> str:
     """Return a number as text, from 1,000 on with separators of thousands."""
     return f"{value:{',.0f' if 1000 <= value < np.inf else form}}"
-
-
-def _requirement_row(requirement: Requirement, quick: bool) -> list[str]:
-    measured = "" if requirement.measured is None else _number(requirement.measured, ".3g")
-    verdict = "no promise at this size" if quick else requirement.verdict
-    bounds = [requirement.bound(each) for each in (requirement.promised, requirement.hoped)]
-    return [requirement.what, measured, *bounds, verdict]
 
 
 @dataclass(frozen=True)
@@ -223,3 +225,100 @@ class Page:
             f"# {self.title}\n\n{picture}{self.about.strip()}\n\n{tables}\n"
             f"## How it was measured\n\n{facts}\n{self.method.strip()}\n"
         )
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A command that measures something and writes the results as a Markdown page.
+
+    Attributes:
+        name: Name of the module, and of the file of the page.
+        title: Title of the page.
+        doc: Docstring of the module: a description, indented examples, and the method.
+        peers: Packages with which this project is compared; the page lists their versions.
+    """
+
+    name: str
+    title: str
+    doc: str
+    peers: tuple[str, ...] = ()
+
+    def parse(
+        self, arguments: Sequence[str] | None, quick: str, **options: Mapping[str, Any]
+    ) -> argparse.Namespace:
+        """Read the command line.
+
+        Args:
+            arguments: Arguments of the command; None for ``sys.argv``.
+            quick: Help text of ``--quick``.
+            **options: More options by name, as arguments of `argparse.ArgumentParser.add_argument`.
+
+        Returns:
+            ``quick``, ``out`` (the file of the page), ``provenance`` (facts for the page), and the options.
+        """
+        parser = argparse.ArgumentParser(
+            prog=f"python -m benchmarks.{self.name}",
+            description=self.doc,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.add_argument("--quick", action="store_true", help=quick)
+        parser.add_argument(
+            "--out",
+            type=Path,
+            metavar="FILE",
+            help=f"the page [{PUBLISHED / self._file}, or {QUICK_RESULTS / self._file} with --quick]",
+        )
+        for name, settings in options.items():
+            parser.add_argument(f"--{name}", **settings)
+        parsed = parser.parse_args(arguments)
+        if parsed.out is not None and parsed.out.is_dir():
+            parser.error(f"--out must be a file, got the folder {parsed.out}")
+        parsed.out = parsed.out or (QUICK_RESULTS if parsed.quick else PUBLISHED) / self._file
+        command = command_line(f"benchmarks.{self.name}", sys.argv[1:] if arguments is None else arguments)
+        parsed.provenance = provenance(command, datetime.now(UTC), self.peers)
+        if hasattr(os, "getloadavg"):
+            parsed.provenance["machine"] += f", load {os.getloadavg()[0]:.1f} at the start"
+        return parsed
+
+    def publish(
+        self,
+        options: argparse.Namespace,
+        grids: Sequence[Grid],
+        facts: Mapping[str, str],
+        *,
+        note: str = "",
+        picture: str = "",
+    ) -> Page:
+        """Print the results, and write the page.
+
+        Args:
+            options: Result of `parse`.
+            grids: Tables, first that of the requirements.
+            facts: More facts about this run, by name.
+            note: A note after the description.
+            picture: Name of a picture in the folder of the page, or "".
+
+        Returns:
+            The page.
+        """
+        about, _, rest = self.doc.partition("\n\nFor example:\n\n")
+        method = rest.partition("\n\n")[2]  # after the examples
+        about = f"{about.strip()}\n\n{note}" if note else about
+        page = Page(self.title, about, grids, options.provenance | facts, method, picture)
+        page.publish(options.out, Console())
+        return page
+
+    @property
+    def _file(self) -> str:
+        return f"{self.name}.md"
+
+
+def count(text: str) -> int:
+    """Read an option that is an integer of at least 1.
+
+    Raises:
+        argparse.ArgumentTypeError: ``text`` is not an integer of at least 1.
+    """
+    if not (text.isdecimal() and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text}")
+    return int(text)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.studies import bitflip, fetch, reach, strategies
+from benchmarks.studies.results_file import RunResults
+from benchmarks.studies.runs import WITH_HER, Run
+from benchmarks.studies.study import wall_clock_seconds
 from her_agents.config import Config
-from her_agents.studies import bitflip, fetch, reach, strategies
-from her_agents.studies.results_file import RunResults
-from her_agents.studies.runs import WITH_HER, Run
-from her_agents.studies.study import wall_clock_seconds
 from tests.support.studies import TINY, result_of
 
 
@@ -29,9 +29,9 @@ def test_wall_clock_time_excludes_pauses_and_counts_parallel_runs_once():
     assert wall_clock_seconds(all_results) == 11
 
 
-def judged(module, success, **options):
+def judged(module, success):
     """Return the verdicts of the complete study if all trainings end with the given success rate."""
-    study = module.make_study(1, quick=False, **options)
+    study = module.make_study(1, quick=False)
     results = RunResults([result_of(run, [0.5], final=success(run)) for run in study.runs])
     return [requirement.verdict for requirement in study.judge(results)]
 
@@ -40,15 +40,12 @@ def as_promised(run):
     return float(WITH_HER in run.labels.values() or run.labels.get("strategy") == "future")
 
 
-STUDIES = [(bitflip, {}), (strategies, {}), (reach, {}), (fetch, {})]
-
-
-@pytest.mark.parametrize(("module", "options"), STUDIES)
-def test_missed_requirements_are_marked(module, options, monkeypatch):
+@pytest.mark.parametrize("module", [bitflip, strategies, reach, fetch])
+def test_missed_requirements_are_marked(module, monkeypatch):
     monkeypatch.setattr(reach, "TASKS", dict.fromkeys(("PointReach", "PointMaze", "PointPush"), TINY))
-    assert "MISSED" not in judged(module, lambda run: as_promised(run) or run.labels.get("n") == 5, **options)
+    assert "MISSED" not in judged(module, lambda run: as_promised(run) or run.labels.get("n") == 5)
     for wrong in (lambda run: 0.5, lambda run: 1 - as_promised(run)):
-        assert "MISSED" in judged(module, wrong, **options)
+        assert "MISSED" in judged(module, wrong)
 
 
 def test_requirements_without_runs_are_not_judged():

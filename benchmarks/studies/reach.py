@@ -6,24 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies import plots
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
+from benchmarks.studies.study import Study
 from her_agents.config import make_config
-from her_agents.studies.plots import (
-    BLUE,
-    ORANGE,
-    SKY,
-    STEPS_LABEL,
-    VERMILLION,
-    LineStyle,
-    add_legend,
-    draw_curve,
-    make_figure,
-    show_rates,
-    show_steps,
-)
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
-from her_agents.studies.results_file import RunResults, median
-from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
-from her_agents.studies.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,10 +53,10 @@ QUICK = ("PointReach", "PointMaze")
 """Environments with ``--quick``; the only algorithm is the first of `AGENTS`."""
 
 STYLES = {
-    ("sparse", WITH_HER): LineStyle("sparse, with HER", BLUE, "-"),
-    ("dense", WITH_HER): LineStyle("dense, with HER", SKY, "--"),
-    ("sparse", WITHOUT_HER): LineStyle("sparse, without HER", VERMILLION, "-"),
-    ("dense", WITHOUT_HER): LineStyle("dense, without HER", ORANGE, "--"),
+    ("sparse", WITH_HER): plots.LineStyle("sparse, with HER", plots.BLUE, "-"),
+    ("dense", WITH_HER): plots.LineStyle("dense, with HER", plots.SKY, "--"),
+    ("sparse", WITHOUT_HER): plots.LineStyle("sparse, without HER", plots.VERMILLION, "-"),
+    ("dense", WITHOUT_HER): plots.LineStyle("dense, without HER", plots.ORANGE, "--"),
 }
 
 ABOUT = """A point moves to a goal in a square (PointReach) or in a U-shaped maze (PointMaze), or pushes a
@@ -111,7 +99,7 @@ def _run(task: str, algo: str, reward: str, goals: str, seed: int) -> Run:
 
 def _draw(results: RunResults) -> Figure:
     tasks, agents = results.by("task"), results.by("agent")
-    figure, panels = make_figure(
+    figure, panels = plots.make_figure(
         "PointReach, PointMaze and PointPush",
         len(tasks),
         len(agents),
@@ -124,15 +112,15 @@ def _draw(results: RunResults) -> Figure:
             for (reward, goals), style in STYLES.items():
                 variant = on_task.of(agent=agent, reward=reward, goals=goals)
                 if variant:
-                    draw_curve(axes, variant, style)
+                    plots.draw_curve(axes, variant, style)
             axes.set_title(f"{task}, {agent}")
-            show_rates(axes)
+            plots.show_rates(axes)
         row[0].set_ylabel("success rate")
     for axes in panels.flat:
-        show_steps(axes)
+        plots.show_steps(axes)
     for axes in panels[-1]:
-        axes.set_xlabel(STEPS_LABEL)
-    add_legend(figure, panels.flat, results)
+        axes.set_xlabel(plots.STEPS_LABEL)
+    plots.add_legend(figure, panels.flat, results)
     return figure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from her_agents.studies import bitflip, fetch, reach, runs, strategies
+from benchmarks.studies import bitflip, fetch, reach, runs, strategies
 from tests.support.studies import POINT, TINY, tiny_bits
 
 

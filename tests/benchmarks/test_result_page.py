@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from her_agents.studies.result_page import (
+from benchmarks.result_page import (
     Grid,
     Page,
     at_least,
@@ -42,10 +42,6 @@ def test_verdict_compares_the_measurement_with_the_bounds(requirement, row):
     assert requirement_grid([requirement, hoping]).rows[0] == row
 
 
-def test_table_without_hoped_bounds_has_no_column_for_them():
-    assert requirement_grid([at_least("a", 2, 2.0)]).rows == [["a", "2", "≥ 2", "met"]]
-
-
 def test_quick_measurement_is_not_judged():
     assert requirement_grid([at_least("a", 2, 1.0)], quick=True).rows[0][-1] == "no promise at this size"
 
@@ -55,19 +51,9 @@ def test_page_has_all_sections_in_order(tmp_path, capsys):
     grid = Grid("Told", ["n", "what"], [["1", "[x]"], ["2", "MISSED"]])
     page = Page("On this", "It is so.\n", [grid], facts, "\nSo it was done.", "on.png")
     page.publish(tmp_path / "new" / "on.md", Console())
-    shown = capsys.readouterr().out
-    text = (tmp_path / "new" / "on.md").read_text(encoding="utf-8")
-    sections = [
-        "# On this\n\n![On this](on.png)\n\nIt is so.\n\n## Told\n\n",
-        "| n | what |\n| --- | --- |\n| 1 | [x] |\n",
-        "## How it was measured\n\n- command: `python -m a.b --out 'a file'`\n",
-        "- date: 2026-03-01\n- machine: ",
-        "- versions: Python 3.",
-        "gymnasium 1.",
-        "rich 1",
-        "\n\nSo it was done.\n",
-    ]
-    assert [text.index(part) for part in sections] == sorted(text.index(part) for part in sections)
-    assert text.endswith(sections[-1])
-    for told in ("date: 2026-03-01", "[x]", "MISSED", "written to"):
+    shown, text = capsys.readouterr().out, (tmp_path / "new" / "on.md").read_text(encoding="utf-8")
+    assert text.startswith("# On this\n\n![On this](on.png)\n\nIt is so.\n\n## Told\n\n| n | what |\n")
+    assert "## How it was measured\n\n- command: `python -m a.b --out 'a file'`\n- date: 2026-03-01" in text
+    assert text.endswith("\n\nSo it was done.\n")
+    for told in ("date: 2026-03-01", "gymnasium 1.", "rich 1", "[x]", "MISSED", "written to"):
         assert told in shown

@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from her_agents.studies.results_file import Floats, RunResults
+    from benchmarks.studies.results_file import Floats, RunResults
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 ORANGE, SKY, GRAY = "#e69f00", "#56b4e9", "#555555"
@@ -114,6 +114,24 @@ def draw_curve(axes: Axes, results: RunResults, style: LineStyle) -> None:
     thousands = [step / 1000 for step in steps]
     draw_spread(axes, thousands, success, style)
     axes.plot(thousands[-1], np.median(success[-1]), "o", color=style.color, clip_on=False)
+
+
+def draw_curves(title: str, curves: Iterable[tuple[RunResults, LineStyle]], results: RunResults) -> Figure:
+    """Return a figure with one panel of learning curves.
+
+    Args:
+        title: Title of the figure.
+        curves: Results and style of each curve.
+        results: All results, for the legend.
+    """
+    figure, ((axes,),) = make_figure(title)
+    for variant, style in curves:
+        draw_curve(axes, variant, style)
+    axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
+    show_steps(axes)
+    show_rates(axes)
+    add_legend(figure, [axes], results)
+    return figure
 
 
 def show_rates(axes: Axes) -> None:

@@ -6,22 +6,12 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.result_page import Grid, Requirement, at_least, spread
+from benchmarks.studies import plots
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import WITH_HER, WITHOUT_HER, Run
+from benchmarks.studies.study import Study
 from her_agents.config import make_config
-from her_agents.studies.plots import (
-    BLUE,
-    STEPS_LABEL,
-    VERMILLION,
-    LineStyle,
-    add_legend,
-    draw_curve,
-    make_figure,
-    show_rates,
-    show_steps,
-)
-from her_agents.studies.result_page import Grid, Requirement, at_least, spread
-from her_agents.studies.results_file import RunResults, median
-from her_agents.studies.runs import WITH_HER, WITHOUT_HER, Run
-from her_agents.studies.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,8 +32,8 @@ QUICK: dict[str, Any] = {"steps": 6_400}
 """Options with ``--quick``."""
 
 STYLES = {
-    WITH_HER: LineStyle(WITH_HER, BLUE, "-"),
-    WITHOUT_HER: LineStyle(WITHOUT_HER, VERMILLION, "--"),
+    WITH_HER: plots.LineStyle(WITH_HER, plots.BLUE, "-"),
+    WITHOUT_HER: plots.LineStyle(WITHOUT_HER, plots.VERMILLION, "--"),
 }
 
 ABOUT = """A simulated arm moves its gripper to a goal position. This is a task of Plappert et al. 2018
@@ -89,14 +79,8 @@ def _run(goals: str, chosen: dict[str, Any]) -> Run:
 
 
 def _draw(results: RunResults) -> Figure:
-    figure, ((axes,),) = make_figure(f"SAC on {TASK}")
-    for goals, variant in results.by("goals").items():
-        draw_curve(axes, variant, STYLES[goals])
-    axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
-    show_steps(axes)
-    show_rates(axes)
-    add_legend(figure, [axes], results)
-    return figure
+    curves = [(variant, STYLES[goals]) for goals, variant in results.by("goals").items()]
+    return plots.draw_curves(f"SAC on {TASK}", curves, results)
 
 
 def _tabulate(results: RunResults) -> Grid:

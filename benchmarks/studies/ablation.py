@@ -7,30 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.result_page import Grid, Requirement, at_least, spread
+from benchmarks.studies import plots
+from benchmarks.studies.recipes import QUICK_STEPS, solved_after, steps_cell
+from benchmarks.studies.results_file import median
+from benchmarks.studies.runs import Run
+from benchmarks.studies.study import Study
 from her_agents.config import make_config
 from her_agents.recipes import read_recipe
-from her_agents.studies.plots import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    STEPS_LABEL,
-    VERMILLION,
-    LineStyle,
-    draw_curve,
-    make_figure,
-    show_rates,
-    show_steps,
-)
-from her_agents.studies.recipes import QUICK_STEPS, solved_after, steps_cell
-from her_agents.studies.result_page import Grid, Requirement, at_least, spread
-from her_agents.studies.results_file import median
-from her_agents.studies.runs import Run
-from her_agents.studies.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from her_agents.studies.results_file import RunResults
+    from benchmarks.studies.results_file import RunResults
 
 FOLDER = Path("runs/ablation")
 """Folder of the checkpoints, from which an interrupted training continues."""
@@ -71,7 +60,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 
 OPTIONS = {REFERENCE: {}, **{name: options for panel in VARIANTS.values() for name, options in panel.items()}}
 
-LINES = (BLUE, "-"), (VERMILLION, "--"), (ORANGE, "-."), (GREEN, ":")
+LINES = (plots.BLUE, "-"), (plots.VERMILLION, "--"), (plots.ORANGE, "-."), (plots.GREEN, ":")
 """Color and style of the reference, and of the variants of a panel."""
 
 ABOUT = """The reference has the options of the recipe [`fetch_push`](../recipes.md), except that it relabels
@@ -107,20 +96,20 @@ def make_study(seeds: int, *, quick: bool) -> Study:
 
 def _draw(results: RunResults) -> Figure:
     by_variant = results.by("variant")
-    figure, panels = make_figure(
+    figure, panels = plots.make_figure(
         "FetchPush-v4: a reference and its variants", 2, 2, height=8, sharex=True, sharey=True
     )
     for axes, (title, variants) in zip(panels.flat, VARIANTS.items(), strict=True):
         for name, line in zip((REFERENCE, *variants), LINES, strict=False):
             if name in by_variant:
-                draw_curve(axes, by_variant[name], LineStyle(name, *line))
-        show_rates(axes)
+                plots.draw_curve(axes, by_variant[name], plots.LineStyle(name, *line))
+        plots.show_rates(axes)
         # Above the panel, since the curves need all of it.
         axes.legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)
     for axes in panels.flat:
-        show_steps(axes)
+        plots.show_steps(axes)
     for axes in panels[-1]:
-        axes.set_xlabel(STEPS_LABEL)
+        axes.set_xlabel(plots.STEPS_LABEL)
     for axes in panels[:, 0]:
         axes.set_ylabel("success rate")
     return figure

@@ -7,27 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from benchmarks.result_page import Grid, Requirement, at_least, at_most, spread
+from benchmarks.studies import plots
+from benchmarks.studies.results_file import RunResults, median
+from benchmarks.studies.runs import Run
+from benchmarks.studies.study import Study
 from her_agents.config import make_config
 from her_agents.recipes import read_recipe
-from her_agents.studies.plots import (
-    BLUE,
-    STEPS_LABEL,
-    LineStyle,
-    add_legend,
-    draw_curve,
-    make_figure,
-    show_rates,
-    show_steps,
-)
-from her_agents.studies.result_page import Grid, Requirement, at_least, at_most, spread
-from her_agents.studies.results_file import RunResults, median
-from her_agents.studies.runs import Run
-from her_agents.studies.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from her_agents.studies.runs import Point, RunResult
+    from benchmarks.studies.runs import Point, RunResult
 
 FOLDER = Path("runs/recipes")
 """Folder of the checkpoints, from which an interrupted training continues."""
@@ -99,13 +90,8 @@ def solved_at(result: RunResult, rate: float) -> Point | None:
 
 def _draw(results: RunResults) -> Figure:
     (name,) = results.by("recipe")
-    figure, ((axes,),) = make_figure(f"{read_recipe(name).environment}: recipe {name}")
-    draw_curve(axes, results, LineStyle(name, BLUE, "-"))
-    axes.set(xlabel=STEPS_LABEL, ylabel="success rate of the greedy policy")
-    show_steps(axes)
-    show_rates(axes)
-    add_legend(figure, [axes], results)
-    return figure
+    title = f"{read_recipe(name).environment}: recipe {name}"
+    return plots.draw_curves(title, [(results, plots.LineStyle(name, plots.BLUE))], results)
 
 
 def _tabulate(results: RunResults) -> Grid:
@@ -124,23 +110,17 @@ def _tabulate(results: RunResults) -> Grid:
         ])
     to, of = f"to {rate:.2f}", "of the training"
     header = ["seed", f"steps {to}", f"minutes {to}", f"steps {of}", f"minutes {of}", "final success"]
-    return Grid("Trainings", header, [*rows, _median_row(results, rate)])
-
-
-def _median_row(results: RunResults, rate: float) -> list[str]:
-    steps, minutes = solved_after(results, rate)
-    return [
+    steps, minutes = (np.median(values) for values in solved_after(results, rate))
+    total = np.median([result.final.seconds for result in results.all]) / 60
+    middle = [
         "median",
-        steps_cell(np.median(steps)),
-        "" if np.isinf(np.median(minutes)) else f"{np.median(minutes):.1f}",
+        steps_cell(float(steps)),
+        "" if np.isinf(minutes) else f"{minutes:.1f}",
         f"{median(results.env_steps):,.0f}",
-        f"{np.median(_total_minutes(results)):.1f}",
+        f"{total:.1f}",
         spread(results.success),
     ]
-
-
-def _total_minutes(results: RunResults) -> list[float]:
-    return [result.final.seconds / 60 for result in results.all]
+    return Grid("Trainings", header, [*rows, middle])
 
 
 def steps_cell(steps: float) -> str:
@@ -169,7 +149,7 @@ def _judge(results: RunResults) -> list[Requirement]:
         at_most(f"steps to {rate:.2f}, median", steps, solved, hoped=target.hoped_steps),
     ]
     if target.minutes is not None:
-        total = float(np.median(_total_minutes(results)))
+        total = float(np.median([result.final.seconds for result in results.all])) / 60
         found += [
             at_most(f"minutes to {rate:.2f}, median", target.minutes, minutes, hoped=target.hoped_minutes),
             at_most("minutes of the training, median", target.minutes, total),
