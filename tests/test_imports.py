@@ -44,7 +44,7 @@ ALLOWED_IMPORTS = {
         "her_wrappers.success_flag",
         "her_wrappers.goal_interface",
     },
-    "her_wrappers.adapters": {
+    "her_wrappers.repairs": {
         "her_wrappers.trees",
         "her_wrappers.arguments",
         "her_wrappers.success_flag",

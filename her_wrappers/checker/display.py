@@ -46,7 +46,7 @@ def print_explanation(rule: Rule, console: Console) -> None:
     if rule.source:
         console.print(escape(f"Source: {rule.source}."))
     if rule.adapter:
-        console.print(escape(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}."))
+        console.print(escape(f"Alternatively, wrap the environment in her_wrappers.repairs.{rule.adapter}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
         console.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)
@@ -61,7 +61,7 @@ def _finding_table(finding: Finding) -> Table:
         "got": finding.got,
         "cause": "; ".join(filter(None, (finding.hint, finding.wrapper))),
         "fix": finding.fix,
-        "adapter": finding.adapter and f"her_wrappers.adapters.{finding.adapter}",
+        "adapter": finding.adapter and f"her_wrappers.repairs.{finding.adapter}",
     }
     for name, text in rows.items():
         if text:
