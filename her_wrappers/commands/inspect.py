@@ -110,7 +110,7 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
         name: [] for name in ("lengths", "returns", "terminated", "truncated", "success")
     }
     has_goals = True
-    for batch in archive.batches():
+    for batch in archive.iter_shards():
         columns["lengths"].append(batch.lengths)
         with np.errstate(all="ignore"):  # rewards may be infinite
             columns["returns"].append(np.add.reduceat(batch.rewards.astype(np.float64), batch.ends[:-1]))
@@ -156,7 +156,7 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
         OSError: The archive cannot be read.
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
-    for batch in archive.batches():
+    for batch in archive.iter_shards():
         goals = _goals(batch)
         if goals is None:
             return None
@@ -165,7 +165,7 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
             values[~np.isfinite(values)] = np.nan
             low, high = np.fmin(low, np.fmin.reduce(values)), np.fmax(high, np.fmax.reduce(values))
     cells: list[set[bytes]] = [set(), set()]
-    for batch in archive.batches():
+    for batch in archive.iter_shards():
         for known, rows in zip(cells, _goals(batch) or (), strict=True):
             known.update(_cells(rows, low, high))
     desired, achieved = cells
