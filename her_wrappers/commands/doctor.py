@@ -8,7 +8,6 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional, arg
 
-from her_wrappers.checker.registry import selected
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import (
     DEFAULT_REPORTING,
@@ -18,9 +17,9 @@ from her_wrappers.commands.terminal import (
     Reporting,
     exits_with,
 )
-from her_wrappers.diagnosis.diagnose import judge_case
-from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
-from her_wrappers.diagnosis.targets import open_target, with_given
+from her_wrappers.diagnosis import DIAGNOSIS_RULES
+from her_wrappers.diagnosis.diagnose import judge
+from her_wrappers.diagnosis.targets import read_target
 
 
 def doctor(
@@ -53,15 +52,15 @@ def doctor(
     if gamma is not None and not 0 <= gamma <= 1:
         raise terminal.CommandError(f"--gamma must lie in [0, 1], got {gamma}")
     with exits_with(2, ValueError):
-        rules = selected(*reporting.prefixes(), DIAGNOSIS_RULES)
+        rules = DIAGNOSIS_RULES.select(*reporting.prefixes())
     options = terminal.parse_options(option)
     with exits_with(3, TypeError):
-        name, case = open_target(target, max_steps=max_steps, seed=seed, env_options=options)
-    case = with_given(case, gamma=gamma, clip_targets=clip_targets or None)
-    report = judge_case(name, case, rules, seed=seed)
+        facts = read_target(target, max_steps=max_steps, seed=seed, env_options=options)
+    facts = facts.with_options(gamma=gamma, clip_targets=clip_targets or None)
+    report = judge(facts, rules, seed=seed)
     if html is not None:
         from her_wrappers.diagnosis.html import write_page
 
         with exits_with(2, OSError, ValueError):
-            write_page(html, report, case)
+            write_page(html, report, facts)
     return reporting.finish(report)

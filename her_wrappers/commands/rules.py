@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from rich.markup import escape
 from rich.syntax import Syntax
@@ -12,9 +12,9 @@ from tyro.conf import Positional, arg
 from her_wrappers.checker.registry import RULES, unknown_code
 from her_wrappers.commands.terminal import COLORS, CommandError, console
 from her_wrappers.conformance.registry import REPLAY_RULES
-from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+from her_wrappers.diagnosis import DIAGNOSIS_RULES
 
-SUITES = {"her check": RULES, "her check-replay": REPLAY_RULES, "her doctor": DIAGNOSIS_RULES}
+SUITES: dict[str, Any] = {"her check": RULES, "her check-replay": REPLAY_RULES, "her doctor": DIAGNOSIS_RULES}
 
 
 def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -> None:
@@ -37,7 +37,7 @@ def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -
                 table.add_row(rule.code, rule.name, _colored(rule.severity), escape(rule.meaning))
             out.print(table)
         return
-    known = RULES | REPLAY_RULES | DIAGNOSIS_RULES
+    known: dict[str, Any] = {**RULES, **REPLAY_RULES, **DIAGNOSIS_RULES}
     rule = known.get(code.upper())
     if rule is None:
         raise CommandError(unknown_code(code, known))

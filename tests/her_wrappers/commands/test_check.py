@@ -9,7 +9,7 @@ import pytest
 
 from her_wrappers.checker.registry import RULES
 from her_wrappers.conformance.registry import REPLAY_RULES
-from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
+from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from tests.support.commands import her
 from tests.support.pages import ROOT
 
