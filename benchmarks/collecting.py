@@ -31,7 +31,7 @@ import numpy as np
 from gymnasium import spaces
 
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, requirement_grid, spread
-from her_wrappers.collecting import Collector
+from her_wrappers import Collector
 
 BENCHMARK = Benchmark(
     "collecting", "Throughput of a Collector", __doc__, ("ray", "gymnasium-robotics", "mujoco")

@@ -70,7 +70,7 @@ class Cost(NamedTuple):
 def run_doctor(archive: Path) -> Cost:
     """Run the command in a process, and return its cost."""
     begin = time.perf_counter()
-    arguments = [sys.executable, "-c", "from her_wrappers.cli import app; app()", "doctor", str(archive)]
+    arguments = [sys.executable, "-m", "her_wrappers.cli", "doctor", str(archive)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)  # the resource use of this process alone
     seconds = time.perf_counter() - begin

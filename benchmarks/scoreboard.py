@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
-from her_wrappers.conformance import check_replay
+from her_wrappers import check_replay
 from her_wrappers.conformance.registry import REPLAY_RULES
 
 ROOT = Path(__file__).parents[1]

@@ -18,6 +18,7 @@ ALLOWED_IMPORTS = {
     "her_wrappers.trees": set(),
     "her_wrappers.spaces": {"her_wrappers.trees"},
     "her_wrappers.infos": {"her_wrappers.trees"},
+    "her_wrappers.rules": set(),
     "her_wrappers.arguments": set(),
     "her_wrappers.user_warning": set(),
     "her_wrappers.autoreset": set(),
@@ -44,7 +45,7 @@ ALLOWED_IMPORTS = {
         "her_wrappers.success_flag",
         "her_wrappers.goal_interface",
     },
-    "her_wrappers.adapters": {
+    "her_wrappers.repairs": {
         "her_wrappers.trees",
         "her_wrappers.arguments",
         "her_wrappers.success_flag",
@@ -91,6 +92,7 @@ ALLOWED_IMPORTS = {
         "her_wrappers.success_flag",
         "her_wrappers.goal_interface",
         "her_wrappers.environments",
+        "her_wrappers.rules",
         "her_wrappers.checker",
         "her_wrappers.recording",
         "her_wrappers.replay",

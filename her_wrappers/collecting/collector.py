@@ -35,8 +35,6 @@ from her_wrappers.recording.episodes import Episodes
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from her_wrappers.collecting.backends import Backend
-
 BACKENDS = ("local", "process", "ray")
 
 RAISED, LOST, FINAL = "raised", "lost", "final"
@@ -167,7 +165,7 @@ class Collector:
         require_function("make_env", make_env, takes="no arguments")
         require_function("policy", policy, takes="observations")
         self._num_workers = require_count("num_workers", num_workers, at_least=1)
-        setup = Setup(
+        self._setup = Setup(
             make_env=_pickle("make_env", make_env),
             policy=_pickle("policy", policy),
             num_envs=None if num_envs is None else require_count("num_envs", num_envs, at_least=1),
@@ -177,7 +175,6 @@ class Collector:
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )
-        self._setup = setup
         self._num_envs = num_envs
         self._has_state = hasattr(policy, "load_state_dict")
         self._next = 0  # the round that is delivered next
@@ -189,7 +186,7 @@ class Collector:
         self._spaces: tuple[Any, Any] | None = None
         self._is_consistent = False  # False: start all workers again
         self._is_closed = False
-        self._backend = _make_backend(backend, setup, self._num_workers, address)
+        self._backend = _make_backend(backend, self._setup, self._num_workers, address)
 
     def rounds(self, episodes_per_env: int = 1) -> Iterator[Round]:
         """Collect rounds without end.
@@ -301,7 +298,10 @@ class Collector:
         if self._is_closed:
             raise RuntimeError("the collector is closed; make a new Collector")
         started, number = time.perf_counter(), self._next
-        self._forget_delivered()
+        # The results of rounds that were delivered, and the records of their failures, are dropped.
+        self._submitted = {key: state for key, state in self._submitted.items() if key >= number}
+        self._results = {key: result for key, result in self._results.items() if key[0] >= number}
+        self._attempts = Counter({key: n for key, n in self._attempts.items() if key[1] >= number})
         if not self._is_consistent:
             for worker in range(self._num_workers):
                 self._restart(worker)
@@ -323,12 +323,6 @@ class Collector:
             seconds_waiting=time.perf_counter() - started,
             lost_workers=sum(count for (kind, *_), count in self._attempts.items() if kind == LOST),
         )
-
-    def _forget_delivered(self) -> None:
-        """Drop the results of rounds that were delivered, and the records of their failures."""
-        self._submitted = {key: state for key, state in self._submitted.items() if key >= self._next}
-        self._results = {key: result for key, result in self._results.items() if key[0] >= self._next}
-        self._attempts = Counter({key: n for key, n in self._attempts.items() if key[1] >= self._next})
 
     def _restart(self, worker: int) -> None:
         """Start or replace a worker, and submit the rounds for which it has returned no result."""
@@ -365,11 +359,7 @@ class Collector:
         self._results[number, worker] = outcome
 
     def _count_failure(self, kind: str, number: int, worker: int, reason: str, trace: str) -> None:
-        """Count a failed attempt.
-
-        Raises:
-            CollectorError: The worker failed as often as is allowed.
-        """
+        """Count a failed attempt; raise CollectorError if the worker failed as often as is allowed."""
         self._attempts[kind, number, worker] += 1
         count = self._attempts[kind, number, worker]
         if count < MAX_ATTEMPTS[kind]:
@@ -383,11 +373,7 @@ class Collector:
 
 
 def _pickle(name: str, value: Any) -> bytes:
-    """Return a pickled argument; functions of the main program are pickled by value.
-
-    Raises:
-        TypeError: The value cannot be pickled.
-    """
+    """Return a pickled argument; functions of the main program are pickled by value."""
     try:
         pickled: bytes = cloudpickle.dumps(value, protocol=5)
     except Exception as error:  # __reduce__ of a user's class can raise any exception
@@ -405,12 +391,10 @@ def _pickle_registered() -> Iterator[bytes]:
                 yield _pickle(spec.id, spec)
 
 
-def _make_backend(name: str, setup: Setup, num_workers: int, address: str | None) -> Backend:
-    """Return the backend ``name``, whose workers are not started yet.
-
-    Raises:
-        ValueError: The backend does not exist, or ``address`` is given for a backend other than Ray.
-    """
+def _make_backend(
+    name: str, setup: Setup, num_workers: int, address: str | None
+) -> LocalBackend | ProcessBackend | RayBackend:
+    """Return the backend ``name``, whose workers are not started yet."""
     if name not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {name!r}")
     if name == "ray":

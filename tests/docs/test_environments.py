@@ -7,10 +7,9 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
-from typer.testing import CliRunner
 
 from her_envs.registration import ENTRY_POINTS
-from her_wrappers.cli import app
+from tests.support.commands import her
 from tests.support.pages import names_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
@@ -36,5 +35,5 @@ def commands():
 @pytest.mark.parametrize("arguments", commands(), ids=" ".join)
 def test_the_commands_run(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, arguments)
+    result = her(*arguments)
     assert result.exit_code == 0, result.output

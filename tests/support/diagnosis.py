@@ -13,7 +13,7 @@ from her_wrappers import Episode
 RADIUS = 0.08
 
 
-def reach_episodes(
+def healthy(
     count=40,
     steps=30,
     *,
@@ -24,7 +24,7 @@ def reach_episodes(
     act=lambda rng, position, goal: (
         np.clip((goal - position) / 0.06, -1, 1) if rng.random() < 0.4 else rng.uniform(-1, 1, 2)
     ),
-    object_moves=lambda position, t: position,
+    achieved=lambda positions, t: positions[t],
 ):
     """Return episodes of a point that moves in the unit square; by default, 40 % of actions lead to the goal.
 
@@ -36,7 +36,7 @@ def reach_episodes(
         goal: Function of a generator that samples goals.
         start: Function of a generator that samples the first positions.
         act: Function of generator, position and goal that returns an action.
-        object_moves: Function of the list of positions and the step that returns the achieved goal.
+        achieved: Function of the list of positions and the step that returns the achieved goal.
     """
     rng = np.random.default_rng(seed)
     episodes = []
@@ -46,11 +46,11 @@ def reach_episodes(
         for _ in range(steps):
             actions.append(act(rng, positions[-1], desired))
             positions.append((positions[-1] + move * actions[-1]).clip(0, 1))
-        achieved = np.array([object_moves(positions, t) for t in range(steps + 1)])
-        distance = np.linalg.norm(achieved[1:] - desired, axis=1)
+        goals = np.array([achieved(positions, t) for t in range(steps + 1)])
+        distance = np.linalg.norm(goals[1:] - desired, axis=1)
         observations = {
             "observation": np.array(positions),
-            "achieved_goal": achieved,
+            "achieved_goal": goals,
             "desired_goal": np.tile(desired, (steps + 1, 1)),
         }
         success = distance <= RADIUS
@@ -65,14 +65,6 @@ def reach_episodes(
             )
         )
     return episodes
-
-
-def agent_position(positions, t):
-    return positions[t]
-
-
-def healthy(**options):
-    return reach_episodes(object_moves=agent_position, **options)
 
 
 def history(epochs=10, **columns):
@@ -152,33 +144,17 @@ def distances(episode):
     return np.linalg.norm(observations["achieved_goal"] - observations["desired_goal"], axis=1)
 
 
-def _rests_after(steps):
-    return lambda positions, t: positions[min(t, steps)]
+def tiled(episode, key):
+    """Return the first value of an observation, for all states."""
+    return np.tile(episode.observations[key][0], (len(episode) + 1, 1))
 
 
-def _touched_rarely(episodes):
-    """Return failed episodes; in 14 of 15, the achieved goal keeps its first value."""
-    return failed(
-        with_observations(
-            episodes,
-            achieved_goal=lambda episode, i: (
-                episode.observations["achieved_goal"]
-                if i % 15 == 0
-                else np.tile(episode.observations["achieved_goal"][0], (len(episode) + 1, 1))
-            ),
-        )
-    )
-
-
-def _still(episodes):
-    return with_observations(
-        _touched_rarely(episodes),
-        observation=lambda episode, i: (
-            episode.observations["observation"]
-            if i % 15 == 0
-            else np.tile(episode.observations["observation"][0], (len(episode) + 1, 1))
-        ),
-    )
+def _with_rare_moves(episodes, *keys):
+    """Return failed episodes; in 14 of 15, some observations keep their first values."""
+    keep = {
+        key: lambda each, i, key=key: tiled(each, key) if i % 15 else each.observations[key] for key in keys
+    }
+    return failed(with_observations(episodes, **keep))
 
 
 def _with_nan(episodes):
@@ -190,121 +166,8 @@ def _towards_goal(rng, position, goal):
     return np.clip((goal - position) / 0.06, -1, 1)
 
 
-def _missed_goals_above(episodes, value):
-    """Return episodes that fail if the first component of their goal is above a value."""
-    missed = failed(episodes)
-    return [
-        bad if episode.observations["desired_goal"][0, 0] > value else episode
-        for episode, bad in zip(episodes, missed, strict=True)
-    ]
-
-
-def _far_goals(rng):
-    return rng.uniform(1.5, 2.5, 2)
-
-
-def _nearby_goals(episode, i):
-    return np.tile(episode.observations["achieved_goal"][0] + 0.01, (len(episode) + 1, 1))
-
-
-STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
-
-PLANTED = {
-    "GD101": lambda: (_still(healthy()), {}),
-    "GD102": lambda: (_touched_rarely(healthy()), {}),
-    "GD103": lambda: (
-        failed(healthy(goal=lambda rng: rng.choice([0, 1], 2), act=lambda rng, *_: rng.uniform(-1, 1, 2))),
-        {},
-    ),
-    "GD104": lambda: (healthy(act=lambda *_: np.array([0.2, 0.1])), {}),
-    "GD201": lambda: (healthy(goal=_far_goals), {}),
-    "GD202": lambda: (healthy(goal=lambda rng: np.array([0.5, 0.5])), {}),
-    "GD203": lambda: (
-        changed(
-            with_observations(healthy(), desired_goal=_nearby_goals),
-            infos=lambda episode, i: {"is_success": distances(episode)[1:] <= RADIUS},
-            rewards=lambda episode, i: (distances(episode)[1:] <= RADIUS) - 1.0,
-        ),
-        {},
-    ),
-    "GD204": lambda: (reach_episodes(object_moves=_rests_after(2)), {}),
-    "GD205": lambda: (
-        failed(with_goal_component(healthy(), lambda *_: 0.4, lambda episode, i: 0.4 + 0.02 * i)),
-        {},
-    ),
-    "GD206": lambda: (
-        failed(
-            with_goal_component(
-                healthy(), lambda episode, i: np.linspace(0, 5000, len(episode) + 1), lambda _, i: 100.0 * i
-            )
-        ),
-        {},
-    ),
-    "GD207": lambda: (_missed_goals_above(healthy(count=100, act=_towards_goal), 0.6), {}),
-    "GD301": lambda: (changed(healthy(), rewards=lambda episode, i: np.full(len(episode), -1.0)), {}),
-    "GD302": lambda: (
-        changed(healthy(), rewards=lambda episode, i: episode.rewards + 1),
-        {"clip_targets": True},
-    ),
-    "GD303": lambda: (
-        changed(healthy(), rewards=lambda episode, i: -distances(episode)[1:] if i % 2 else episode.rewards),
-        {},
-    ),
-    "GD304": lambda: (changed(healthy(), rewards=lambda episode, i: distances(episode)[1:]), {}),
-    "GD401": lambda: (healthy(), {"gamma": 0.5}),
-    "GD402": lambda: (healthy(steps=4), {}),
-    "GD403": lambda: ([shortened(each, 1, terminated=False, truncated=True) for each in healthy()], {}),
-    "GD404": lambda: (
-        changed(healthy(), terminated=lambda episode, i: True, truncated=lambda episode, i: False),
-        {},
-    ),
-    "GD405": lambda: (
-        [
-            shortened(each, 5 + i % 20, terminated=True, truncated=False)
-            for i, each in enumerate(failed(healthy()))
-        ],
-        {},
-    ),
-    "GD501": lambda: (
-        with_observations(healthy(), observation=lambda episode, i: np.ones((len(episode) + 1, 2))),
-        {},
-    ),
-    "GD502": lambda: (_with_nan(healthy()), {}),
-    "GD503": lambda: (
-        with_observations(
-            healthy(), observation=lambda episode, i: episode.observations["observation"] * [1, 1e5]
-        ),
-        {},
-    ),
-    "GD504": lambda: (healthy() + healthy(count=10), {}),
-    "GD505": lambda: (
-        [
-            replace(each, observations={k: v.copy() for k, v in each.observations.items()})
-            for seed in range(5)
-            for each in _same_starts(seed)
-        ],
-        {},
-    ),
-    "GD601": lambda: (
-        None,
-        {
-            "history": history(**STUCK, q_mean=np.linspace(-10, -49.5, 10)),
-            "gamma": 0.98,
-            "clip_targets": True,
-        },
-    ),
-    "GD602": lambda: (None, {"history": history(q_mean=np.geomspace(1, 1e4, 10)), "gamma": 0.98}),
-    "GD603": lambda: (None, {"history": history(**STUCK, temperature=np.geomspace(0.1, 1e-6, 10))}),
-    "GD604": lambda: (None, {"history": history(**STUCK, temperature=np.geomspace(0.1, 100, 10))}),
-    "GD605": lambda: (None, {"history": history(**STUCK, critic_loss=np.geomspace(1, 0.01, 10))}),
-    "GD606": lambda: (None, {"history": history(**STUCK, updates=range(10)), "batch_size": 128}),
-    "GD607": lambda: (
-        None,
-        {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
-    ),
-    "GD608": lambda: (None, {"history": history(critic_loss=[1.0] * 9 + [np.nan])}),
-}
-"""For each rule, a function that returns episodes (None for healthy ones) and options with one cause."""
+def _at_random(rng, position, goal):
+    return rng.uniform(-1, 1, 2)
 
 
 def _same_starts(seed):
@@ -319,6 +182,81 @@ def _same_starts(seed):
             goal=lambda rng, at=fixed[1]: at,
         )
     return episodes
+
+
+STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
+
+EPISODES = {
+    "GD101": lambda: _with_rare_moves(healthy(), "achieved_goal", "observation"),
+    "GD102": lambda: _with_rare_moves(healthy(), "achieved_goal"),
+    "GD103": lambda: failed(healthy(goal=lambda rng: rng.choice([0, 1], 2), act=_at_random)),
+    "GD104": lambda: healthy(act=lambda *_: np.array([0.2, 0.1])),
+    "GD201": lambda: healthy(goal=lambda rng: rng.uniform(1.5, 2.5, 2)),
+    "GD202": lambda: healthy(goal=lambda rng: np.array([0.5, 0.5])),
+    "GD203": lambda: changed(
+        with_observations(healthy(), desired_goal=lambda each, i: tiled(each, "achieved_goal") + 0.01),
+        infos=lambda each, i: {"is_success": distances(each)[1:] <= RADIUS},
+        rewards=lambda each, i: (distances(each)[1:] <= RADIUS) - 1.0,
+    ),
+    "GD204": lambda: healthy(achieved=lambda positions, t: positions[min(t, 2)]),
+    "GD205": lambda: failed(
+        with_goal_component(healthy(), lambda *_: 0.4, lambda each, i: 0.4 + 0.02 * i),
+    ),
+    "GD206": lambda: failed(
+        with_goal_component(
+            healthy(), lambda each, i: np.linspace(0, 5000, len(each) + 1), lambda _, i: 100 * i
+        )
+    ),
+    "GD207": lambda: [
+        failed([each])[0] if each.observations["desired_goal"][0, 0] > 0.6 else each
+        for each in healthy(count=100, act=_towards_goal)
+    ],
+    "GD301": lambda: changed(healthy(), rewards=lambda each, i: np.full(len(each), -1.0)),
+    "GD302": lambda: changed(healthy(), rewards=lambda each, i: each.rewards + 1),
+    "GD303": lambda: changed(
+        healthy(), rewards=lambda each, i: -distances(each)[1:] if i % 2 else each.rewards
+    ),
+    "GD304": lambda: changed(healthy(), rewards=lambda each, i: distances(each)[1:]),
+    "GD402": lambda: healthy(steps=4),
+    "GD403": lambda: [shortened(each, 1, terminated=False, truncated=True) for each in healthy()],
+    "GD404": lambda: [replace(each, terminated=True, truncated=False) for each in healthy()],
+    "GD405": lambda: [
+        shortened(each, 5 + i % 20, terminated=True, truncated=False)
+        for i, each in enumerate(failed(healthy()))
+    ],
+    "GD501": lambda: with_observations(healthy(), observation=lambda each, i: np.ones((len(each) + 1, 2))),
+    "GD502": lambda: _with_nan(healthy()),
+    "GD503": lambda: with_observations(
+        healthy(), observation=lambda each, i: each.observations["observation"] * [1, 1e5]
+    ),
+    "GD504": lambda: healthy() + healthy(count=10),
+    "GD505": lambda: [each for seed in range(5) for each in _same_starts(seed)],
+}
+"""For each rule about episodes, a function that returns episodes with its cause."""
+
+OPTIONS = {
+    "GD302": {"clip_targets": True},
+    "GD401": {"gamma": 0.5},
+    "GD601": {
+        "history": history(**STUCK, q_mean=np.linspace(-10, -49.5, 10)),
+        "gamma": 0.98,
+        "clip_targets": True,
+    },
+    "GD602": {"history": history(q_mean=np.geomspace(1, 1e4, 10)), "gamma": 0.98},
+    "GD603": {"history": history(**STUCK, temperature=np.geomspace(0.1, 1e-6, 10))},
+    "GD604": {"history": history(**STUCK, temperature=np.geomspace(0.1, 100, 10))},
+    "GD605": {"history": history(**STUCK, critic_loss=np.geomspace(1, 0.01, 10))},
+    "GD606": {"history": history(**STUCK, updates=range(10)), "batch_size": 128},
+    "GD607": {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
+    "GD608": {"history": history(critic_loss=[1.0] * 9 + [np.nan])},
+}
+"""For rules about a run, options and history with the cause."""
+
+PLANTED = {
+    code: lambda code=code: (EPISODES.get(code, healthy)(), OPTIONS.get(code, {}))
+    for code in EPISODES.keys() | OPTIONS.keys()
+}
+"""For each rule, a function that returns episodes and options with one cause."""
 
 
 PLACE = spaces.Box(-10, 10, (2,), np.float64)

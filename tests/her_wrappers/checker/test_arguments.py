@@ -27,7 +27,7 @@ BAD = [
         "the factory must return a gymnasium Env or VectorEnv, got int",
     ),
     (lambda: check_goal_env(fails), ValueError, "the factory raised OSError: no display"),
-    (lambda: check_goal_env(Reach, max_steps=0), ValueError, "max_steps must be a whole number >= 1, got 0"),
+    (lambda: check_goal_env(Reach, max_steps=0), ValueError, "max_steps must be an integer >= 1, got 0"),
     (
         lambda: check_goal_env(Reach, reset_options=["goal"]),
         TypeError,
@@ -36,9 +36,9 @@ BAD = [
     (
         lambda: check_goal_env(Reach, max_steps=10.5),
         ValueError,
-        "max_steps must be a whole number >= 1, got 10.5",
+        "max_steps must be an integer >= 1, got 10.5",
     ),
-    (lambda: check_goal_env(Reach, seed=-1), ValueError, "seed must be a whole number >= 0, got -1"),
+    (lambda: check_goal_env(Reach, seed=-1), ValueError, "seed must be an integer >= 0, got -1"),
     (
         lambda: check_goal_env(Reach, policy="random"),
         TypeError,

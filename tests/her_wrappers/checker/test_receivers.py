@@ -12,8 +12,8 @@ from gymnasium import wrappers
 from gymnasium.vector import SyncVectorEnv
 
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
-from her_wrappers.adapters import CopyObservation
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
+from her_wrappers.repairs import CopyObservation
 from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
 from tests.support.specimens.reach import DenseReach, Reach
 

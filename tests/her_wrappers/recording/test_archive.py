@@ -45,9 +45,9 @@ def test_added_episodes_are_read_back(tmp_path_factory, lengths, shard_steps, to
     assert (len(archive), archive.num_steps) == (len(added), sum(map(len, added)))
     if added or (lengths and with_env):
         assert_same_episodes(archive, added)
-        batches = list(archive.batches())
-        assert all(batch.num_steps < shard_steps + batch.lengths.max() for batch in batches)
-        assert_same_episodes([episode for batch in batches for episode in batch], added)
+        blocks = list(archive.iter_shards())
+        assert all(block.num_steps < shard_steps + block.lengths.max() for block in blocks)
+        assert_same_episodes([episode for block in blocks for episode in block], added)
 
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
@@ -140,7 +140,7 @@ def test_reset_infos_of_different_dtypes_and_strings_of_all_lengths_share_a_shar
     assert [{key: value.tolist() for key, value in each.reset_info.items()} for each in archive] == [
         {key: value.tolist() for key, value in each.items()} for each in resets
     ]
-    assert len(list(archive.batches())) == 1
+    assert len(list(archive.iter_shards())) == 1
 
 
 def test_large_episodes_fill_a_shard_by_their_size_in_bytes(tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def test_undamaged_shards_of_a_damaged_archive_can_be_read(tmp_path):
     (tmp_path / "shard-000001.npz").write_bytes(b"")
     with pytest.raises(CorruptFileError, match=r"shard-000001\.npz"):
         list(EpisodeArchive(tmp_path))
-    assert_same_episodes(next(iter(EpisodeArchive(tmp_path).batches())), episodes[:2])
+    assert_same_episodes(next(iter(EpisodeArchive(tmp_path).iter_shards())), episodes[:2])
 
 
 def test_swapped_shards_and_shards_of_another_archive_are_errors(tmp_path):
@@ -148,9 +148,9 @@ def test_a_shard_with_false_values_raises_corrupt_file_error(tmp_path, lie):
         tmp_path / "shard-000000.npz", ARRAYS | arrays, HEADER | header, kind="episodes", version=2
     )
     forge_manifest(tmp_path, lambda c: c["shards"][0].update(checksum=checksum))
-    batches = EpisodeArchive(tmp_path).batches()
+    blocks = EpisodeArchive(tmp_path).iter_shards()
     if lie is None:
-        assert len(next(batches)[0]) == 2
+        assert len(next(blocks)[0]) == 2
         return
     with pytest.raises(CorruptFileError, match="the arrays do not form valid episodes"):
-        next(batches)
+        next(blocks)

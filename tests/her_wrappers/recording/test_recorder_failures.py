@@ -81,10 +81,10 @@ def test_an_error_of_the_environment_is_named_and_the_steps_before_are_kept(faul
     assert all(len(values) == 1 for episode in episodes for values in episode.infos.values())
 
 
-def test_a_missing_success_flag_is_named_with_the_adapter_that_adds_it():
+def test_a_missing_success_flag_is_named_with_the_wrapper_that_adds_it():
     env = EpisodeRecorder(Numbered(), info_keys=["is_success"])
     env.reset()
-    with pytest.raises(ValueError, match=r"adapters\.BooleanSuccess adds it"):
+    with pytest.raises(ValueError, match=r"repairs\.BooleanSuccess adds it"):
         env.step(ACTION)
 
 
@@ -161,8 +161,8 @@ def test_a_keyboard_interrupt_is_raised_even_if_a_sink_raises():
             TypeError,
             "got CartPoleVectorEnv; use VectorEpisode",
         ),
-        ([Numbered()], {"max_episode_steps": 2.5}, ValueError, "max_episode_steps must be a whole number"),
-        ([Numbered()], {"max_episode_steps": 0}, ValueError, "max_episode_steps must be a whole number"),
+        ([Numbered()], {"max_episode_steps": 2.5}, ValueError, "max_episode_steps must be an integer"),
+        ([Numbered()], {"max_episode_steps": 0}, ValueError, "max_episode_steps must be an integer"),
         ([Numbered()], {"info_keys": "is_success"}, TypeError, "info_keys must be a list of strings"),
         ([Numbered()], {"info_keys": [1]}, TypeError, "info_keys must be a list of strings"),
         ([Numbered(), 5], {}, TypeError, "a sink must be callable"),

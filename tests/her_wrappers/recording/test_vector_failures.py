@@ -218,7 +218,7 @@ class WithoutMode(gym.vector.VectorWrapper):
         ([WithoutMode(Faulty())], {}, ValueError, "must be a gymnasium.vector.AutoresetMode, got None"),
         ([Faulty(), 5], {}, TypeError, "a sink must be callable"),
         ([Faulty()], {"info_keys": "odd"}, TypeError, "info_keys must be a list of strings"),
-        ([Faulty()], {"max_episode_steps": 0}, ValueError, "max_episode_steps must be a whole number"),
+        ([Faulty()], {"max_episode_steps": 0}, ValueError, "max_episode_steps must be an integer"),
     ],
 )
 def test_invalid_arguments_are_errors(arguments, options, error, message):
