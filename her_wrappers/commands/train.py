@@ -258,7 +258,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
             counts = training.counts
             progress.update(
                 task,
-                completed=counts.env_steps,
+                completed=counts.steps,
                 success=training.success_rate,
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
