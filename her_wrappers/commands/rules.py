@@ -47,8 +47,8 @@ def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -
         out.print(escape(f"Threshold: {rule.threshold}."))
     if rule.source:
         out.print(escape(f"Source: {rule.source}."))
-    if rule.adapter:
-        out.print(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}.")
+    if repair := getattr(rule, "repair", ""):
+        out.print(f"Alternatively, wrap the environment in her_wrappers.repairs.{repair}.")
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         out.print(f"\n[bold]{title}[/]")
         out.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)

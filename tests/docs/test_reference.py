@@ -7,7 +7,6 @@ import re
 from importlib import import_module
 
 import pytest
-from typer.main import get_command
 
 import her_agents
 import her_envs
@@ -79,11 +78,7 @@ def test_a_class_shows_members_inherited_from_a_base_without_an_entry(name):
 
 
 def test_every_command_has_a_row():
-    commands = get_command(cli.app).commands
-    rows = re.findall(r"^\| `her (\S+)` \| (.*) \|$", INDEX, re.MULTILINE)
-    assert rows == [
-        (name, " ".join(command.help.split("\n\n")[0].split())) for name, command in commands.items()
-    ]
+    assert dict(re.findall(r"^\| `her (\S+)` \| (.*) \|$", INDEX, re.MULTILINE)) == cli.COMMANDS
 
 
 def names_in_annotations():

@@ -51,7 +51,7 @@ def test_options_of_an_environment_can_be_given():
     result = her("doctor", "her_envs/PointMaze-v0", "-o", "layout=large", "-o", "max_steps=10")
     assert result.exit_code == 1
     assert "error GD402 time-limit-too-short" in result.output
-    assert "a limit of 10 steps" in result.output
+    assert "the limit is 10 steps" in result.output
 
 
 def test_the_json_report_has_the_attributes_of_the_report(tmp_path):
