@@ -72,7 +72,7 @@ def read_target(
         with present_folder(), closing(make_env(name, disable_env_checker=True, **env_options or {})) as env:
             return _run_environment(env, max_steps, seed)
     if isinstance(target, EpisodeArchive):
-        return _facts_of_episodes(str(target.path), target.batches())
+        return _facts_of_episodes(str(target.path), target.iter_shards())
     if isinstance(target, HindsightReplayBuffer):
         return _facts_of_episodes("replay buffer", _blocks(target.episodes()))
     if isinstance(target, gym.Env) or callable(target):
@@ -121,7 +121,7 @@ def _read_path(path: Path) -> Facts:
     if path.is_file():
         return _facts_of_episodes(str(path), saved_episodes(path))
     if (path / MANIFEST).exists():
-        return _facts_of_episodes(str(path), EpisodeArchive(path).batches())
+        return _facts_of_episodes(str(path), EpisodeArchive(path).iter_shards())
     config, progress = path / "config.json", path / "progress.csv"
     if not config.exists():
         raise ValueError(
