@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import gymnasium as gym
@@ -31,9 +31,6 @@ from her_wrappers.collecting.backends import LocalBackend, ProcessBackend
 from her_wrappers.collecting.ray_backend import RayBackend
 from her_wrappers.collecting.worker import Setup, Task, WorkerFailure, WorkerResult, seeds_of
 from her_wrappers.recording.episodes import Episodes
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 BACKENDS = ("local", "process", "ray")
 
@@ -164,6 +161,10 @@ class Collector:
     ) -> None:
         require_function("make_env", make_env, takes="no arguments")
         require_function("policy", policy, takes="observations")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {backend!r}")
+        if address is not None and backend != "ray":
+            raise ValueError(f"address is for backend='ray', got {address!r} with backend={backend!r}")
         self._num_workers = require_count("num_workers", num_workers, at_least=1)
         self._setup = Setup(
             make_env=_pickle("make_env", make_env),
@@ -186,7 +187,11 @@ class Collector:
         self._spaces: tuple[Any, Any] | None = None
         self._is_consistent = False  # False: start all workers again
         self._is_closed = False
-        self._backend = _make_backend(backend, self._setup, self._num_workers, address)
+        self._backend: LocalBackend | ProcessBackend | RayBackend
+        if backend == "ray":
+            self._backend = RayBackend(self._setup, self._num_workers, address)
+        else:
+            self._backend = (LocalBackend if backend == "local" else ProcessBackend)(self._setup)
 
     def rounds(self, episodes_per_env: int = 1) -> Iterator[Round]:
         """Collect rounds without end.
@@ -284,9 +289,7 @@ class Collector:
     def __enter__(self) -> Collector:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -389,16 +392,3 @@ def _pickle_registered() -> Iterator[bytes]:
         if not str(spec.entry_point).startswith("gymnasium."):
             with contextlib.suppress(TypeError):
                 yield _pickle(spec.id, spec)
-
-
-def _make_backend(
-    name: str, setup: Setup, num_workers: int, address: str | None
-) -> LocalBackend | ProcessBackend | RayBackend:
-    """Return the backend ``name``, whose workers are not started yet."""
-    if name not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {name!r}")
-    if name == "ray":
-        return RayBackend(setup, num_workers, address)
-    if address is not None:
-        raise ValueError(f"address is for backend='ray', got {address!r} with backend={name!r}")
-    return LocalBackend(setup) if name == "local" else ProcessBackend(setup)

@@ -175,8 +175,7 @@ class Facts:
         """
         way = float(np.median(self.start_distances))
         scale = max(min(way, float(np.linalg.norm(np.ptp(self.achieved_range, axis=0)))), 0.01 * way)
-        moved: np.ndarray = self.moves > MOVED * scale
-        return moved
+        return np.asarray(self.moves > MOVED * scale)
 
     @cached_property
     def num_rewards(self) -> int:

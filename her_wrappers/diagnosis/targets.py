@@ -55,7 +55,8 @@ def read_target(
 
     Raises:
         BrokenModuleError: The module of an environment, or the making of the environment, raised an error.
-        OSError: A file does not exist, or cannot be read.
+        FileNotFoundError: There is no file, folder or environment of this name.
+        OSError: A file cannot be read.
         TypeError: The target is of another type, or is a vector environment.
         ValueError: A file is damaged or of another version, the target lacks episodes or goals, or an
             environment cannot be used.
@@ -65,7 +66,7 @@ def read_target(
     if isinstance(target, str | Path):
         name = str(target)
         if name not in gym.registry and ":" not in name and not re.search(r"-v\d+$", name):
-            raise OSError(
+            raise FileNotFoundError(
                 f"there is no file or folder {name}, and no environment of this name; expected an archive, a "
                 "folder of her train, a saved buffer, or an environment"
             )

@@ -11,7 +11,7 @@ import pytest
 import her_agents
 import her_envs
 import her_wrappers
-from her_wrappers import checker, cli, repairs
+from her_wrappers import checker, repairs
 from tests.support.pages import ROOT
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
@@ -49,7 +49,7 @@ def own_members(value):
 
 
 def hidden_bases(value):
-    """The bases of a class that have no entry, except those of repair wrappers."""
+    """The bases of a class that have no entry, except those of repairs."""
     bases = [base for base in value.__mro__[1:] if base.__module__.split(".")[0] in PACKAGES]
     return [base for base in bases if base not in CLASSES.values() and base.__module__ != repairs.__name__]
 
@@ -68,17 +68,13 @@ def test_every_public_name_has_an_entry():
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_shows_members_inherited_from_a_base_without_an_entry(name):
-    """Base classes of repair wrappers are excluded, since these inherit only Gymnasium's reset and step."""
+    """Base classes of repairs are excluded, since repairs inherit only Gymnasium's reset and step."""
     value = CLASSES[name]
     inherited = {member for base in hidden_bases(value) for member in own_members(base)}
     inherited -= own_members(value).keys()
     if "members: false" not in ENTRIES[name]:
         shown = re.search(r"inherited_members: \[(.*?)\]", ENTRIES[name])
         assert inherited == (set(shown[1].split(", ")) if shown else set())
-
-
-def test_every_command_has_a_row():
-    assert dict(re.findall(r"^\| `her (\S+)` \| (.*) \|$", INDEX, re.MULTILINE)) == cli.COMMANDS
 
 
 def names_in_annotations():

@@ -45,23 +45,6 @@ def test_stable_baselines3_checks_every_environment(env_id):
     sb3_check_env(make(env_id))
 
 
-def rollout(env, seed, steps=60):
-    env.action_space.seed(seed)
-    history = [env.reset(seed=seed)]
-    for _ in range(steps):
-        history.append(env.step(env.action_space.sample()))
-        if history[-1][2] or history[-1][3]:
-            history.append(env.reset())
-    return history
-
-
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_equal_seeds_give_equal_episodes(env_id, options):
-    assert data_equivalence(
-        rollout(make(env_id, **options), 5), rollout(make(env_id, **options), 5), exact=True
-    )
-
-
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
 def test_observations_share_no_memory_with_each_other_or_the_state(env_id, options):
     env = make(env_id, **options)

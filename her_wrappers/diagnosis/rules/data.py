@@ -36,9 +36,10 @@ def constant_observation(facts: Facts) -> Iterator[Violation]:
     """Each array of the observation must change."""
     arrays = {name: values for name, values in facts.observation_ranges.items() if values.size}
     constant = [name for name, values in arrays.items() if not np.ptp(values, axis=0).any()]
+    states = len(facts.rewards) + len(facts)
     for name in constant if facts.moves.any() else ():
         yield Violation(
-            f"is the same in all {len(facts.rewards) + len(facts)} states, while the achieved goal moves",
+            f"its values are the same in all {states} states, while the achieved goal moves",
             subject=name.lstrip("/"),
             severity="error" if len(constant) == len(arrays) else "warning",
         )
@@ -64,7 +65,7 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
         if rows.size:
             episode = int(np.searchsorted(facts.offsets, rows[0], side="right")) - 1
             yield Violation(
-                f"NaN or infinity in {rows.size} of {len(facts.rewards)} steps",
+                f"{rows.size} of {len(facts.rewards)} steps have NaN or infinity",
                 place=f"episode {episode}, step {rows[0] - facts.offsets[episode]}",
                 subject=name,
             )

@@ -167,7 +167,7 @@ def fixed_components(facts: Facts) -> Iterator[Violation]:
         value, desired = facts.achieved_range[0, component], facts.desired[:, component]
         if (np.abs(desired - value) > max(facts.radius, 0.05 * widest)).mean() > MAX_OUTSIDE:
             yield Violation(
-                f"is always {value:.4g}, while desired goals range from {desired.min():.4g} to "
+                f"its value is always {value:.4g}, while desired goals range from {desired.min():.4g} to "
                 f"{desired.max():.4g}",
                 subject=f"achieved_goal[{component}]",
                 severity=facts.severity_of_exploration,
@@ -209,7 +209,7 @@ def different_scales(facts: Facts) -> Iterator[Violation]:
     right="goal[2] += self.np_random.uniform(0, self.max_height)  # raised after successes",
     threshold="in the latest half of the episodes, at most 2 % successes on one side of a value, at least "
     "50 % on the other side, and at least 10 episodes and 15 % of them on each side",
-    source="our training of FetchPickAndPlace-v4: 0 % of the goals in the air, 97 % of the others",
+    source="our run of FetchPickAndPlace-v4: 0 % of the goals in the air, 97 % of the others",
     needs=("episodes", "unsolved", "success", "components"),
 )
 def some_never_reached(facts: Facts) -> Iterator[Violation]:

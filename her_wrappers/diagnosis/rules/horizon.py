@@ -34,15 +34,15 @@ LATE = 0.8
 def short_discount(facts: Facts) -> Iterator[Violation]:
     """The horizon must not be shorter than the median number of steps to the goal."""
     if len(facts.success_steps) >= FEW_SUCCESSES:
-        steps, kind = np.median(facts.success_steps), f"the median of {len(facts.success_steps)} successes"
+        steps, kind = np.median(facts.success_steps), f"{len(facts.success_steps)} successes take"
     elif facts.has_moved.mean() >= 0.5:
-        steps, kind = np.median(facts.steps_needed), "the median way to a goal, at the largest speed,"
+        steps, kind = np.median(facts.steps_needed), "goals need, at the largest speed seen,"
     else:
         return
     if steps > facts.horizon:
         yield Violation(
-            f"gamma {facts.gamma:g} has a horizon of {facts.horizon:.3g} steps, but {kind} is {steps:.3g} "
-            f"steps, for which gamma must be at least {1 - 1 / steps:.3f}",
+            f"gamma {facts.gamma:g} has a horizon of {facts.horizon:.3g} steps, but {kind} {steps:.3g} steps "
+            f"(median), for which gamma must be at least {1 - 1 / steps:.3f}",
             severity="error" if steps > 3 * facts.horizon else "warning",
         )
 

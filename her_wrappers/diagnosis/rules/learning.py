@@ -1,4 +1,4 @@
-"""GD6xx: the logged metrics of a training show that its critic or its actor does not learn."""
+"""GD6xx: the logged metrics of a run show that its critic or its actor does not learn."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def diverging_values(facts: Facts) -> Iterator[Violation]:
     bound = 2 * _largest_reward(facts) * facts.horizon
     for value in facts.column("q_mean")[-1:]:
         if abs(value) > bound:
-            yield Violation(f"q_mean is {value:.4g}, more than {bound:.4g} in magnitude")
+            yield Violation(f"q_mean is {value:.4g}, and twice the largest possible return is {bound:.4g}")
 
 
 def _largest_reward(facts: Facts) -> float:
@@ -97,7 +97,7 @@ def _largest_reward(facts: Facts) -> float:
     implies=("GD605",),
 )
 def cold(facts: Facts) -> Iterator[Violation]:
-    """The temperature must be at least `COLD`, relative to the rewards, until the training succeeds."""
+    """The temperature must be at least `COLD`, relative to the rewards, until the run succeeds."""
     largest = _largest_reward(facts)
     for temperature in facts.column("temperature")[-1:]:
         if temperature < COLD * largest:
@@ -121,7 +121,7 @@ def cold(facts: Facts) -> Iterator[Violation]:
     implies=("GD602",),
 )
 def hot(facts: Facts) -> Iterator[Violation]:
-    """The temperature must be at most `HOT` until the training succeeds."""
+    """The temperature must be at most `HOT` until the run succeeds."""
     for temperature in facts.column("temperature")[-1:]:
         if temperature > HOT:
             yield Violation(f"the temperature is {temperature:.3g}, more than {HOT:g}")
@@ -204,7 +204,7 @@ test_env = gym.make("MyReach-v0", goal_range=0.5)
     implies=("GD605",),
 )
 def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
-    """Evaluations must not succeed much less often than the episodes of the training."""
+    """Evaluations must not succeed much less often than the episodes of the run."""
     rows = [row for row in facts.history if "collected_success" in row and "success_rate" in row][-3:]
     if len(rows) == 3:
         collected, evaluated = (
