@@ -196,7 +196,7 @@ def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, 
 
 
 def test_help_has_the_options_of_the_algorithm_and_the_defaults_of_the_recipe():
-    assert "--agent." not in her("train", "--help").stdout
+    assert "--agent.layer-norm" not in her("train", "--help").stdout
     output = her("train", "--algo", "dqn", "--help").stdout
     assert "--agent.epsilon" in output
     assert "--agent.noise" not in output
