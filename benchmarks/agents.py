@@ -78,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="two short turns")
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # updates with one batch lead to gradients so small that they take longer
     timing = QUICK if options.quick else FULL
     rows, requirements = [], []
     for algo in ALGORITHMS:

@@ -32,12 +32,12 @@ SOLVED_IN_A_ROW = 2
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a training.
+    """The result of a run.
 
     Attributes:
-        agent: The agent at the end of the training.
+        agent: The agent at the end of the run.
         history: A row for each epoch: counts, evaluation, diagnostics and losses by name.
-        interrupted: Whether the training was ended by Ctrl-C.
+        interrupted: Whether the run was ended by Ctrl-C.
     """
 
     agent: Agent
@@ -89,12 +89,12 @@ def train(
     """Train an agent.
 
     Args:
-        config: The options of the training, which determine its result.
+        config: The options of the run, which determine its result.
         folder: Folder of logs and checkpoints; None writes no files.
         resume: Whether to continue from ``latest.pt`` in ``folder``. Only the option ``steps`` may differ.
         tensorboard: Whether to write logs for TensorBoard.
         threads: Number of torch threads in this process. With small networks, one thread is fastest.
-        stop: Function of the history, called after each evaluation; the training ends if it returns True,
+        stop: Function of the history, called after each evaluation; the run ends if it returns True,
             as with `is_solved`. The history has a row for each epoch.
         on_epoch: Called after each epoch with its row; by default prints a line. None prints nothing.
         on_step: Called with the training after each step of the environments, or each round of the workers.
@@ -103,19 +103,20 @@ def train(
         address: Address of a Ray cluster, as in `Collector`.
 
     Returns:
-        The agent at the end of the training, and a row for each epoch.
+        The agent at the end of the run, and a row for each epoch.
 
     Raises:
         BrokenModuleError: The environment or its module raised an error.
         ConnectionError: No Ray cluster answers at ``address``.
-        ImportError: ``backend`` is ``"ray"``, ``config.workers`` is above 0, and Ray is not installed.
-        InUseError: Another training writes to the folder.
+        ImportError: ``backend`` is ``"ray"``, ``config.workers`` is above 0, and Ray is not installed; or
+            ``config.offline`` is neither a folder nor a file, and Minari is not installed.
+        InUseError: Another run writes to the folder.
         KeyboardInterrupt: Ctrl-C was pressed a second time.
         TypeError: The algorithm does not support the spaces of the environment.
         ValueError: The environment cannot be made, is not a goal environment, or has no success flag; the
-            folder contains another training, or no training to resume with these options; ``resume`` is True
-            without a folder; ``threads`` is below 1; a reward is outside the range of
-            clipped targets; or tensorboard is not installed.
+            folder contains another run, or no run to resume with these options; ``resume`` is True without a
+            folder; ``threads`` is below 1; a reward is outside the range of clipped targets; the episodes of
+            ``config.offline`` cannot be used; or tensorboard is not installed.
     """
     torch.set_num_threads(require_count("threads", threads, at_least=1))
     files = None if folder is None else RunFolder(Path(folder))

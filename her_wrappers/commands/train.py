@@ -44,7 +44,7 @@ class ConfigOptions(Config):
     algo: str | None = None  # type: ignore[assignment]
     env_kwargs: EnvOptions = ()  # type: ignore[assignment]
     steps: int | None = None  # type: ignore[assignment]
-    agent: Suppress[Any] = None  # its options depend on algo: see `_agent_options`
+    agent: Suppress[Any] = None  # its options depend on algo: see `_parse`
 
     def __post_init__(self) -> None:
         """Do not validate, unlike `Config`."""
@@ -259,7 +259,7 @@ def _train(config: Config, folder: Path, run: RunOptions) -> Result:
             counts = training.counts
             progress.update(
                 task,
-                completed=counts.env_steps,
+                completed=counts.steps,
                 success=training.success_rate,
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,

@@ -28,7 +28,6 @@ from her_wrappers.recording.archive import MANIFEST, EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.saving import saved_episodes
 from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import STRINGS, leaf_arrays
 
@@ -120,7 +119,7 @@ def _dtypes(episode: Episode) -> list[Any]:
 def _read_path(path: Path) -> Facts:
     """Return the facts of a saved buffer, an archive, or a run folder of `her train`."""
     if path.is_file():
-        return _facts_of_episodes(str(path), saved_episodes(path))
+        return _facts_of_episodes(str(path), _blocks(HindsightReplayBuffer.load(path).episodes()))
     if (path / MANIFEST).exists():
         return _facts_of_episodes(str(path), EpisodeArchive(path).iter_shards())
     config, progress = path / "config.json", path / "progress.csv"
@@ -135,8 +134,8 @@ def _read_path(path: Path) -> Facts:
     history = _read_progress(progress) if progress.exists() else []
     numbers = [each.stem.removeprefix("buffer-") for each in path.glob("buffer-*.replay")]
     latest = max(filter(str.isdigit, numbers), key=int, default="")
-    episodes = saved_episodes(path / f"buffer-{latest}.replay") if latest else ()
-    facts = Facts.of(str(path), episodes, history=history, **options)
+    saved = HindsightReplayBuffer.load(path / f"buffer-{latest}.replay").episodes() if latest else ()
+    facts = Facts.of(str(path), _blocks(saved), history=history, **options)
     if not len(facts) and not history:
         raise ValueError(f"{path} has neither an evaluation nor a saved buffer; train for at least one epoch")
     return facts

@@ -18,7 +18,6 @@ from her_wrappers.files.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.goal_interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
-from her_wrappers.replay.arrays import NumPyArrays
 from her_wrappers.replay.options import (
     MAX_SIZE,
     SAMPLING,
@@ -125,30 +124,6 @@ def _read_episodes(
         infos={key: file.read(f"{prefix}info {key}") for key in info_keys},
     )
     return episodes, flags[2]
-
-
-def saved_episodes(path: str | os.PathLike[str]) -> Iterator[Episodes]:
-    """Yield the stored episodes of a saved buffer, oldest first, in blocks, without loading the buffer.
-
-    Raises:
-        CorruptFileError: The file is damaged, not a buffer, or of another version.
-        MemoryError: Not enough memory for a buffer of the saved size.
-        OSError: The file does not exist, or cannot be read.
-    """
-    damaged = f"{path} is damaged: its content is not a replay buffer"
-    with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        with as_corrupt(damaged):
-            spaces: list[Any] = [space_from_json(file.header[name]) for name in SPACES]
-            require_goal_space(spaces[0])
-            saved = {name: file.header["options"][name] for name in ("buffer_size", "info_keys")}
-            require_count("buffer_size", saved["buffer_size"], at_least=1)
-            storage = RowStorage(spaces[0], spaces[1], saved, NumPyArrays)
-            blocks = require_count("blocks", file.header["blocks"], at_least=0)
-        for number in range(blocks):
-            with as_corrupt(damaged):
-                block, _ = _read_episodes(file, f"{number}/", storage, saved["info_keys"])
-                block = storage.validate(block)
-            yield block
 
 
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:

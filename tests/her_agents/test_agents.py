@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import math
 
 import numpy as np
@@ -175,21 +174,6 @@ def test_updates_change_target_networks_and_input_statistics(algorithm):
     assert agent._inputs.normalizer.count == 64
 
 
-@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
-def test_layer_norm_makes_the_first_hidden_layer_independent_of_the_scale_of_its_weights(algorithm):
-    for layer_norm in (True, False):
-        agent = make(algorithm, layer_norm=layer_norm)
-        network = getattr(agent, agent._acting_network)
-        layers = network.layers if hasattr(network, "layers") else network[0].layers
-        observations, _ = agent._inputs.as_batch(batch_for(algorithm).observations)
-        before = network(agent._inputs(observations))
-        with torch.no_grad():
-            layers[0].weight.mul_(10)
-            layers[0].bias.mul_(10)
-        after = network(agent._inputs(observations))
-        assert torch.allclose(before, after, atol=1e-2) == layer_norm
-
-
 @pytest.mark.parametrize("first", [-3.0, -4.0])
 @pytest.mark.parametrize("algorithm", [TD3, SAC])
 def test_actor_losses_are_those_of_the_papers(algorithm, first):
@@ -275,23 +259,6 @@ def test_penalty_moves_actions_towards_zero(algorithm):
         action = agent.act({key: rows[0] for key, rows in point_transition().observations.items()})
         sizes.append(np.abs(action).max())
     assert sizes[1] < 0.5 < sizes[0]
-
-
-@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS, IQL])
-def test_loaded_agent_continues_identically(algorithm):
-    """The state is saved to a file; the number of updates is odd, since TD3 counts them."""
-    agents = [make(algorithm, seed=seed) for seed in (0, 1)]
-    for _ in range(3):
-        agents[0].update(batch_for(algorithm))
-    file = io.BytesIO()
-    torch.save(agents[0].state_dict(), file)
-    file.seek(0)
-    agents[1].load_state_dict(torch.load(file, weights_only=True))
-    for _ in range(3):
-        outcomes = [agent.update(batch_for(algorithm)) for agent in agents]
-        assert outcomes[0] == outcomes[1]
-        actions = [agent.act(batch_for(algorithm).observations, explore=True) for agent in agents]
-        np.testing.assert_array_equal(*actions)
 
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])

@@ -94,6 +94,17 @@ def test_vector_goals_are_combined_with_images():
         assert not torch.allclose(first, other), f"{key} changes the result"
 
 
+def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weights():
+    inputs = GoalInputs(PointPush().observation_space)
+    network = Network(inputs, (16, 16), 2, layer_norm=True)
+    values = inputs(PointPush().observe(PointPush().reset(5, np.random.default_rng(0))))
+    before = network(values)
+    with torch.no_grad():
+        network.layers[0].weight.mul_(10)
+        network.layers[0].bias.mul_(10)
+    torch.testing.assert_close(network(values), before, atol=1e-2, rtol=0)
+
+
 def image_space(observation, goal, *, dtype=np.uint8):
     image = spaces.Box(0, 255, observation, dtype)
     goal = spaces.Box(0, 255, goal, dtype)

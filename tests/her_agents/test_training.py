@@ -15,7 +15,6 @@ from her_agents.checkpoints import load_checkpoint
 from her_agents.dqn import DQN
 from her_agents.loop import interrupt_flag, train
 from her_agents.training import Training
-from her_envs import BitFlipping, TaskEnv
 from her_wrappers import HindsightReplayBuffer
 from tests.support.trainings import TASKS, tiny, without_time
 
@@ -33,27 +32,6 @@ def test_environments_without_a_native_vector_environment_are_trained():
     finally:
         del gym.registry["her-test/Plain-v0"]
     assert [row["epoch"] for row in result.history] == [1, 2]
-
-
-class Renamed(gym.Wrapper):
-    """A wrapper that replaces the infos by the success flag under another name."""
-
-    def __init__(self, env, name):
-        super().__init__(env)
-        self.name = name
-
-    def step(self, action):
-        *result, info = self.env.step(action)
-        return *result, {self.name: info["is_success"]}
-
-
-def test_success_flag_can_be_named_success():
-    gym.register("her-test/Renamed-v0", lambda: Renamed(TaskEnv(BitFlipping(n_bits=4)), "success"))
-    try:
-        result = train(tiny(env="her-test/Renamed-v0", env_kwargs={}, steps=200))
-        assert result.history[-1]["collected_success"] > 0
-    finally:
-        del gym.registry["her-test/Renamed-v0"]
 
 
 @pytest.mark.parametrize("algo", TASKS)

@@ -66,11 +66,6 @@ def test_a_buffer_and_its_saved_file_have_equal_findings(saved):
     assert replace(of_file, target=of_buffer.target) == of_buffer
 
 
-def test_a_saved_buffer_is_read_without_making_a_buffer(saved, monkeypatch):
-    monkeypatch.setattr(HindsightReplayBuffer, "_set_up", lambda *_: pytest.fail("a buffer was made"))
-    assert diagnose(saved).episodes == len(UNTOUCHED)
-
-
 def test_a_run_folder_has_the_options_the_history_and_the_latest_buffer(run):
     report = diagnose(run)
     assert report.codes == ["GD102", "GD606"]
