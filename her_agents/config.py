@@ -27,11 +27,11 @@ class Config:
     """
 
     env: str
-    """The goal environment: an id, ``module:id``, ``module:Class``, ``module:function`` or
-    ``path/to/file.py:Class``."""
+    """The goal environment: an id, module:id, module:Class, module:function or
+    path/to/file.py:Class."""
     algo: str
-    """``dqn``, ``ddpg``, ``td3``, ``sac``, ``tqc`` or, with ``offline``, ``iql``. ``her train`` uses ``dqn``
-    for Discrete actions, else ``sac``."""
+    """dqn, ddpg, td3, sac, tqc or, with offline, iql. her train uses dqn
+    for Discrete actions, else sac."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
     her: bool = True
@@ -43,15 +43,15 @@ class Config:
     """Relabeled transitions for each original one; must be left out if the strategy has a share of
     original."""
     termination: str | None = None
-    """Terminations of relabeled transitions: ``recompute``, ``success``, ``keep``, ``never``, or
-    ``module:function``, a function that is used like ``compute_terminated``. By default ``recompute`` if the
-    environment has ``compute_terminated``, else ``keep``."""
+    """Terminations of relabeled transitions: recompute, success, keep, never, or
+    module:function, a function that is used like compute_terminated. By default recompute if the
+    environment has compute_terminated, else keep."""
     prioritized: bool = False
     """Whether transitions with larger errors are sampled more often."""
     num_envs: int = 16
     """Number of environments, stepped together."""
     steps: int = 100_000
-    """Steps of all environments together. ``her train`` uses 4,000 times the time limit, if it is known."""
+    """Steps of all environments together. her train uses 4,000 times the time limit, if it is known."""
     seed: int = count(0)
     """Seed of environments, buffer and agent."""
     gamma: float = ranged(0.98, "[0, 1]")
@@ -59,14 +59,14 @@ class Config:
     n_steps: int = 1
     """Largest number of rewards in the return of a transition."""
     clip_targets: bool = True
-    """Whether to clip targets to the range of returns of rewards in [-1, 0]. ``her train`` clips by default
+    """Whether to clip targets to the range of returns of rewards in [-1, 0]. her train clips by default
     only if all rewards of a random episode are -1 or 0."""
     updates_per_step: float = ranged(0.25, "(0, inf)")
     """Updates of the agent for each step of an environment."""
     batch_size: int = 128
     """Transitions in an update."""
     buffer_size: int = 1_000_000
-    """Capacity of the buffer in transitions; ``steps`` if that is less."""
+    """Capacity of the buffer in transitions; steps if that is less."""
     learning_starts: int = count(1_000)
     """Steps before the first update."""
     steps_per_epoch: int = 4_000
@@ -74,25 +74,25 @@ class Config:
     evaluation_episodes: int = 50
     """Episodes of an evaluation."""
     save_every: int = 1
-    """Epochs between writes of ``latest.pt``, the checkpoint for resuming."""
+    """Epochs between writes of latest.pt, the checkpoint for resuming."""
     history_every: int = count(10)
     """Epochs between checkpoints that are never replaced; 0 for none."""
     info_keys: tuple[str, ...] = ()
-    """Entries of the infos that ``compute_reward`` needs."""
+    """Entries of the infos that compute_reward needs."""
     agent: dict[str, Any] = field(default_factory=dict)
     """More arguments of the agent, by name."""
     workers: int = count(0)
-    """Workers that collect episodes while the agent learns, each with ``num_envs`` environments; 0 collects
+    """Workers that collect episodes while the agent learns, each with num_envs environments; 0 collects
     episodes between updates, in the process of the learner."""
     fresh_envs: bool = False
     """Whether workers make new environments for each round, for environments whose reset does not restore all
     of their state."""
     linear_schedule: bool = False
-    """Whether learning rates decrease linearly to 0 after ``steps``; otherwise they are constant."""
+    """Whether learning rates decrease linearly to 0 after steps; otherwise they are constant."""
     offline: str | None = None
     """Recorded episodes from which the agent learns without stepping the environment, except in evaluations:
-    the folder of an archive, the file of a saved buffer, or the id of a Minari dataset. ``steps`` and
-    ``steps_per_epoch`` then count updates."""
+    the folder of an archive, the file of a saved buffer, or the id of a Minari dataset. steps and
+    steps_per_epoch then count updates."""
 
     def __post_init__(self) -> None:
         require_values(self)

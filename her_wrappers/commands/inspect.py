@@ -55,8 +55,8 @@ def inspect(
     episodes = EpisodeArchive(archive)
     found = summarize(episodes)
     if as_json:
-        source = None if episodes.source is None else asdict(episodes.source)
-        content = {"archive": str(episodes.path), "source": source, "versions": episodes.versions}
+        recorded = None if episodes.source is None else asdict(episodes.source)
+        content = {"archive": str(episodes.path), "source": recorded, "versions": episodes.versions}
         print(json.dumps(_finite(content | found), indent=1, allow_nan=False))
         return
     environment = "unknown"

@@ -45,21 +45,13 @@ HEIGHT = STRIP + 72
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Text and rewards of one of the two panels.
-
-    Attributes:
-        title: Title of the panel.
-        goal: Sentence about the origin of the goal.
-        color: Color of the mark at the title.
-        rewards: (T,) rewards for the goal.
-        reached: (T,) bool, steps that reach the goal.
-    """
+    """Text and rewards of one of the two panels."""
 
     title: str
     goal: str
-    color: Color
-    rewards: np.ndarray
-    reached: np.ndarray
+    color: Color  # of the mark at the title
+    rewards: np.ndarray  # (T,), for the goal of the panel
+    reached: np.ndarray  # (T,) bool, steps that reach the goal
 
     def outcome(self, t: int) -> str:
         """Return a text about the first ``t`` steps: whether the goal was reached, and the rewards."""

@@ -84,7 +84,7 @@ def parse(
     """
     lines = about.partition("\n    Args:")[0].split("\n")
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES_HELP])
-    return tyro.cli(  # type: ignore[no-any-return]
+    return tyro.cli(
         form,
         prog=f"her {name}",
         description=description,

@@ -44,7 +44,7 @@ class ConfigOptions(Config):
     algo: str | None = None  # type: ignore[assignment]
     env_kwargs: EnvOptions = ()  # type: ignore[assignment]
     steps: int | None = None  # type: ignore[assignment]
-    agent: Suppress[Any] = None  # its options depend on algo: see `_agent_options`
+    agent: Suppress[Any] = None  # its options depend on algo: see `_parse`
 
     def __post_init__(self) -> None:
         """Do not validate, unlike `Config`."""
@@ -129,7 +129,8 @@ def train(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
     """Return config options of the command line, those of recipe, file or run, and the other options."""
-    early = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
+    early: Any = make_dataclass("Early", [("algo", str | None, None)], bases=(Sources,), frozen=True)
+    sources: Any
     sources, _ = tyro.cli(early, args=list(arguments), return_unknown_args=True, add_help=False)
     if sources.resume is not None:
         if sources.recipe or sources.config or sources.out:

@@ -253,7 +253,7 @@ def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
         moves |= {(key,): [0, y] for key, y in up.items()}
         moves |= {(one, other): [x, y] for one, x in right.items() for other, y in up.items()}
     else:
-        moves = dict(zip(NUMBERED_KEYS, (2 * np.eye(*space.shape) - 1).tolist(), strict=False))
+        moves = dict(zip(NUMBERED_KEYS, (2 * np.eye(*space.shape, dtype=int) - 1).tolist(), strict=False))
     return {
         held: np.choose(np.sign(move).astype(int) + 1, [space.low, np.zeros_like(space.low), space.high])
         for held, move in moves.items()

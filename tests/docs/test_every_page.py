@@ -80,7 +80,7 @@ def test_commands_have_the_options_shown_on_pages():
     found = [each for page in PAGES for each in shown.findall(page.read_text())]
     assert len(found) >= 20
     for command, line in found:
-        options = {word for word in shlex.split(line) if word.startswith("--")}
+        options = {word for word in shlex.split(line, comments=True) if word.startswith("--")}
         algorithms = ("sac", "td3") if any("--agent." in option for option in options) else ()
         helps = [["--help"], *(["--algo", algo, "--help"] for algo in algorithms)]
         known = {name for each in helps for name in re.findall(r"--[\w.-]+", her(command, *each).stdout)}

@@ -41,12 +41,6 @@ def test_exit_codes_depend_on_findings_and_strictness(code, arguments, exit_code
     assert result.exit_code == exit_code, result.output
 
 
-def test_an_unknown_environment_is_wrong_usage():
-    result = her("doctor", "no-such-env-v0")
-    assert result.exit_code == 2
-    assert "cannot make no-such-env-v0" in result.output
-
-
 def test_options_of_an_environment_can_be_given():
     result = her("doctor", "her_envs/PointMaze-v0", "-o", "layout=large", "-o", "max_steps=10")
     assert result.exit_code == 1

