@@ -159,6 +159,16 @@ def test_weights_have_the_exponent_of_the_option_or_of_the_call(device, beta):
         other_oracle.check_batch(other.sample(16), 16)
 
 
+def test_after_clear_new_steps_have_the_first_priority_again(device):
+    buffer, oracle = filled(device, prioritized=Priority(beta=1))
+    for each in (buffer, oracle):
+        each.update_priorities([30], [100.0])
+        each.clear()
+        each.add_episode(counting_episode(0, 12))
+        assert each.update_priorities([30, 45], [9.0, 0.25]) == 1
+    oracle.check_batch(buffer.sample(200), 200)
+
+
 @pytest.mark.parametrize("ratio", [1e12, 1e24])
 def test_priorities_may_differ_by_any_ratio(ratio):
     buffer, _ = filled(lengths=[12, 12], prioritized=Priority(alpha=1, eps=1e-30))
