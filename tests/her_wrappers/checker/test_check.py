@@ -286,7 +286,7 @@ def test_the_default_budget_is_3000_steps():
 
 def test_the_checker_imports_neither_torch_nor_pygame_nor_rich():
     code = (
-        "import sys, her_wrappers; sys.exit(bool({'torch', 'pygame', 'rich', 'typer'} & sys.modules.keys()))"
+        "import sys, her_wrappers; sys.exit(bool({'torch', 'pygame', 'rich', 'tyro'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

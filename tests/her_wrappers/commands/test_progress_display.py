@@ -1,4 +1,4 @@
-"""The progress bar of a training."""
+"""The progress bar of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from her_wrappers.commands.train import progress_display
 
 
-def test_long_training_fits_a_terminal_of_80_columns():
+def test_a_long_run_fits_a_terminal_of_80_columns():
     console = Console(file=io.StringIO(), width=80)
     with progress_display(console) as progress:
         progress.add_task(
