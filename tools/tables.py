@@ -23,7 +23,7 @@ RESULTS = ROOT / "docs" / "results"
 PEERS = ("Stable-Baselines3", "cpprb", "TorchRL", "Tianshou")
 
 COLUMNS = {
-    "GE": {"what is wrong": "meaning", "adapter": "adapter"},
+    "GE": {"what is wrong": "meaning", "repair wrapper": "adapter"},
     "HB": {"what is wrong": "meaning", "fix": "fix"},
     "GD": {"what is wrong": "meaning", "threshold": "threshold", "change to try": "fix"},
 }
