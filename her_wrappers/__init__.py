@@ -1,6 +1,6 @@
 """Hindsight Experience Replay for any Gymnasium goal environment: check, record, relabel."""
 
-from her_wrappers.checker import Finding, GoalEnvChecker, GoalEnvError, Report, check_goal_env
+from her_wrappers.checker import GoalEnvChecker, check_goal_env
 from her_wrappers.files.arrays import CorruptFileError
 from her_wrappers.files.atomic import InUseError
 from her_wrappers.goal_interface import GoalInterface
@@ -14,6 +14,7 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import Geometric, Mixture
 from her_wrappers.replay.priorities import Priority
 from her_wrappers.replay.relabel_episode import relabel_episode
+from her_wrappers.rules import Finding, Report, ReportError
 
 __version__ = "0.2.0.dev0"
 
@@ -27,13 +28,13 @@ __all__ = [
     "Finding",
     "Geometric",
     "GoalEnvChecker",
-    "GoalEnvError",
     "GoalInterface",
     "HindsightReplayBuffer",
     "InUseError",
     "Mixture",
     "Priority",
     "Report",
+    "ReportError",
     "SinkError",
     "VectorEpisodeRecorder",
     "check_goal_env",

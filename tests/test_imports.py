@@ -18,6 +18,7 @@ ALLOWED_IMPORTS = {
     "her_wrappers.trees": set(),
     "her_wrappers.spaces": {"her_wrappers.trees"},
     "her_wrappers.infos": {"her_wrappers.trees"},
+    "her_wrappers.rules": set(),
     "her_wrappers.arguments": set(),
     "her_wrappers.user_warning": set(),
     "her_wrappers.autoreset": set(),
@@ -43,6 +44,7 @@ ALLOWED_IMPORTS = {
         "her_wrappers.autoreset",
         "her_wrappers.success_flag",
         "her_wrappers.goal_interface",
+        "her_wrappers.rules",
     },
     "her_wrappers.adapters": {
         "her_wrappers.trees",

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from her_wrappers.checker.registry import Rule
-    from her_wrappers.checker.report import Finding, Report
+    from her_wrappers.rules import Finding, Report, Rule
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -38,15 +37,15 @@ def print_rules(rules: Iterable[Rule], console: Console) -> None:
 
 
 def print_explanation(rule: Rule, console: Console) -> None:
-    """Print one rule with its fix, its adapter, and a wrong and a right example."""
+    """Print one rule with its fix, its repair, and a wrong and a right example."""
     console.print(f"[bold]{rule.code} {rule.name}[/] ({_colored(rule.severity)})")
     console.print(escape(f"{rule.meaning}\nFix: {rule.fix}."))
     if rule.threshold:
         console.print(escape(f"Threshold: {rule.threshold}."))
     if rule.source:
         console.print(escape(f"Source: {rule.source}."))
-    if rule.adapter:
-        console.print(escape(f"Alternatively, wrap the environment in her_wrappers.adapters.{rule.adapter}."))
+    if rule.repair:
+        console.print(escape(f"Alternatively, wrap the environment in her_wrappers.repairs.{rule.repair}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
         console.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)
@@ -54,14 +53,12 @@ def print_explanation(rule: Rule, console: Console) -> None:
 
 def _finding_table(finding: Finding) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 1), pad_edge=True)
-    where = ", ".join(filter(None, (finding.subject, finding.place)))
     rows = {
-        "where": f"{where} ({finding.count} times)" if finding.count > 1 else where,
-        "expected": finding.expected,
-        "got": finding.got,
-        "cause": "; ".join(filter(None, (finding.hint, finding.wrapper))),
+        "where": finding.where,
+        "found": finding.message,
+        "cause": finding.caused_by,
         "fix": finding.fix,
-        "adapter": finding.adapter and f"her_wrappers.adapters.{finding.adapter}",
+        "repair": finding.repair and f"her_wrappers.repairs.{finding.repair}",
     }
     for name, text in rows.items():
         if text:

@@ -17,19 +17,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 import her_envs  # noqa: F401 - registers the bundled ids
-from her_wrappers.checker.check import run_check
-from her_wrappers.checker.collect import Budget
+from her_wrappers.checker import GOAL_ENV_RULES, check_goal_env
 from her_wrappers.checker.display import print_explanation, print_report, print_rules
 from her_wrappers.checker.exceptions import is_library
-from her_wrappers.checker.registry import RULES, selected, unknown_code
 from her_wrappers.commands.make import EnvOptions, parse_options
 from her_wrappers.environments import call_factory, env_factory, present_folder
+from her_wrappers.rules import unknown_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from her_wrappers.checker.replicas import AnyEnv, Factory
-    from her_wrappers.checker.report import Report
+    from her_wrappers.rules import Report
 
 
 Location: TypeAlias = tuple[str, int]
@@ -87,12 +86,19 @@ def check(
     """
     options = parse_options(option)
     try:
-        rules = selected(codes(select), codes(ignore))
         with present_folder(), _progress(steps) as advance:
             env, factory = _open(environment, options)
             location = _class_location(env) if output is Format.GITHUB else None
-            budget = Budget(steps, max_seconds, seed=seed, on_step=advance)
-            report = run_check(env, factory, budget, rules)
+            made = [env]
+            report = check_goal_env(
+                lambda: made.pop() if made else factory(),
+                max_steps=steps,
+                max_seconds=max_seconds,
+                select=codes(select),
+                ignore=codes(ignore),
+                seed=seed,
+                on_step=advance,
+            )
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
     finish(report, output, strict=strict, location=location)
@@ -114,7 +120,7 @@ def rules(
     from her_wrappers.conformance.registry import REPLAY_RULES
     from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 
-    listed = REPLAY_RULES if replay else DIAGNOSIS_RULES if doctor else RULES
+    listed: Any = REPLAY_RULES if replay else DIAGNOSIS_RULES if doctor else GOAL_ENV_RULES
     print_rules([rule for _, rule in sorted(listed.items())], console())
 
 
@@ -130,7 +136,7 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="Code of a 
     from her_wrappers.conformance.registry import REPLAY_RULES
     from her_wrappers.diagnosis.registry import DIAGNOSIS_RULES
 
-    known = RULES | REPLAY_RULES | DIAGNOSIS_RULES
+    known: dict[str, Any] = {**GOAL_ENV_RULES, **REPLAY_RULES, **DIAGNOSIS_RULES}
     rule = known.get(code.upper())
     if rule is None:
         raise typer.BadParameter(unknown_code(code, known))

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from her_envs import TaskEnv
-from her_wrappers.checker.goals import flat
+from her_wrappers.checker.goal_calls import flat
 from her_wrappers.commands.make import Policy
 from her_wrappers.commands.screen import picture_of
 from her_wrappers.goal_interface import GoalInterface

@@ -17,11 +17,11 @@ import numpy as np
 
 from her_wrappers.arguments import require_count
 from her_wrappers.checker.check import ignore_warnings, open_env
-from her_wrappers.checker.collect import Budget, run_phases
 from her_wrappers.checker.exceptions import describe
-from her_wrappers.checker.goals import stack
+from her_wrappers.checker.goal_calls import stack
+from her_wrappers.checker.records import StepRecord
 from her_wrappers.checker.replicas import close_safely
-from her_wrappers.checker.rollout import InterruptedRunError, RolloutCollector, StepRecord
+from her_wrappers.checker.rollout import Budget, roll_out
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.registry import Case, Row, SelfGoals, TrainingOptions
 from her_wrappers.environments import make_env, present_folder
@@ -34,7 +34,7 @@ from her_wrappers.success_flag import flag_of
 from her_wrappers.trees import STRINGS, leaf_arrays
 
 if TYPE_CHECKING:
-    from her_wrappers.checker.rollout import Rollout
+    from her_wrappers.checker.records import Rollout
 
 CHUNK = 1000
 """Largest number of episodes that are concatenated in a block."""
@@ -247,24 +247,14 @@ def _open_environment(target: Any, *, max_steps: int, seed: int) -> tuple[str, C
 
 def _collect(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Rollout:
     """Run the policies of the checker: random, repeated and steering actions."""
-    collector = RolloutCollector(
-        env,
-        seed=seed,
-        reset_options=(),
-        episode_cap=max(1, int(EPISODE_SHARE * max_steps)),
-        max_seconds=None,
-        on_step=lambda: None,
-    )
-    try:
-        run_phases(collector, env, Budget(max_steps, seed=seed))
-    except InterruptedRunError as error:
-        failure = collector.rollout.failure
-        if failure is not None:
-            raise ValueError(
-                f"{failure.call} of {env_name(env)} raised at {failure.place}: {describe(failure.error)}; "
-                "`her check` finds the reason"
-            ) from error
-    return collector.rollout
+    rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=EPISODE_SHARE))
+    failure = rollout.failure
+    if failure is not None:
+        raise ValueError(
+            f"{failure.call} of {env_name(env)} raised at {failure.place}: {describe(failure.error)}; "
+            "`her check` finds the reason"
+        ) from failure.error
+    return rollout
 
 
 def _facts_of_rollout(rollout: Rollout, name: str) -> Facts:

@@ -8,7 +8,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from her_wrappers.checker.registry import RULES
+from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.cli import app
 from tests.support.pages import ROOT
 
@@ -141,13 +141,13 @@ def test_the_time_of_a_check_can_be_limited():
 
 def test_rules_lists_every_rule():
     output = her("rules").output
-    assert all(code in output for code in RULES)
+    assert all(code in output for code in GOAL_ENV_RULES)
 
 
-@pytest.mark.parametrize("code", RULES)
+@pytest.mark.parametrize("code", GOAL_ENV_RULES)
 def test_explain_shows_a_wrong_and_a_right_example(code):
     output = her("explain", code.lower()).output
-    rule = RULES[code]
+    rule = GOAL_ENV_RULES[code]
     assert rule.name in output
     for example in (rule.wrong, rule.right):
         assert example.strip().split("\n")[0][:40] in output
@@ -155,7 +155,7 @@ def test_explain_shows_a_wrong_and_a_right_example(code):
 
 def test_explain_shows_all_of_an_example_on_a_narrow_terminal():
     output = CliRunner().invoke(app, ["explain", "GE302"], env={"COLUMNS": "80"}).output
-    for example in (RULES["GE302"].wrong, RULES["GE302"].right):
+    for example in (GOAL_ENV_RULES["GE302"].wrong, GOAL_ENV_RULES["GE302"].right):
         assert example.replace(" ", "").replace("\n", "") in output.replace(" ", "").replace("\n", "")
 
 
