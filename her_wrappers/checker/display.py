@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.syntax import Syntax
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from her_wrappers.rules import Finding, Report, Rule
+    from her_wrappers.rules import Report, Rule
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -44,21 +44,24 @@ def print_explanation(rule: Rule, console: Console) -> None:
         console.print(escape(f"Threshold: {rule.threshold}."))
     if rule.source:
         console.print(escape(f"Source: {rule.source}."))
-    if rule.repair:
+    if getattr(rule, "repair", ""):
         console.print(escape(f"Alternatively, wrap the environment in her_wrappers.repairs.{rule.repair}."))
     for title, example in (("Wrong", rule.wrong), ("Right", rule.right)):
         console.print(f"\n[bold]{title}[/]")
         console.print(Syntax(example, "python", background_color="default", word_wrap=True), soft_wrap=False)
 
 
-def _finding_table(finding: Finding) -> Table:
+def _finding_table(finding: Any) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 1), pad_edge=True)
+    where = ", ".join(filter(None, (finding.subject, finding.place)))
+    message = finding.message if isinstance(finding.message, str) else finding.message()  # of checker.report
+    repair = getattr(finding, "repair", "")
     rows = {
-        "where": finding.where,
-        "found": finding.message,
-        "cause": finding.caused_by,
+        "where": f"{where} ({finding.count} times)" if finding.count > 1 else where,
+        "found": message,
+        "cause": getattr(finding, "caused_by", ""),
         "fix": finding.fix,
-        "repair": finding.repair and f"her_wrappers.repairs.{finding.repair}",
+        "repair": repair and f"her_wrappers.repairs.{repair}",
     }
     for name, text in rows.items():
         if text:

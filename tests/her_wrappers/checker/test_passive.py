@@ -11,18 +11,14 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
 from her_wrappers import GoalEnvChecker
+from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
-from her_wrappers.checker.registry import RULES
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.broken_rewards import RewardOffset
-from tests.support.specimens.correct import CORRECT
 from tests.support.specimens.reach import DenseReach, Reach
 
-PASSIVE_CODES = {"GE005", "GE101", "GE109", "GE114", "GE202", "GE205", "GE301", "GE302", "GE303"}
-"""Rules that need no experiments."""
 
-
-def use(env, steps=300, seed=0):
+def use(env, steps=200, seed=0):
     """Step an environment with random actions and resets; return all results of ``reset`` and ``step``."""
     history = [env.reset(seed=seed)]
     env.action_space.seed(seed)
@@ -36,7 +32,7 @@ def use(env, steps=300, seed=0):
 PASSIVE_FAULTS = [
     (specimen, code)
     for specimen, code in FAULTS
-    if code in PASSIVE_CODES
+    if GOAL_ENV_RULES[code].passive
     and issubclass(specimen, Reach)
     # These faults show at the first reset only, or on relabeled goals only.
     and specimen.__name__
@@ -51,7 +47,7 @@ def test_faults_that_need_no_experiments_are_found(specimen, code):
     env = GoalEnvChecker(specimen())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        use(env, steps=600)
+        use(env, steps=400)
     assert code in env.report().codes
     assert {finding.code for finding in env.report().of_severity("error")} <= {code}
     messages = [str(warning.message) for warning in caught]
@@ -59,21 +55,8 @@ def test_faults_that_need_no_experiments_are_found(specimen, code):
     assert len(messages) == len(set(messages)), "each finding warns once"
 
 
-@pytest.mark.parametrize("name", [name for name in CORRECT if "vector" not in name])
-def test_correct_environments_give_no_warning(name):
-    env = GoalEnvChecker(CORRECT[name]())
-    use(env)
-    assert not env.report().findings
-
-
 def test_actions_and_returned_values_are_not_changed():
     assert data_equivalence(use(GoalEnvChecker(Reach())), use(Reach()), exact=True)
-    env = GoalEnvChecker(Reach())
-    observation, _ = env.reset(seed=0)
-    assert env.unwrapped.observe().keys() == observation.keys()
-    action = np.ones(2, np.float32)
-    env.step(action)
-    assert action.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("end", ["steps", "report", "close"])
@@ -96,24 +79,10 @@ def test_a_fault_after_the_first_steps_is_found_in_a_group_of_steps_or_at_the_en
     assert env.report().codes == ["GE101"]
 
 
-def test_errors_precede_warnings_that_were_found_earlier():
-    class SharesMemoryThenWrongReward(DenseReach):
-        def observe(self):
-            return super().observe() | {"achieved_goal": self.position}
-
-        def reward(self, observation, info):
-            return super().reward(observation, info) - 3 * (self.elapsed > 3)
-
-    env = GoalEnvChecker(SharesMemoryThenWrongReward())
-    with pytest.warns(UserWarning, match="GE302"), pytest.warns(UserWarning, match="GE101"):
-        use(env, 10)
-    assert [finding.severity for finding in env.report().findings] == ["error", "warning"]
-
-
 def test_the_report_lists_the_rules_that_need_experiments():
     (gap,) = GoalEnvChecker(Reach()).report().not_exercised
     assert gap.reason == "GoalEnvChecker does no experiments; call check_goal_env"
-    assert gap.codes == tuple(code for code, rule in RULES.items() if not rule.passive)
+    assert gap.codes == tuple(code for code, rule in GOAL_ENV_RULES.items() if not rule.passive)
 
 
 class KeepsItsFirstObservation(Reach):
@@ -143,22 +112,12 @@ def test_findings_are_counted():
     (finding,) = env.report().findings
     assert 190 < finding.count <= 200, "a step near the threshold may count as rounding"
     assert (env.report().steps, env.report().seed) == (200, None)
-
-
-def test_an_environment_without_goals_is_rejected():
-    with pytest.raises(ValueError, match="observation space must be a Dict"):
-        GoalEnvChecker(gym.make("CartPole-v1"))
+    episodes = env.report().episodes
+    env.reset()
+    assert env.report().episodes == episodes + 1
 
 
 def test_gymnasium_can_make_the_wrapper_from_a_spec():
     env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
     again = gym.make(env.spec)
     assert isinstance(again, GoalEnvChecker)
-
-
-def test_a_report_counts_the_episodes_that_began():
-    env = GoalEnvChecker(Reach())
-    for seed in range(3):
-        env.reset(seed=seed)
-        env.step(env.action_space.sample())
-    assert (env.report().episodes, env.report().steps) == (3, 3)

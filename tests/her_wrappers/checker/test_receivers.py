@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import wrappers
@@ -37,26 +37,15 @@ def empties_info(observation, info):
     info.clear()
 
 
-def scales_observation(observation, info):
-    observation["observation"] *= 2
-
-
 def relabels(observation, info):
     observation["desired_goal"][:] = observation["achieved_goal"]
-
-
-def replaces_goal(observation, info):
-    observation["desired_goal"] = observation["achieved_goal"]
 
 
 def pops_a_key(observation, info):
     observation.pop("observation")
 
 
-CHANGES = [annotates_info, empties_info, scales_observation, relabels, replaces_goal, pops_a_key]
-
-
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
 @pytest.mark.parametrize(
     "steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["first steps", "later steps"]
 )
@@ -100,7 +89,6 @@ def test_changes_by_the_environment_in_later_steps_are_found():
 WRAPPERS = {
     "RecordEpisodeStatistics": wrappers.RecordEpisodeStatistics,
     "TimeLimit": partial(wrappers.TimeLimit, max_episode_steps=15),
-    "OrderEnforcing": wrappers.OrderEnforcing,
     "PassiveEnvChecker": wrappers.PassiveEnvChecker,
     "Autoreset": wrappers.Autoreset,
     "RescaleAction": partial(wrappers.RescaleAction, min_action=np.float32(0), max_action=np.float32(1)),
@@ -128,18 +116,25 @@ def test_wrappers_inside_and_outside_the_checker_give_no_finding(wrapper, order)
 
 
 def test_a_vector_environment_is_rejected_with_the_call_that_works():
-    message = (
-        "env must be a single environment, got SyncVectorEnv; call check_goal_env(vector_env), "
-        "or wrap each environment: SyncVectorEnv([lambda: GoalEnvChecker(make_env()), ...])"
-    )
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(TypeError, match="env must be a single environment, got SyncVectorEnv; call check_"):
         GoalEnvChecker(SyncVectorEnv([Reach]))
 
 
-def test_each_environment_of_a_vector_environment_can_be_wrapped():
-    env = SyncVectorEnv([lambda: GoalEnvChecker(Reach())] * 2)
-    with warnings.catch_warnings(action="error"):
-        env.reset(seed=0)
-        for _ in range(60):
-            env.step(env.action_space.sample())
-    assert [checker.report().findings for checker in env.envs] == [(), ()]
+@pytest.mark.parametrize("monitor", ["inside", "outside"])
+def test_a_run_of_stable_baselines3_gives_no_finding(monitor):
+    sb3 = pytest.importorskip("stable_baselines3")
+    env = gym.make("her_envs/PointReach-v0", max_steps=20)
+    checker = GoalEnvChecker(sb3.common.monitor.Monitor(env) if monitor == "inside" else env)
+    sb3.SAC(
+        "MultiInputPolicy",
+        checker if monitor == "inside" else sb3.common.monitor.Monitor(checker),
+        replay_buffer_class=sb3.HerReplayBuffer,
+        learning_starts=50,
+        train_freq=8,
+        batch_size=16,
+        policy_kwargs={"net_arch": [16]},
+        seed=0,
+        device="cpu",
+    ).learn(300)
+    assert checker.report().steps >= 300
+    assert checker.report().findings == ()
