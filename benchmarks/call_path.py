@@ -1,4 +1,4 @@
-"""The number of Python functions, classes and files of her_wrappers in a call of a buffer, recorder or checker.
+"""The number of Python functions, classes and files in one call of a buffer, a recorder or the checker.
 
 Each call takes time, and a reader of the code follows the calls from file to file.
 

@@ -45,12 +45,10 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     Each of the first 1000 steps, the resets before and between them, and one in 16 of the later steps are
     checked. Later steps are checked in groups of eight; `report` and `close` check an incomplete group. The
-    wrapper applies the rules that need no experiments: observations outside of their space (GE005), rewards
-    that differ from ``compute_reward`` (GE101), a ``compute_reward`` that changes its arguments (GE109),
-    rewards that are not finite (GE114), success flags that contradict the rewards (GE202), terminations that
-    contradict ``compute_terminated`` (GE205), data that changes later (GE301), shared memory (GE302, first
-    1000 steps only), and goals that change within an episode (GE303). The wrapper does not change the values
-    that ``reset`` and ``step`` take and return.
+    wrapper applies the rules that need no experiments: on spaces, on rewards, success flags and terminations
+    that contradict the goal functions, on data that changes later, on shared memory (first 1000 steps only),
+    and on goals that change within an episode. The wrapper does not change the values that ``reset`` and
+    ``step`` take and return.
 
     Args:
         env: A single goal environment, with any wrappers.
@@ -151,10 +149,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return the report of all findings since the first reset.
-
-        Its number of successes counts checked steps only.
-        """
+        """Return the report of all findings since the first reset; the successes are those of checked steps."""
         self._judge_pending()
         findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)

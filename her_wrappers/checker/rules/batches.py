@@ -38,10 +38,10 @@ def reward_not_vectorised(evidence: Evidence) -> Iterator[Violation]:
     """A replay buffer computes the rewards of a whole batch by one call."""
     if evidence.info_form is None and evidence.info_form_results and not _needs_info(evidence):
         error = evidence.info_form_results[INFO_FORMS[0]].error_text
-        yield Violation(f"compute_reward raises {error} for a batch of 2 goals")
+        yield Violation(f"for a batch of 2 goals, compute_reward raises {error}")
     for rows, result in evidence.batch_results:
         if result.error is not None:
-            yield Violation(f"compute_reward raises {result.error_text} for a batch of {len(rows)} goals")
+            yield Violation(f"for a batch of {len(rows)} goals, compute_reward raises {result.error_text}")
 
 
 @rule(
@@ -109,7 +109,7 @@ def reward_small_shape(evidence: Evidence) -> Iterator[Violation]:
         if result.error is None and result.numbers is None:
             continue  # GE114 reports values that are not numbers
         if result.shape != (count,):
-            message = f"compute_reward {result.shape_outcome} instead of shape ({count},)"
+            message = f"instead of shape ({count},), compute_reward {result.shape_outcome}"
             yield Violation(message, subject=f"a batch of {count}")
 
 
@@ -250,7 +250,7 @@ def reward_batch_size(evidence: Evidence) -> Iterator[Violation]:
     single = np.array([np.nan if number is None else number for number in numbers])
     for rows, result in evidence.large_batches:
         if result.shape != (len(rows),) or result.numbers is None:
-            yield Violation(f"compute_reward {result.shape_outcome} for {len(rows)} goals")
+            yield Violation(f"for {len(rows)} goals, compute_reward {result.shape_outcome}")
             continue
         wrong = ~np.isclose(result.numbers, single[rows], RELATIVE, ABSOLUTE, equal_nan=True)
         for i in np.flatnonzero(wrong & ~np.isnan(single[rows]))[:1]:

@@ -197,7 +197,7 @@ noise = np.random.normal(size=2)""",
 def global_generator_seeded(evidence: Evidence) -> Iterator[Violation]:
     """Environments do not seed the generators that exploration and replay may draw from."""
     for call, generator in evidence.global_seeding:
-        yield Violation(f"{call} seeds the global generator of {generator}", subject=call)
+        yield Violation(f"this call seeds the global generator of {generator}", subject=call)
 
 
 def _subject(found: Divergence) -> str:

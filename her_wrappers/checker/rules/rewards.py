@@ -70,7 +70,7 @@ def reward_rounding(evidence: Evidence) -> Iterator[Violation]:
     """Rewards are computed from the values that the agent observes, not from more precise ones."""
     for step, result in _mismatches(evidence):
         if _is_rounding(evidence, step, result):
-            computed = f"compute_reward returns {show(result.value)} for the rounded goals"
+            computed = f"compute_reward returns {show(result.value)} for the observed goals"
             yield Violation(f"step() returned reward {show(step.reward)}, but {computed}", step.place)
 
 

@@ -167,7 +167,7 @@ def terminated_mismatch(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(f"compute_terminated raises {result.error_text}", step.place)
             return
         if result.number is None:
-            message = f"compute_terminated {result.outcome} instead of True or False for one goal"
+            message = f"instead of True or False for one goal, compute_terminated {result.outcome}"
             yield Violation(message, step.place)
         elif result.number and not step.terminated:
             yield Violation("step() returned terminated=False, but compute_terminated True", step.place)
@@ -249,7 +249,7 @@ def terminated_not_rowwise(evidence: Evidence) -> Iterator[Violation]:
         result, count = evidence.terminated(*evidence.batch(rows, INFO_FORMS[0])), len(rows)
         numbers, single = result.numbers, np.array([results[i].number for i in rows])
         if numbers is None:
-            message = f"compute_terminated {result.outcome} for {count} goals"
+            message = f"for {count} goals, compute_terminated {result.outcome}"
             yield Violation(message, severity="error")
             continue
         wrong = numbers.shape not in {(), (count,)} or bool((numbers != single).any())

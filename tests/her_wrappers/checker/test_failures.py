@@ -108,15 +108,3 @@ def test_an_exception_after_the_run_is_a_finding():
     assert found.code == "GE000"
     assert found.place == "after the run"
     assert "RuntimeError: worn out" in found.message
-
-
-class NoInfoAtStepThree(Reach):
-    def inform(self, observation):
-        return None if self.elapsed == 3 else super().inform(observation)
-
-
-def test_an_info_that_is_not_a_dict_is_reported_with_its_step():
-    report = check_goal_env(NoInfoAtStepThree, max_steps=100)
-    [found] = [finding for finding in report.findings if finding.code == "GE501"]
-    assert found.message == "the info is None instead of a dict"
-    assert found.place.endswith("step 2")

@@ -123,9 +123,3 @@ def test_infos_of_a_whole_vector_environment_give_no_finding(value):
     """The infos have one value for all environments together, such as a log or a number of steps."""
     report = check_goal_env(vector_replaces(("info", "log"), value, AutoresetMode.NEXT_STEP), max_steps=STEPS)
     assert not report.of_severity("error", "warning"), report.text()
-
-
-def test_infos_that_are_not_a_dict_end_the_check_of_a_vector_environment():
-    report = check_goal_env(vector_replaces(("info",), None, AutoresetMode.NEXT_STEP), max_steps=STEPS)
-    (finding,) = report.of_severity("error")
-    assert "TypeError: expected a dict as infos, got NoneType" in finding.message

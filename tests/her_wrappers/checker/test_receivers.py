@@ -15,7 +15,7 @@ from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.adapters import CopyObservation
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
 from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
-from tests.support.specimens.reach import DenseReach, Reach
+from tests.support.specimens.reach import Reach
 
 
 def use(env, steps, on_return):
@@ -63,27 +63,6 @@ def test_changes_by_the_environment_are_found_if_the_receiver_changes_other_valu
     errors = env.report().of_severity("error")
     assert {finding.code for finding in errors} == {"GE301"}
     assert "seen" not in {finding.subject.split()[-1] for finding in errors}
-
-
-class ReusesInfoLate(DenseReach):
-    """An environment that returns the same info dict at each step after many steps."""
-
-    steps = 0
-
-    def inform(self, observation):
-        self.steps += 1
-        info = super().inform(observation) | {"elapsed": self.elapsed}
-        if self.steps < WATCHED_CLOSELY:
-            return info
-        self.info = getattr(self, "info", {})
-        self.info.update(info)
-        return self.info
-
-
-def test_changes_by_the_environment_in_later_steps_are_found():
-    env = GoalEnvChecker(ReusesInfoLate())
-    with pytest.warns(UserWarning, match="GE301"):
-        use(env, WATCHED_CLOSELY + 2 * STRIDE * HELD, annotates_info)
 
 
 WRAPPERS = {
