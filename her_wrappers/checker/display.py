@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from her_wrappers.rules import Report, Rule
+    from her_wrappers.rules import Rule
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-def print_report(report: Report, console: Console) -> None:
+def print_report(report: Any, console: Console) -> None:
     """Print the summary, the findings with their first violations, and the rules that were not exercised."""
     console.print(escape(report.summary()))
     for finding in report.findings:

@@ -116,7 +116,7 @@ class CallResult:
 
     @property
     def outcome(self) -> str:
-        """What the call did, for messages: ``"raises ..."`` or ``"returns ..."``."""
+        """Error or value of the call, for messages: ``"raises ..."`` or ``"returns ..."``."""
         return f"raises {self.error_text}" if self.error is not None else f"returns {show(self.value)}"
 
     @property
@@ -240,7 +240,7 @@ def _pairs_at_threshold(step: StepRecord, reward: Probe) -> Iterator[Pair]:
     """Yield a pair just inside and a pair just outside the success threshold, if there is a threshold."""
     achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
     if any(leaf.dtype.kind != "f" for leaf in leaves(achieved) + leaves(desired)):
-        return  # there are no goals between integer goals
+        return  # only float goals have goals between them
     fraction = threshold(achieved, desired, step.info, reward)
     if fraction is not None:
         for side in (0.999, 1.001):

@@ -149,7 +149,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return the report of all findings since the first reset; the successes are those of checked steps."""
+        """Return the report of all findings since the first reset; only checked steps count as successes."""
         self._judge_pending()
         findings = GOAL_ENV_RULES.without_implied(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from her_wrappers.checker.replicas import AnyEnv, Factory
-    from her_wrappers.rules import Report
 
 
 Location: TypeAlias = tuple[str, int]
@@ -189,7 +188,7 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def finish(report: Report, output: Format, *, strict: bool, location: Location | None = None) -> NoReturn:
+def finish(report: Any, output: Format, *, strict: bool, location: Location | None = None) -> NoReturn:
     """Print a report, and end the command with the exit code of `exit_with_findings`.
 
     Args:
@@ -202,12 +201,12 @@ def finish(report: Report, output: Format, *, strict: bool, location: Location |
     exit_with_findings(report, strict=strict)
 
 
-def exit_with_findings(report: Report, *, strict: bool) -> NoReturn:
+def exit_with_findings(report: Any, *, strict: bool) -> NoReturn:
     """End the command with exit code 1 if the report has errors or, with ``strict``, any finding; else 0."""
     raise typer.Exit(int(bool(report.findings if strict else report.of_severity("error"))))
 
 
-def write_report(report: Report, output: Format, location: Location | None = None) -> None:
+def write_report(report: Any, output: Format, location: Location | None = None) -> None:
     """Print a report in the format ``output``; GitHub annotates the file and line ``location``."""
     if output is Format.JSON:
         typer.echo(report.json())

@@ -139,7 +139,7 @@ def no_compute_terminated(evidence: Evidence) -> Iterator[Violation]:
         return
     successes = [step for step, reached in zip(evidence.steps, evidence.reached, strict=True) if reached]
     if successes and all(step.terminated for step in successes):
-        message = "success terminated the episode, but there is no method compute_terminated"
+        message = "success terminated the episode, but the environment has no compute_terminated"
         yield Violation(message, successes[0].place)
 
 

@@ -17,7 +17,6 @@ from her_wrappers.checker.evidence import Evidence
 from her_wrappers.checker.records import Rollout
 from her_wrappers.checker.rules.rewards import likely_cause
 from tests.support.checker import Uncopyable, gaps
-from tests.support.specimens.broken_batches import NormOverEverything
 from tests.support.specimens.broken_episodes import FlagWithOtherRadius, NoFlag, StartsSolved
 from tests.support.specimens.correct import GoalByOptions, NeverEnds
 from tests.support.specimens.reach import Reach
@@ -157,17 +156,6 @@ def test_reset_options_are_used_in_every_second_episode(options):
     check_goal_env(RecordsOptions(), max_steps=100, reset_options=options)
     expected = options if isinstance(options, list) else [options]
     assert passed[:4] == [None, expected[0], None, expected[-1]]
-
-
-def test_select_and_ignore_choose_the_reported_rules():
-    assert check_goal_env(NoFlag, max_steps=60).codes == ["GE201"]
-    assert check_goal_env(NoFlag, max_steps=60, select=["GE1"]).codes == []
-    assert check_goal_env(NoFlag, max_steps=60, ignore=["GE201"]).codes == []
-    assert check_goal_env(NoFlag, max_steps=60, select="GE20").codes == ["GE201"]
-
-
-def test_findings_implied_by_an_ignored_rule_are_not_reported():
-    assert check_goal_env(NormOverEverything, max_steps=60, ignore=["GE105"]).codes == []
 
 
 @pytest.mark.parametrize(

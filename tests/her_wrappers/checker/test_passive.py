@@ -8,24 +8,34 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import wrappers
 from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import SyncVectorEnv
 
-from her_wrappers import GoalEnvChecker
+from her_wrappers import EpisodeRecorder, GoalEnvChecker
+from her_wrappers.adapters import CopyObservation
 from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.checker.passive import HELD, STRIDE, WATCHED_CLOSELY
 from tests.support.specimens.broken import FAULTS
+from tests.support.specimens.broken_episodes import ReusesArrays, ReusesDict, ReusesInfo
 from tests.support.specimens.broken_rewards import RewardOffset
 from tests.support.specimens.reach import DenseReach, Reach
 
 
-def use(env, steps=200, seed=0):
-    """Step an environment with random actions and resets; return all results of ``reset`` and ``step``."""
-    history = [env.reset(seed=seed)]
+def use(env, steps=200, seed=0, on_return=lambda observation, info: None):
+    """Step an environment with random actions and resets; return all results of ``reset`` and ``step``.
+
+    ``on_return`` may change the returned observations and infos.
+    """
     env.action_space.seed(seed)
+    history = [env.reset(seed=seed)]
+    on_return(*history[0])
     for _ in range(steps):
         history.append(env.step(env.action_space.sample()))
+        on_return(history[-1][0], history[-1][-1])
         if history[-1][2] or history[-1][3]:
             history.append(env.reset())
+            on_return(*history[-1])
     return history
 
 
@@ -121,3 +131,93 @@ def test_gymnasium_can_make_the_wrapper_from_a_spec():
     env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
     again = gym.make(env.spec)
     assert isinstance(again, GoalEnvChecker)
+
+
+def annotates_info(observation, info):
+    info["seen"] = True
+
+
+def empties_info(observation, info):
+    info.clear()
+
+
+def relabels(observation, info):
+    observation["desired_goal"][:] = observation["achieved_goal"]
+
+
+def pops_a_key(observation, info):
+    observation.pop("observation")
+
+
+@pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
+@pytest.mark.parametrize(
+    "steps", [60, WATCHED_CLOSELY + 2 * STRIDE * HELD], ids=["first steps", "later steps"]
+)
+def test_changes_by_the_receiver_are_not_findings(change, steps):
+    env = GoalEnvChecker(Reach())
+    use(env, steps, on_return=change)
+    assert env.report().findings == ()
+
+
+@pytest.mark.parametrize("specimen", [ReusesDict, ReusesInfo, ReusesArrays])
+def test_changes_by_the_environment_are_found_if_the_receiver_changes_other_values(specimen):
+    env = GoalEnvChecker(specimen())
+    with warnings.catch_warnings(action="ignore"):
+        use(env, 60, on_return=annotates_info)
+    errors = env.report().of_severity("error")
+    assert {finding.code for finding in errors} == {"GE301"}
+    assert "seen" not in {finding.subject.split()[-1] for finding in errors}
+
+
+WRAPPERS = {
+    "RecordEpisodeStatistics": wrappers.RecordEpisodeStatistics,
+    "TimeLimit": partial(wrappers.TimeLimit, max_episode_steps=15),
+    "PassiveEnvChecker": wrappers.PassiveEnvChecker,
+    "Autoreset": wrappers.Autoreset,
+    "RescaleAction": partial(wrappers.RescaleAction, min_action=np.float32(0), max_action=np.float32(1)),
+    "StickyAction": partial(wrappers.StickyAction, repeat_action_probability=0.3),
+    "CopyObservation": CopyObservation,
+    "EpisodeRecorder": EpisodeRecorder,
+    "GoalEnvChecker": GoalEnvChecker,
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("order", ["wrapper inside", "wrapper outside"])
+def test_wrappers_inside_and_outside_the_checker_give_no_finding(wrapper, order):
+    checker = GoalEnvChecker(wrapper(Reach()) if order == "wrapper inside" else Reach())
+    env = checker if order == "wrapper inside" else wrapper(checker)
+    resets = not isinstance(env, wrappers.Autoreset) and not isinstance(checker.env, wrappers.Autoreset)
+    with warnings.catch_warnings(action="error"):
+        env.action_space.seed(0)
+        env.reset(seed=0)
+        for _ in range(200):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if resets and (terminated or truncated):
+                env.reset()
+    assert checker.report().findings == ()
+
+
+def test_a_vector_environment_is_rejected_with_the_call_that_works():
+    with pytest.raises(TypeError, match="env must be a single environment, got SyncVectorEnv; call check_"):
+        GoalEnvChecker(SyncVectorEnv([Reach]))
+
+
+@pytest.mark.parametrize("monitor", ["inside", "outside"])
+def test_a_run_of_stable_baselines3_gives_no_finding(monitor):
+    sb3 = pytest.importorskip("stable_baselines3")
+    env = gym.make("her_envs/PointReach-v0", max_steps=20)
+    checker = GoalEnvChecker(sb3.common.monitor.Monitor(env) if monitor == "inside" else env)
+    sb3.SAC(
+        "MultiInputPolicy",
+        checker if monitor == "inside" else sb3.common.monitor.Monitor(checker),
+        replay_buffer_class=sb3.HerReplayBuffer,
+        learning_starts=50,
+        train_freq=8,
+        batch_size=16,
+        policy_kwargs={"net_arch": [16]},
+        seed=0,
+        device="cpu",
+    ).learn(300)
+    assert checker.report().steps >= 300
+    assert checker.report().findings == ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import gymnasium as gym
-import numpy as np
 import pytest
 
 from her_wrappers import check_goal_env
@@ -31,18 +30,6 @@ class Client:
 
     def __del__(self):
         pass
-
-
-class NoisyLater(Reach):
-    """An environment with unseeded noise after the fourth step of each episode."""
-
-    def move(self, action):
-        noise = np.random.default_rng().normal(0, 0.05, 2) if self.elapsed > 3 else 0
-        return (super().move(action) + noise).clip(-1, 1).astype(np.float32)
-
-
-def test_unseeded_noise_after_some_steps_is_found():
-    assert check_goal_env(NoisyLater, max_steps=100).codes == ["GE401"]
 
 
 def test_a_replica_opens_no_window():

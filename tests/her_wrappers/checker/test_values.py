@@ -10,7 +10,6 @@ from her_wrappers.checker.values import (
     close,
     first_difference,
     identical,
-    owns_resources,
     share_memory,
     show,
     type_name,
@@ -80,15 +79,6 @@ def test_arrays_are_found_in_containers_and_attributes_with_cycles():
     node = Node(goal=ROW, child=Node(parts=[{"a": ROW}]))
     node.child.parent = node
     assert [name for name, _ in arrays_in(node)] == ["goal", "child/parts/0/a"]
-
-
-def test_objects_with_a_finalizer_own_resources():
-    class Client:
-        def __del__(self):
-            pass
-
-    assert owns_resources(Node(simulator=Node(client=Client())))
-    assert not owns_resources(Node(simulator=Node(numpy=np)))
 
 
 def test_only_writeable_arrays_share_memory():
