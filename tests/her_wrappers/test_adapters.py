@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from her_wrappers import adapters, check_goal_env
 from her_wrappers.adapters import AsGoalEnv, BooleanSuccess, CastObservation, CopyObservation
-from her_wrappers.checker.registry import RULES
+from her_wrappers.checker import GOAL_ENV_RULES
 from tests.support.specimens.broken import FAULTS
 from tests.support.specimens.reach import Reach
 
@@ -65,17 +65,19 @@ SPECIMENS = {specimen.__name__: (specimen, code) for specimen, code in FAULTS}
 @pytest.mark.parametrize(("name", "adapter"), ADAPTER_OF.items())
 def test_the_adapter_that_a_finding_names_fixes_it(name, adapter):
     specimen, code = SPECIMENS[name]
-    assert adapter in {finding.adapter for finding in findings(specimen) if finding.code == code}
+    assert adapter in {finding.repair for finding in findings(specimen) if finding.code == code}
     assert code not in {finding.code for finding in findings(lambda: REPAIRS[adapter](specimen()))}
 
 
 @pytest.mark.parametrize("name", ["OutOfBounds", "NanInObservation", "WrongShape", "UndeclaredKey"])
 def test_findings_without_an_adapter_name_none(name):
-    assert {finding.adapter for finding in findings(SPECIMENS[name][0])} == {""}
+    assert {finding.repair for finding in findings(SPECIMENS[name][0])} == {""}
 
 
 def test_every_adapter_named_by_a_rule_is_tested():
-    assert {rule.adapter for rule in RULES.values()} - {""} == set(REPAIRS) == set(ADAPTER_OF.values())
+    assert (
+        {rule.repair for rule in GOAL_ENV_RULES.values()} - {""} == set(REPAIRS) == set(ADAPTER_OF.values())
+    )
     assert all(hasattr(adapters, name) for name in REPAIRS)
 
 
